@@ -1,0 +1,72 @@
+"""Gradients as a graph: from output nodes to nodes for the derivatives, by the `vjp` rule of each op."""
+
+from collections.abc import Sequence
+
+from lazytensor import source
+from lazytensor.errors import AutogradError
+from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.types import Where
+from lazytensor.ops.op import OPS
+from lazytensor.ops.pointwise import add
+
+
+def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+    """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.
+
+    Equal questions get the same nodes back without walking the graph again, so a step that is traced anew each time
+    pays once.
+    Raises AutogradError if an output carries no gradient.
+    """
+    question = (tuple(outputs), tuple(seeds), tuple(wrt))
+    memo = outputs[0].memo
+    if memo is None:
+        memo = outputs[0].memo = {}
+    if question not in memo:
+        memo[question] = _grad(outputs, seeds, wrt)
+    return memo[question]
+
+
+def _grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+    found: dict[Node, Node] = {}
+    for output, seed in zip(outputs, seeds, strict=True):
+        if not output.tracks:
+            raise AutogradError(
+                "element 0 of tensors does not require grad and does not have a grad_fn",
+                where=source.where(),
+                todo="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
+            )
+        _accumulate(found, output, seed)
+    wanted = set(wrt)
+    order = [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
+    for n in reversed(order):
+        g = found.get(n) if n in wanted else found.pop(n, None)
+        if g is not None and n.inputs:
+            _push(found, n, g)
+    return [found.get(n) for n in wrt]
+
+
+def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
+    rule = OPS[n.op].vjp
+    if rule is None:
+        return
+    place = n.where or source.where()
+    with source.at(Where(place.file, place.line, f"{place.scope}.bwd" if place.scope else ".bwd")):
+        for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
+            if d is not None and i.tracks:
+                _accumulate(found, i, d)
+
+
+def _accumulate(found: dict[Node, Node], n: Node, g: Node) -> None:
+    before = found.get(n)
+    found[n] = g if before is None else add(before, g)
+
+
+def leaves(outputs: Sequence[Node]) -> list[Node]:
+    """The `variable` nodes that `outputs` depend on, in the order of the walk."""
+    memo = outputs[0].memo
+    if memo is None:
+        memo = outputs[0].memo = {}
+    key = ("leaves", *outputs)
+    if key not in memo:
+        memo[key] = [n for n in topological(outputs, lambda n: not n.tracks) if n.op == "variable" and n.tracks]
+    return memo[key]

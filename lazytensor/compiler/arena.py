@@ -1,0 +1,83 @@
+"""Arena: where in one block of memory each temporary buffer lies; buffers whose lifetimes do not meet share bytes."""
+
+from dataclasses import dataclass
+
+from lazytensor.ir.cirh import Program
+
+ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
+
+
+@dataclass(frozen=True)
+class Arena:
+    """Byte offset of each temporary buffer that owns memory, the views of others, and the size of the block."""
+
+    offsets: dict[int, int]
+    views: dict[int, int]  # buffer made by "reshape" -> buffer that owns the memory
+    size_bytes: int
+
+
+def lay_out(program: Program) -> Arena:
+    """Give every temporary buffer a place, in the order in which they are first written, best fit first."""
+    views: dict[int, int] = {}
+    for instr in program.instrs:
+        if instr.kernel == "reshape":
+            views[instr.writes[0]] = views.get(instr.reads[0], instr.reads[0])
+    first, last = _lifetimes(program, views)
+    dying: dict[int, list[int]] = {}
+    for b, time in last.items():
+        dying.setdefault(time, []).append(b)
+    free: list[tuple[int, int]] = []  # (offset, bytes), sorted, never touching
+    offsets: dict[int, int] = {}
+    top = 0
+    born = sorted((time, b) for b, time in first.items())
+    clock = 0
+    for time, b in born:
+        for t in range(clock, time):
+            for dead in dying.get(t, ()):
+                free = _released(free, offsets[dead], _bytes(program, dead))
+        clock = max(clock, time)
+        need = _bytes(program, b)
+        fitting = [(size, at) for at, size in free if size >= need]
+        if fitting:
+            size, at = min(fitting)
+            free.remove((at, size))
+            if size > need:
+                free.append((at + need, size - need))
+                free.sort()
+        else:
+            at, top = top, top + need
+        offsets[b] = at
+    return Arena(offsets, views, top)
+
+
+def _lifetimes(program: Program, views: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+    """For each temporary buffer the instruction that first writes it and the one that last uses it."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for time, instr in enumerate(program.instrs):
+        for b in (views.get(b, b) for b in (*instr.reads, *instr.writes)):
+            if program.buffers[b].kind == "temp":
+                first.setdefault(b, time)
+                last[b] = time
+    end = len(program.instrs)
+    for b in (*program.fetches, *(new for _, new in program.state.values())):
+        owner = views.get(b, b)
+        if owner in last:
+            last[owner] = end
+    return first, last
+
+
+def _bytes(program: Program, b: int) -> int:
+    type = program.buffers[b].type
+    return max(1, -(-type.size * type.dtype.host.itemsize // ALIGNMENT)) * ALIGNMENT
+
+
+def _released(free: list[tuple[int, int]], at: int, size: int) -> list[tuple[int, int]]:
+    """The free list with one more block, joined to its neighbours."""
+    merged: list[tuple[int, int]] = []
+    for offset, length in sorted([*free, (at, size)]):
+        if merged and merged[-1][0] + merged[-1][1] == offset:
+            merged[-1] = (merged[-1][0], merged[-1][1] + length)
+        else:
+            merged.append((offset, length))
+    return merged

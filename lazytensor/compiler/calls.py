@@ -1,0 +1,43 @@
+"""Kernel calls before they have an order and buffers: what match.py and fuse.py make, and plan.py arranges."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lazytensor.ir.graph import Node
+from lazytensor.ir.lair import Nest
+from lazytensor.ir.types import Type, Where, Work
+
+Value = tuple[Node, int]
+"""One result of a node; the number counts the results of operations that have several."""
+
+
+@dataclass(eq=False)
+class Call:
+    """One kernel call: operands by node, results by value. A nest reads its operands as flat arrays."""
+
+    kernel: str
+    operands: tuple[Node, ...]
+    results: tuple[Value, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    nest: Nest | None = None
+    work: Work = Work()
+    where: Where | None = None
+
+
+def value_of(n: Node) -> Value:
+    """The stored value that a node names: reshapes are other names for the same elements."""
+    while n.op == "reshape":
+        n = n.inputs[0]
+    return (n.inputs[0], n.attrs["index"]) if n.op == "result" else (n, 0)
+
+
+def type_of(value: Value) -> Type:
+    """The type of a stored value."""
+    n, index = value
+    return n.type[index] if isinstance(n.type, tuple) else n.type
+
+
+def is_leaf(n: Node) -> bool:
+    """True for what has its elements before the step starts."""
+    return n.op in ("state", "batch", "const", "leaf") or n.value is not None

@@ -1,0 +1,232 @@
+"""Codegen: a nest becomes the text of one Numba function over flat arrays.
+
+Every constant stands in the text with its type, since a cached kernel is found by its text alone. Arithmetic is strict
+except in the accumulation of reductions, where the helper `sum_f4` allows the additions to be reordered: only so does
+LLVM use vector registers for them. A fence keeps it from reordering the sums inside the accumulated value as well.
+Long sums go over blocks, which keeps the rounding error small. Scalars stand in the outermost loop in which they are
+known. An output that is the same memory as an input is the same argument, because LLVM's overlap check before a vector
+loop would fail otherwise.
+"""
+
+import re
+from collections.abc import Mapping
+
+from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
+from lazytensor.dtype import DType, bool_
+from lazytensor.ir.lair import Access, Nest, Scalar, Store, collapse, format_access, reorder
+
+BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
+
+_START: Mapping[str, float] = {"add": 0, "mul": 1, "and": True, "or": False}
+_FOLD = {"add": "sum", "mul": "product", "maximum": "max", "minimum": "min"}
+# Values that cannot be reordered together with the accumulation around them.
+_PLAIN = {"add": ("load", "const", "mul", "abs", "relu"), "mul": ("load", "const", "add", "sub", "abs", "relu")}
+_HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|round_\w+)(?=\()")
+_HEADER = """\
+import numpy as np
+from numba import njit
+{imports}
+
+@njit("void({signature})", error_model="numpy", cache=True)
+def kernel({arguments}):
+"""
+
+
+def imports_of(body: str) -> str:
+    """The import lines for the helpers that a function body calls."""
+    homes: dict[str, list[str]] = {}
+    for name in sorted(set(_HELPER.findall(body))):
+        home = "rounding" if name.startswith("round_") and name not in INSTRUCTIONS else "vecmath"
+        homes.setdefault("intrinsics" if name in INSTRUCTIONS else home, []).append(name)
+    return "".join(f"from lazytensor.runtime.{m} import {', '.join(n)}\n" for m, n in sorted(homes.items()))
+
+
+def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
+    """The argument number of each operand when operands that are the same buffer share one argument."""
+    order = list(dict.fromkeys(operands))
+    return tuple(order.index(o) for o in operands)
+
+
+def generate(nest: Nest, slots: tuple[int, ...] | None = None) -> str:
+    """The Numba module of a nest. `slots` gives the argument number of each input, then of each output."""
+    slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
+    return _Text(_arranged(nest), slots).module()
+
+
+def _arranged(nest: Nest) -> Nest:
+    """Loops collapsed; reduction loops inside all others, except a last loop that is none, which stays innermost."""
+    nest = collapse(nest)
+    loops = nest.loops
+    if not any(loop.is_reduction for loop in loops):
+        return nest
+    inner = [k for k, loop in enumerate(loops) if loop.is_reduction]
+    outer = [k for k, loop in enumerate(loops) if not loop.is_reduction]
+    last = [] if loops[-1].is_reduction else [outer.pop()]
+    return reorder(nest, (*outer, *inner, *last))
+
+
+def _identity(reduce: str, dtype: DType) -> str:
+    if reduce in _START:
+        return literal(_START[reduce], dtype)
+    if dtype.kind == "f":
+        return literal(float("-inf" if reduce == "maximum" else "inf"), dtype)
+    size, signed = 8 * dtype.host.itemsize, dtype.is_signed
+    if reduce == "maximum":
+        return literal(-(2 ** (size - 1)) if signed else 0, dtype)
+    return literal(2 ** (size - 1) - 1 if signed else 2**size - 1, dtype)
+
+
+def _folded(reduce: str, dtype: DType, a: str, b: str, is_strict: bool = True) -> str:
+    """One step of an accumulation; unless strict, LLVM may reorder it."""
+    if dtype is bool_:
+        return f"{a} {'&' if reduce == 'and' else '|'} {b}"
+    if dtype.kind == "f" and (not is_strict or reduce in ("maximum", "minimum")):
+        return f"{_FOLD[reduce]}_{suffix(dtype)}({a}, {b})"
+    made = {"add": f"{a} + {b}", "mul": f"{a} * {b}", "maximum": f"max({a}, {b})", "minimum": f"min({a}, {b})"}[reduce]
+    return made if dtype.kind == "f" else f"np.{dtype.host.name}({made})"
+
+
+class _Text:
+    """Collects the lines of one function."""
+
+    def __init__(self, nest: Nest, slots: tuple[int, ...]):
+        self.nest = nest
+        self.inputs = [f"a{s}" for s in slots[: len(nest.inputs)]]
+        self.outputs = [f"a{s}" for s in slots[len(nest.inputs) :]]
+        self.arguments = max(slots) + 1
+        types = dict(zip(slots, (*nest.inputs, *nest.outputs), strict=True))
+        self.signature = ", ".join(
+            f"{'boolean' if types[k].dtype is bool_ else types[k].dtype.host.name}[::1]" for k in range(self.arguments)
+        )
+        self.depths = _depths(nest)
+        self.folds = [s for s in nest.stores if s.reduce]
+        self.lines: list[str] = []
+
+    def module(self) -> str:
+        """The whole text."""
+        loops = self.nest.loops
+        self._scalars(0, 1)
+        if not self.folds:
+            self._stores(self._open(0, len(loops), 1))
+        else:
+            first = next(k for k, loop in enumerate(loops) if loop.is_reduction)
+            indent = self._open(0, first, 1)
+            if loops[-1].is_reduction:
+                self._rows(first, indent)
+            else:
+                self._columns(first, indent)
+        arguments = ", ".join(f"a{k}" for k in range(self.arguments))
+        body = "\n".join(self.lines) + "\n"
+        return _HEADER.format(imports=imports_of(body), signature=self.signature, arguments=arguments) + body
+
+    def _line(self, indent: int, text: str) -> None:
+        self.lines.append("    " * indent + text)
+
+    def _open(self, first: int, last: int, indent: int, span: str = "") -> int:
+        """Open loops first..last-1, each followed by the scalars that vary with it; the result is the indent inside."""
+        for k in range(first, last):
+            loop = self.nest.loops[k]
+            self._line(indent, f"for {loop.name} in range({span or loop.extent}):")
+            indent += 1
+            self._scalars(k + 1, indent)
+        return indent
+
+    def _at(self, array: str, access: Access) -> str:
+        return f"{array}[{format_access(access, self.nest.loops)}]"
+
+    def _scalars(self, depth: int, indent: int) -> None:
+        """The scalars that change with loop depth-1 and with none further in."""
+        for n, s in enumerate(self.nest.body):
+            if self.depths[n] == depth:
+                self._line(indent, f"t{n} = {self._spelled(s)}")
+
+    def _spelled(self, s: Scalar) -> str:
+        nest = self.nest
+        if s.op == "load":
+            return self._at(self.inputs[s.attr], nest.reads[s.attr])
+        if s.op == "const":
+            return literal(s.attr, s.dtype)
+        if s.op == "index":
+            return f"np.int64({format_access(s.attr, nest.loops)})"
+        return spell(s.op, s.dtype, s.attr, [f"t{a}" for a in s.args], [nest.body[a].dtype for a in s.args])
+
+    def _stores(self, indent: int) -> None:
+        """The stores that do not accumulate."""
+        for store in self.nest.stores:
+            if not store.reduce:
+                self._line(indent, f"{self._target(store)} = t{store.value}")
+
+    def _target(self, store: Store) -> str:
+        return self._at(self.outputs[store.output], self.nest.writes[store.output])
+
+    def _kind(self, store: Store) -> DType:
+        return self.nest.outputs[store.output].dtype
+
+    def _rounded(self, store: Store, text: str) -> str:
+        kind = self._kind(store)
+        return f"round_{kind.name}({text})" if kind.is_half else text
+
+    def _fold(self, indent: int, store: Store, total: str, part: str) -> None:
+        self._line(indent, f"{total} = {_folded(store.reduce, self._kind(store), total, part)}")
+
+    def _fenced(self, store: Store) -> str:
+        """The value to accumulate; where it is a sum itself, LLVM must not reorder that together with the total."""
+        value = self.nest.body[store.value]
+        is_plain = self._kind(store).kind != "f" or value.op in _PLAIN.get(store.reduce, (value.op,))
+        return f"t{store.value}" if is_plain else f"fence_{suffix(self._kind(store))}(t{store.value})"
+
+    def _rows(self, first: int, indent: int) -> None:
+        """The innermost loop is a reduction: accumulate in scalars, then store."""
+        self._level(first, indent)
+        for s in self.folds:
+            self._line(indent, f"{self._target(s)} = {self._rounded(s, f's{s.output}_{indent}')}")
+
+    def _level(self, k: int, indent: int, is_block: bool = False) -> None:
+        """One reduction loop with its own accumulators, so that long sums are sums of partial sums."""
+        loop = self.nest.loops[k]
+        for s in self.folds:
+            self._line(indent, f"s{s.output}_{indent} = {_identity(s.reduce, self._kind(s))}")
+        if k + 1 < len(self.nest.loops):
+            inside = self._open(k, k + 1, indent)
+            self._level(k + 1, inside)
+        elif loop.extent > 2 * BLOCK and not is_block:
+            self._line(indent, f"for block in range(0, {loop.extent}, {BLOCK}):")
+            inside = indent + 1
+            self._level(k, inside, is_block=True)
+        else:
+            inside = self._open(k, k + 1, indent, f"block, min(block + {BLOCK}, {loop.extent})" if is_block else "")
+            self._stores(inside)
+            for s in self.folds:
+                total, part = f"s{s.output}_{indent}", self._fenced(s)
+                self._line(inside, f"{total} = {_folded(s.reduce, self._kind(s), total, part, is_strict=False)}")
+            return
+        for s in self.folds:
+            self._fold(inside, s, f"s{s.output}_{indent}", f"s{s.output}_{inside}")
+
+    def _columns(self, first: int, indent: int) -> None:
+        """The innermost loop is kept: accumulate whole rows in the output."""
+        loops = self.nest.loops
+        header = f"for {loops[-1].name} in range({loops[-1].extent}):"
+        self._line(indent, header)
+        for s in self.folds:
+            self._line(indent + 1, f"{self._target(s)} = {_identity(s.reduce, self._kind(s))}")
+        inside = self._open(first, len(loops), indent)
+        self._stores(inside)
+        for s in self.folds:
+            self._fold(inside, s, self._target(s), f"t{s.value}")
+        halves = [s for s in self.folds if self._kind(s).is_half]
+        if halves:
+            self._line(indent, header)
+        for s in halves:
+            self._line(indent + 1, f"{self._target(s)} = {self._rounded(s, self._target(s))}")
+
+
+def _depths(nest: Nest) -> list[int]:
+    """How many loops must be open before each scalar is known. No store touches what an outer loop has loaded, since
+    an output shares memory only with inputs of the same access, and such an access moves with every loop."""
+    found: list[int] = []
+    for s in nest.body:
+        access = nest.reads[s.attr] if s.op == "load" else s.attr if s.op == "index" else None
+        moving = [k + 1 for k, stride in enumerate(access.strides) if stride] if access else []
+        found.append(max([*moving, *(found[a] for a in s.args)], default=0))
+    return found

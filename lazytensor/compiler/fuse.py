@@ -1,0 +1,139 @@
+"""Fuse: groups of left-over nodes become loop nests, and the whole graph a list of calls.
+
+Broadcasts, transposes, slices and reshapes inside a group cost nothing: they only change the index by which a value is
+read. Constants become literals. A value that a group both stores and uses is computed once.
+"""
+
+from lazytensor.compiler.calls import Call, Value, is_leaf, type_of, value_of
+from lazytensor.compiler.group import Group, Grouping, merge
+from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
+from lazytensor.compiler.match import Matched
+from lazytensor.compiler.scalars import is_literal
+from lazytensor.dtype import float64, int64
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.types import Work
+from lazytensor.ops.op import OPS
+
+
+def fuse(graph: Graph, matched: Matched) -> list[Call]:
+    """All calls of the graph, nests and kernels, in no particular order."""
+    grouping = Grouping(graph, matched)
+    merge(grouping)
+    calls = [_Writer(group, grouping).call() for group in grouping.groups]
+    return calls + [_kernel_call(n, matched) for n in grouping.kernels]
+
+
+def _kernel_call(n: Node, matched: Matched) -> Call:
+    kernel, found = matched[n]
+    types = n.type if isinstance(n.type, tuple) else (n.type,)
+    results = tuple((n, k) for k in range(len(types)))
+    work = kernel.work(found.attrs, types, tuple(i.type for i in found.operands))
+    return Call(kernel.name, found.operands, results, found.attrs, None, work, n.where)
+
+
+class _Writer:
+    """Writes one group down as a nest."""
+
+    def __init__(self, group: Group, grouping: Grouping):
+        self.group, self.home, self.matched = group, grouping.home, grouping.matched
+        self.loops = tuple(Loop(f"i{k}", e, is_reduction=k in group.reduced) for k, e in enumerate(group.extents))
+        self.body: list[Scalar] = []
+        self.known: dict[tuple[Node, IndexMap], int] = {}
+        self.made: dict[tuple, int] = {}  # scalars already in the body
+        self.operands: dict[tuple[Value, Access], Node] = {}
+        self.names: list[str] = []
+        self.flops = 0
+
+    def call(self) -> Call:
+        """The group as a call of its nest."""
+        stores, writes = [], []
+        for k, (n, index) in enumerate(self.group.stores):
+            kind = ""
+            if n.op == "reduce":
+                value = self.value(n.inputs[0], identity(n.inputs[0].type.shape))
+                folds = any(n.inputs[0].type.shape[d] != 1 for d in n.attrs["dims"])
+                kind = n.attrs["kind"] if folds else ""
+                self._count(n)
+            else:
+                value = self.value(n, index, is_store=True)
+            stores.append(Store(k, value, kind))
+            writes.append(flat(index, len(self.loops)))
+        results = tuple((n, 0) for n, _ in self.group.stores)
+        nest = self._nest(results, tuple(writes), tuple(stores))
+        main = self.group.stores[0][0]
+        operands = tuple(self.operands.values())
+        return Call("nest", operands, results, {}, nest, nest.work, main.where)
+
+    def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
+        inputs = tuple(type_of(v) for v, _ in self.operands)
+        outputs = tuple(type_of(v) for v in results)
+        read = sum(type_of(v).nbytes for v in {v for v, _ in self.operands})
+        work = Work(self.flops, read, sum(t.nbytes for t in outputs))
+        name = "_".join(dict.fromkeys(self.names)) or "copy"
+        accesses = tuple(a for _, a in self.operands)
+        return Nest(name[:48], self.loops, inputs, outputs, accesses, writes, tuple(self.body), stores, work)
+
+    def _count(self, n: Node) -> None:
+        self.names.append(n.op if n.op != "reduce" else f"reduce_{n.attrs['kind']}")
+        self.flops += OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops
+
+    def _scalar(self, scalar: Scalar) -> int:
+        attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
+        key = (scalar.op, scalar.dtype, scalar.args, attr)
+        if key not in self.made:
+            self.made[key] = len(self.body)
+            self.body.append(scalar)
+        return self.made[key]
+
+    def value(self, n: Node, index: IndexMap, is_store: bool = False) -> int:
+        """The scalar that holds element `index` of node n."""
+        if (n, index) not in self.known:
+            self.known[n, index] = self._value(n, index, is_store)
+        return self.known[n, index]
+
+    def _value(self, n: Node, index: IndexMap, is_store: bool) -> int:
+        if is_literal(n):
+            return self._scalar(Scalar("const", n.type.dtype, (), _literal(n)))
+        if n.op == "arange":
+            return self._arange(n, index)
+        if not is_store and self._is_loaded(n, index):
+            return self._load(n, index)
+        if n.op in MOVES:
+            pushed = push(n, index, len(self.loops))
+            assert pushed is not None, "group.py asks for a buffer where a view is not affine"
+            return self.value(n.inputs[0], pushed)
+        arguments = tuple(self.value(i, index) for i in n.inputs)
+        self._count(n)
+        attrs = {k: v for k, v in n.attrs.items() if n.op != "cast"}
+        return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs or None))
+
+    def _is_loaded(self, n: Node, index: IndexMap) -> bool:
+        if (n, index) in self.group.loads or is_leaf(n) or n.op == "result" or n in self.matched:
+            return True
+        home = self.home.get((n, 0), self.group)
+        return home is not self.group and (n, index) not in self.group.members
+
+    def _load(self, n: Node, index: IndexMap) -> int:
+        operand = (value_of(n), flat(index, len(self.loops)))
+        self.operands.setdefault(operand, n)
+        return self._scalar(Scalar("load", n.type.dtype, (), list(self.operands).index(operand)))
+
+    def _arange(self, n: Node, index: IndexMap) -> int:
+        at = flat(index, len(self.loops))
+        start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype
+        if isinstance(start, int) and isinstance(step, int):
+            access = Access(tuple(s * step for s in at.strides), start + step * at.offset)
+            number = self._scalar(Scalar("index", int64, (), access))
+            return number if kind is int64 else self._scalar(Scalar("cast", kind, (number,)))
+        number = self._scalar(Scalar("cast", float64, (self._scalar(Scalar("index", int64, (), at)),)))
+        for op, constant in (("mul", step), ("add", start)):
+            number = self._scalar(Scalar(op, float64, (number, self._scalar(Scalar("const", float64, (), constant)))))
+        return number if kind is float64 else self._scalar(Scalar("cast", kind, (number,)))
+
+
+def _literal(n: Node) -> float:
+    """The one value of a splat or of a constant with at most one element."""
+    if n.value is None:
+        return n.attrs["value"]
+    return n.value.flat[0].item() if n.value.size else 0

@@ -1,0 +1,284 @@
+"""Groups: which nodes share a loop nest, before the nest is written down.
+
+The first pass goes from users to inputs. A node joins the group of its user when all its users read it in the same
+group by the same index map; this can never close a cycle, because every path out of the node leads into that group.
+Otherwise it gets a group and a buffer of its own, unless it is cheap (see `scalars.is_cheap`) and needs no buffer for
+other reasons; then each user computes it anew.
+
+The second pass merges a group into one that reads its values in the same order, or two groups that read the same value
+in the same order, wherever no path through other calls runs between them.
+Source: own; the two passes are known as vertical and horizontal fusion.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from lazytensor.compiler.calls import Value, is_leaf, value_of
+from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
+from lazytensor.compiler.match import Matched
+from lazytensor.compiler.scalars import is_cheap, is_literal
+from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.lair import Access
+
+MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
+MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop
+
+
+@dataclass(eq=False)
+class Group:
+    """Loops over `domain`, the nodes computed in them with their maps, and the nodes it stores."""
+
+    domain: tuple[int, ...]
+    reduced: tuple[int, ...]  # the loops that are reductions
+    stores: list[tuple[Node, IndexMap]]
+    members: set[tuple[Node, IndexMap]] = field(default_factory=set)
+    loads: set[tuple[Node, IndexMap]] = field(default_factory=set)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        return tuple(e for e in self.domain if e != 1)
+
+    @property
+    def whole(self) -> Access:
+        """The access that runs through all elements in order."""
+        return flat(identity(self.domain), len(self.extents))
+
+    def covers(self, index: IndexMap) -> bool:
+        """True if the map runs through a value of the domain's size in order."""
+        return flat(index, len(self.extents)) == self.whole
+
+
+class Grouping:
+    """The result of the first pass, which `merge` then improves."""
+
+    def __init__(self, graph: Graph, matched: Matched):
+        self.matched = matched
+        self.groups: list[Group] = []
+        self.kernels: list[Node] = []
+        self.home: dict[Value, Group] = {}  # where a stored value of a fusible node comes from
+        self._demands: dict[Node, dict[tuple[Group, IndexMap], None]] = {}
+        self._whole: set[Node] = set()  # needed in memory by a kernel
+        self._roots = {value_of(r)[0] for r in graph.roots()}
+        for r in graph.roots():
+            self._need(r, is_root=True)
+        for n in reversed(graph.nodes()):
+            self._visit(n)
+
+    def _need(self, n: Node, is_root: bool = False) -> None:
+        owner, _ = value_of(n)
+        if not is_root:
+            self._whole.add(owner)
+        self._demands.setdefault(owner, {})
+
+    def _demand(self, n: Node, group: Group, index: IndexMap) -> None:
+        self._demands.setdefault(n, {})[(group, index)] = None
+
+    def _visit(self, n: Node) -> None:
+        if n not in self._demands:
+            return
+        demands = list(self._demands[n])
+        if n.op == "reshape" and n not in self.matched:
+            self._pass_on(n, demands)
+        elif n.op == "result":
+            self._load(n, demands)
+            self._demands.setdefault(n.inputs[0], {})
+        elif n in self.matched:
+            self.kernels.append(n)
+            self._load(n, demands)
+            for operand in self.matched[n][1].operands:
+                self._need(operand)
+        elif is_literal(n) or n.op == "arange":
+            if n.op != "const" and (n in self._whole or n in self._roots):
+                self._store(n)
+        elif is_leaf(n):
+            self._load(n, demands)
+        elif n.op in MOVES:
+            self._move(n, demands)
+        elif n.op == "reduce":
+            self._load(n, demands)
+            self._store(n)
+        else:
+            self._compute(n, demands)
+
+    def _load(self, n: Node, demands: Iterable[tuple[Group, IndexMap]]) -> None:
+        for group, index in demands:
+            group.loads.add((n, index))
+
+    def _pass_on(self, n: Node, demands: Iterable[tuple[Group, IndexMap]]) -> list[tuple[Group, IndexMap]]:
+        """Hand demands through a view to its input; the result lists those for which that is not affine."""
+        failed = []
+        for group, index in demands:
+            pushed = push(n, index, len(group.extents))
+            if pushed is None:
+                failed.append((group, index))
+            else:
+                group.members.add((n, index))
+                self._demand(n.inputs[0], group, pushed)
+        return failed
+
+    def _move(self, n: Node, demands: list[tuple[Group, IndexMap]]) -> None:
+        failed = self._pass_on(n, demands)
+        if failed or n in self._whole or n in self._roots:
+            self._load(n, failed)
+            self._store(n)
+
+    def _compute(self, n: Node, demands: list[tuple[Group, IndexMap]]) -> None:
+        if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
+            group, index = demands[0]
+            self._join(n, group, index)
+            if n in self._roots:
+                group.stores.append((n, index))
+                self.home[(n, 0)] = group
+            return
+        if is_cheap(n) and n not in self._whole and n not in self._roots:
+            for group, index in demands:
+                self._join(n, group, index)
+            return
+        self._load(n, demands)
+        self._store(n)
+
+    def _fits(self, n: Node, group: Group, index: IndexMap) -> bool:
+        """True if the group evaluates n once for each element, in order where it also has to store it."""
+        if len(group.members) >= MAX_MEMBERS:
+            return False
+        return group.covers(index) if n in self._roots else _size(group.extents) <= n.type.size
+
+    def _join(self, n: Node, group: Group, index: IndexMap) -> None:
+        group.members.add((n, index))
+        for i in n.inputs:
+            self._demand(i, group, index)
+
+    def _store(self, n: Node) -> None:
+        """Give a node its own group and buffer."""
+        source = n.inputs[0].type.shape if n.op == "reduce" else n.type.shape
+        domain = tuple(e for e in source if e != 1)
+        reduced = tuple(d for d in n.attrs["dims"] if source[d] != 1) if n.op == "reduce" else ()
+        wide = [d for d, e in enumerate(source) if e != 1]
+        group = Group(domain, tuple(wide.index(d) for d in reduced), [])
+        index = identity(source)
+        if n.op == "reduce":
+            group.stores.append((n, tuple(g for k, g in enumerate(index) if k not in group.reduced)))
+            self._demand(n.inputs[0], group, index)
+        elif n.op in MOVES:
+            group.stores.append((n, index))
+            group.members.add((n, index))
+            pushed = push(n, index, len(domain))
+            if pushed is None:
+                raise CompileError(f"{n.op} has no affine index", where=n.where)
+            self._demand(n.inputs[0], group, pushed)
+        else:
+            group.stores.append((n, index))
+            self._join(n, group, index)
+        self.groups.append(group)
+        self.home[(n, 0)] = group
+
+
+def _size(extents: Iterable[int]) -> int:
+    size = 1
+    for e in extents:
+        size *= e
+    return size
+
+
+def merge(grouping: Grouping) -> None:
+    """The second pass: fewer, larger groups."""
+    units = _Units(grouping)
+    pending = list(units.candidates())
+    while pending:
+        first, second = (units.current(g) for g in pending.pop())
+        if first is not second and units.may_merge(first, second):
+            units.merge(first, second)
+
+
+class _Units:
+    """Groups and kernel calls with the edges between them, kept up to date while groups merge."""
+
+    def __init__(self, grouping: Grouping):
+        self.grouping = grouping
+        self.moved: dict[Group, Group] = {}
+        self.after: dict[object, set] = {}
+        for group in grouping.groups:
+            for n, _ in group.loads:
+                self._edge(value_of(n), group)
+        for n in grouping.kernels:
+            for operand in grouping.matched[n][1].operands:
+                self._edge(value_of(operand), n)
+
+    def _edge(self, value: Value, user: object) -> None:
+        maker = self.grouping.home.get(value, value[0])
+        self.after.setdefault(maker, set()).add(user)
+
+    def current(self, group: Group) -> Group:
+        while group in self.moved:
+            group = self.moved[group]
+        return group
+
+    def candidates(self) -> Iterable[tuple[Group, Group]]:
+        """Pairs that share a value in the same order; those where one makes it come last, so they are taken first."""
+        readers: dict[Value, list[Group]] = {}
+        direct = []
+        for group in self.grouping.groups:
+            for n, index in group.loads:
+                if not group.covers(index):
+                    continue
+                value = value_of(n)
+                if value in self.grouping.home:
+                    direct.append((self.grouping.home[value], group))
+                readers.setdefault(value, []).append(group)
+        siblings = [(a, b) for found in readers.values() for a, b in pairwise(found)]
+        return [*siblings, *direct]
+
+    def may_merge(self, a: Group, b: Group) -> bool:
+        if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
+            return False
+        if len(a.members) + len(b.members) > MAX_MEMBERS:
+            return False
+        operands = {value_of(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
+        if len(operands) > MAX_OPERANDS:
+            return False
+        if not (self._reads_in_order(a, b) and self._reads_in_order(b, a)):
+            return False
+        return not self._detour(a, b) and not self._detour(b, a)
+
+    def _reads_in_order(self, maker: Group, user: Group) -> bool:
+        """True if `user` needs from `maker` only the elements of the same iteration."""
+        made = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
+        for n, index in user.loads:
+            value = value_of(n)
+            if self.grouping.home.get(value) is not maker:
+                continue
+            if value not in made or not (user.covers(index) and maker.covers(made[value])):
+                return False
+        return True
+
+    def _detour(self, start: Group, goal: Group) -> bool:
+        """True if a path leads from one to the other through some third call."""
+        stack = [u for u in self.after.get(start, ()) if u is not goal]
+        seen = set(stack)
+        while stack:
+            for u in self.after.get(stack.pop(), ()):
+                if u is goal:
+                    return True
+                if u not in seen:
+                    seen.add(u)
+                    stack.append(u)
+        return False
+
+    def merge(self, a: Group, b: Group) -> None:
+        """Move b into a."""
+        a.reduced = a.reduced or b.reduced
+        a.stores += b.stores
+        a.members |= b.members
+        own = {(n, 0) for n, _ in a.stores}
+        a.loads = {(n, i) for n, i in a.loads | b.loads if value_of(n) not in own}
+        for n, _ in b.stores:
+            self.grouping.home[(n, 0)] = a
+        self.after[a] = (self.after.get(a, set()) | self.after.pop(b, set())) - {a, b}
+        for users in self.after.values():
+            if b in users:
+                users.discard(b)
+                users.add(a)
+        self.moved[b] = a
+        self.grouping.groups.remove(b)

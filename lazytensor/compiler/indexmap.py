@@ -1,0 +1,131 @@
+"""Index maps: which element of a value an iteration of a loop nest needs, and how views change that.
+
+A map is a tuple of groups. Each group covers neighbouring dimensions of the value (those of extent 1 are left out) and
+holds their extents and the row-major index within them as an affine function of the loops. Merging dimensions keeps
+affinity, splitting does not; so a reshape that splits only makes a group of several dimensions, and a map fails (None)
+when a later view has to look inside such a group.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lazytensor.ir.graph import Node
+from lazytensor.ir.lair import Access
+
+Shape = tuple[int, ...]
+
+Group = tuple[Shape, Access]
+IndexMap = tuple[Group, ...]
+
+
+def identity(shape: Shape) -> IndexMap:
+    """The map of a nest that has one loop for each dimension of `shape` longer than 1."""
+    wide = [e for e in shape if e != 1]
+    return tuple(((e,), Access(tuple(int(i == k) for i in range(len(wide))))) for k, e in enumerate(wide))
+
+
+def flat(index: IndexMap, loops: int) -> Access:
+    """The element of the contiguous value, as an access over `loops` loops."""
+    total, step = Access((0,) * loops), 1
+    for extents, access in reversed(index):
+        total = _plus(total, access, step)
+        for e in extents:
+            step *= e
+    return total
+
+
+def _plus(a: Access, b: Access, factor: int) -> Access:
+    strides = tuple(x + factor * y for x, y in zip(a.strides, b.strides, strict=True))
+    return Access(strides, a.offset + factor * b.offset)
+
+
+def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
+    """The map of the input of a view `n`, given the map of its result; None if it is not affine."""
+    source = n.inputs[0].type.shape
+    if n.op == "reshape":
+        return _reshape(index, source)
+    if n.op == "slice":
+        return _slice(index, source, loops, **n.attrs)
+    return _PUSH[n.op](index, source, **n.attrs)
+
+
+def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
+    """Cut both sides at the positions where their running products meet."""
+    wide = [e for e in shape if e != 1]
+    made: list[Group] = []
+    at = 0
+    pending: Access | None = None
+    have = want = 1
+    taken: list[int] = []
+    for extents, access in index:
+        size = _size(extents)
+        pending = access if pending is None else _plus(access, pending, size)
+        have *= size
+        while want < have:
+            taken.append(wide[at])
+            want *= wide[at]
+            at += 1
+        if want == have:
+            made.append((tuple(taken), pending))
+            pending, taken, have, want = None, [], 1, 1
+    return tuple(made)
+
+
+def _size(extents: Shape) -> int:
+    size = 1
+    for e in extents:
+        size *= e
+    return size
+
+
+def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
+    """The dimensions of `shape` that each group covers."""
+    wide = iter(d for d, e in enumerate(shape) if e != 1)
+    return [tuple(next(wide) for _ in extents) for extents, _ in index]
+
+
+def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape):
+    kept = {d for i, d in enumerate(dims) if source[i] != 1}
+    if list(dims) != sorted(dims):
+        return None
+    made = []
+    for group, covered in zip(index, _positions(index, shape), strict=True):
+        inside = [d in kept for d in covered]
+        if all(inside):
+            made.append(group)
+        elif any(inside):
+            return None
+    return tuple(made)
+
+
+def _transpose(index: IndexMap, source: Shape, *, permutation: Shape):
+    shape = tuple(source[p] for p in permutation)
+    wide = [d for d, e in enumerate(source) if e != 1]
+    placed: list[tuple[int, Group]] = []
+    for group, covered in zip(index, _positions(index, shape), strict=True):
+        ranks = [wide.index(permutation[d]) for d in covered]
+        if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
+            return None
+        placed.append((ranks[0], group))
+    return tuple(group for _, group in sorted(placed, key=lambda item: item[0]))
+
+
+def _slice(index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape):
+    shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
+    found: dict[int, Group] = {}
+    for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
+        if len(covered) == 1:
+            d = covered[0]
+            moved = Access(tuple(s * strides[d] for s in access.strides), access.offset * strides[d] + starts[d])
+            found[d] = ((source[d],), moved)
+        elif all(shape[d] == source[d] for d in covered):
+            found[covered[0]] = (extents, access)
+        else:
+            return None
+    for d in (d for d, e in enumerate(source) if shape[d] == 1 and e != 1):
+        found[d] = ((source[d],), Access((0,) * loops, starts[d]))
+    return tuple(found[d] for d in sorted(found))
+
+
+_PUSH: Mapping[str, Any] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
+MOVES = ("reshape", "slice", *_PUSH)

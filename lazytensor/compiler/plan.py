@@ -1,0 +1,257 @@
+"""Plan: calls get an order, values get buffers, and new state overwrites old where that is proved safe.
+
+Order: a call comes after the makers of its operands; where there is a choice, a call that makes new state waits until
+all readers of the old state are done, so that it may overwrite it (donation). A value may take over the buffer of an
+operand that dies in the same call, if the loops read and write it at the same places. What cannot be overwritten is
+copied at the end of the step: `Program.state` then names two different buffers.
+"""
+
+import heapq
+from collections import defaultdict
+
+from lazytensor.compiler.calls import Call, Value, is_leaf, type_of, value_of
+from lazytensor.errors import CompileError
+from lazytensor.ir.cirh import Buffer, Instr, Program
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.types import StateId, Type, Work
+
+END = 1 << 60  # the time of reads after the last call
+
+
+def plan(graph: Graph, calls: list[Call]) -> Program:
+    """The program of a graph whose calls are known."""
+    return _Planner(graph, order(graph, calls)).program()
+
+
+def order(graph: Graph, calls: list[Call]) -> list[Call]:
+    """The calls in an order that respects values always, and overwritten state where possible."""
+    maker = {value: c for c in calls for value in c.results}
+    rank = {n: k for k, n in enumerate(graph.nodes())}
+    place = {c: max(rank[n] for n, _ in c.results) for c in calls}
+    inputs = {c: {maker[v] for v in map(value_of, c.operands) if v in maker} for c in calls}
+    waits = _readers_of_old_state(graph, calls, maker)
+    users: dict[Call, list[Call]] = defaultdict(list)
+    for c in calls:
+        for i in inputs[c] | waits[c]:
+            users[i].append(c)
+    return _schedule(calls, place, inputs, waits, users)
+
+
+def _readers_of_old_state(graph: Graph, calls: list[Call], maker: dict[Value, Call]) -> dict[Call, set[Call]]:
+    """For each call that makes new state, the other calls that read the old one."""
+    readers: dict[Value, set[Call]] = defaultdict(set)
+    for c in calls:
+        for n in c.operands:
+            readers[value_of(n)].add(c)
+    waits: dict[Call, set[Call]] = defaultdict(set)
+    for state, update in graph.updates.items():
+        writer = maker.get(value_of(update))
+        if writer is not None:
+            waits[writer] |= readers[value_of(graph.state[state])] - {writer}
+    return waits
+
+
+def _schedule(
+    calls: list[Call],
+    place: dict[Call, int],
+    inputs: dict[Call, set[Call]],
+    waits: dict[Call, set[Call]],
+    users: dict[Call, list[Call]],
+) -> list[Call]:
+    """Always the first call that is ready; one that only waits for readers of old state goes if nothing else can."""
+    done: list[Call] = []
+    hard = {c: len(inputs[c]) for c in calls}
+    soft = {c: len(waits[c] - inputs[c]) for c in calls}
+    ready = [(soft[c] > 0, place[c], k, c) for k, c in enumerate(calls) if hard[c] == 0]
+    heapq.heapify(ready)
+    number = {c: k for k, c in enumerate(calls)}
+    finished: set[Call] = set()
+    while ready:
+        *_, c = heapq.heappop(ready)
+        if c in finished:
+            continue
+        finished.add(c)
+        done.append(c)
+        for u in users[c]:
+            if c in inputs[u]:
+                hard[u] -= 1
+            else:
+                soft[u] -= 1
+            if hard[u] == 0 and u not in finished:
+                heapq.heappush(ready, (soft[u] > 0, place[u], number[u], u))
+    if len(done) != len(calls):
+        stuck = next(c for c in calls if c not in finished)
+        raise CompileError(f"the calls form a cycle at {stuck.kernel}", where=stuck.where)
+    return done
+
+
+class _Planner:
+    """Walks the ordered calls once and hands out buffers."""
+
+    def __init__(self, graph: Graph, calls: list[Call]):
+        self.graph, self.calls = graph, calls
+        self.buffers: list[Buffer] = []
+        self.instrs: list[Instr] = []
+        self.holder: dict[Value, int] = {}
+        self.views: dict[tuple[int, Type], int] = {}
+        self.kept = self._fetched_old_state()
+        self.last = self._last_reads()
+        self.updates_of: dict[Value, list[StateId]] = {}
+        for state, update in graph.updates.items():
+            self.updates_of.setdefault(value_of(update), []).append(state)
+        self.donated: set[StateId] = set()
+        self.update_only = self._update_calls()
+
+    def _fetched_old_state(self) -> set[Value]:
+        """State that is fetched as it was before the step, although the step changes it: it is copied at the start."""
+        changed = {value_of(self.graph.state[s]) for s, n in self.graph.updates.items() if n is not self.graph.state[s]}
+        return changed & {value_of(n) for n in self.graph.outputs}
+
+    def _last_reads(self) -> dict[Value, int]:
+        """When each value is read for the last time."""
+        last: dict[Value, int] = {}
+        for time, c in enumerate(self.calls):
+            for n in c.operands:
+                last[value_of(n)] = time
+        for n in self.graph.outputs:
+            if value_of(n) not in self.kept:
+                last[value_of(n)] = END
+        for state, update in self.graph.updates.items():
+            value = value_of(update)
+            # A new value that is itself a leaf is copied at the end, and so is read then.
+            if is_leaf(value[0]) and update is not self.graph.state[state]:
+                last[value] = END
+        return last
+
+    def _update_calls(self) -> set[Call]:
+        """Calls whose results go nowhere but into state."""
+        needed = {value_of(n) for n in self.graph.outputs}
+        only: set[Call] = set()
+        for c in reversed(self.calls):
+            if all(v in self.updates_of and v not in needed for v in c.results):
+                only.add(c)
+            needed.update(map(value_of, c.operands))
+        return only
+
+    def program(self) -> Program:
+        for name, n in self.graph.state.items():
+            self.holder[value_of(n)] = self._buffer(n.type, "state", name)
+        batch = tuple(self._batch(n) for n in self.graph.inputs)
+        copies = {value: self._copy(value) for value in self.kept}
+        for time, c in enumerate(self.calls):
+            self._place(time, c)
+        new_state = {s: self._new_state(s) for s in self.graph.state}
+        self.holder |= copies
+        fetches = tuple(self._operand(n) for n in self.graph.outputs)
+        state = {b.name: (b.index, new_state[b.name]) for b in self.buffers if b.kind == "state"}
+        return Program(tuple(self.buffers), tuple(self.instrs), state, batch, fetches, self.graph.output_names).check()
+
+    def _buffer(self, type: Type, kind: str, name: str = "", value=None) -> int:
+        self.buffers.append(Buffer(len(self.buffers), type, kind, name, value))
+        return len(self.buffers) - 1
+
+    def _batch(self, n: Node) -> int:
+        self.holder[(n, 0)] = self._buffer(n.type, "batch", n.attrs.get("name", ""))
+        return self.holder[(n, 0)]
+
+    def _stored(self, n: Node) -> int:
+        """The buffer that holds the elements of n, perhaps in another shape."""
+        value = value_of(n)
+        if value not in self.holder:
+            owner = value[0]
+            if owner.value is None:
+                raise CompileError(f"nothing makes {owner}", where=owner.where)
+            self.holder[value] = self._buffer(owner.type, "const", "", owner.value)
+        return self.holder[value]
+
+    def _copy(self, value: Value) -> int:
+        """A new buffer with the elements that `value` has now."""
+        type = type_of(value)
+        nest = copy_nest(type)
+        target = self._buffer(type, "temp")
+        self.instrs.append(Instr("nest", (self.holder[value],), (target,), {}, nest, nest.work, value[0].where))
+        return target
+
+    def _operand(self, n: Node) -> int:
+        """The buffer of n in its own shape; a view of the stored one where that differs."""
+        stored = self._stored(n)
+        if self.buffers[stored].type.shape == n.type.shape:
+            return stored
+        if (stored, n.type) not in self.views:
+            view = self.views[stored, n.type] = self._buffer(n.type, "temp")
+            self.instrs.append(Instr("reshape", (stored,), (view,), {"shape": n.type.shape}, where=n.where))
+        return self.views[stored, n.type]
+
+    def _place(self, time: int, c: Call) -> None:
+        reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
+        taken: set[int] = set()
+        writes = []
+        for k, value in enumerate(c.results):
+            target = self._donated(time, c, k, value)
+            if target is None:
+                target = self._inherited(time, c, k, value, taken)
+            if target is None:
+                target = self._buffer(type_of(value), "temp")
+            taken.add(target)
+            writes.append(target)
+        for value, target in zip(c.results, writes, strict=True):
+            self.holder[value] = target
+            self.views = {key: view for key, view in self.views.items() if key[0] != target}
+        direction = self._direction(c)
+        self.instrs.append(Instr(c.kernel, reads, tuple(writes), dict(c.attrs), c.nest, c.work, c.where, direction))
+
+    def _direction(self, c: Call) -> str:
+        if c in self.update_only:
+            return "update"
+        return "backward" if c.where is not None and c.where.scope.endswith(".bwd") else "forward"
+
+    def _donated(self, time: int, c: Call, k: int, value: Value) -> int | None:
+        """The buffer of the state that this value becomes, if nobody needs its old value any more."""
+        for state in self.updates_of.get(value, ()):
+            old = value_of(self.graph.state[state])
+            same = type_of(value) == type_of(old) if c.nest is None else _alike(type_of(value), type_of(old))
+            if not same or state in self.donated or old == value or self.last.get(old, -1) > time:
+                continue
+            if self.last.get(old, -1) == time and not _in_step(c, k, old):
+                continue
+            self.donated.add(state)
+            return self.holder[old]
+        return None
+
+    def _inherited(self, time: int, c: Call, k: int, value: Value, taken: set[int]) -> int | None:
+        """The buffer of an operand that dies here and has the same type, for loops that run in step."""
+        for old in dict.fromkeys(map(value_of, c.operands)):
+            if old in self.updates_of:
+                continue  # new state outside its own buffer is copied at the end
+            buffer = self.holder[old]
+            fits = self.buffers[buffer].kind == "temp" and _alike(type_of(value), type_of(old))
+            if fits and buffer not in taken and self.last[old] == time and _in_step(c, k, old):
+                return buffer
+        return None
+
+    def _new_state(self, state: StateId) -> int:
+        update = self.graph.updates.get(state, self.graph.state[state])
+        return self._stored(update)
+
+
+def copy_nest(type: Type) -> Nest:
+    """The nest that copies a value of this type."""
+    whole = Access((1,))
+    body = (Scalar("load", type.dtype, (), 0),)
+    work = Work(0, type.nbytes, type.nbytes)
+    return Nest("copy", (Loop("i0", type.size),), (type,), (type,), (whole,), (whole,), body, (Store(0, 0),), work)
+
+
+def _alike(a: Type, b: Type) -> bool:
+    return a.size == b.size and a.dtype is b.dtype
+
+
+def _in_step(c: Call, k: int, old: Value) -> bool:
+    """True if result k of a nest may overwrite `old`: each iteration writes the one element that it reads."""
+    if c.nest is None or c.nest.stores[k].reduce:
+        return False
+    target = c.nest.writes[k]
+    accesses = [a for n, a in zip(c.operands, c.nest.reads, strict=True) if value_of(n) == old]
+    moves = all(s for s, loop in zip(target.strides, c.nest.loops, strict=True) if loop.extent > 1)
+    return moves and all(a == target for a in accesses)

@@ -1,0 +1,67 @@
+"""The switches of the house, read once from the environment; `override` changes them for a while.
+
+LT_DEBUG=0..4   print while compiling: 1 the graph, 2 each rewrite, 3 nests and their source, 4 placement
+LT_CHECK=1      verify invariants between passes (the tests switch it on)
+LT_DUMP=dir     write what LT_DEBUG would print to files in `dir`
+LT_JIT=0        run loop nests with NumPy instead of compiling them
+LT_CACHE=dir    where compiled kernels are kept, by default ~/.cache/lazywafer
+"""
+
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Switches:
+    """One setting of every switch."""
+
+    debug: int = 0
+    check: bool = False
+    dump: str = ""
+    jit: bool = True
+    cache: str = ""
+
+    @property
+    def cache_folder(self) -> pathlib.Path:
+        """Where compiled kernels lie; it may not exist yet."""
+        return pathlib.Path(self.cache) if self.cache else pathlib.Path.home() / ".cache" / "lazywafer"
+
+
+def read(environment: Mapping[str, str]) -> Switches:
+    """The switches that these environment variables ask for; one that is no number counts as its default."""
+
+    def number(name: str, default: int) -> int:
+        text = environment.get(name, "")
+        return int(text) if text.isdigit() else default
+
+    return Switches(
+        debug=number("LT_DEBUG", 0),
+        check=number("LT_CHECK", 0) != 0,
+        dump=environment.get("LT_DUMP", ""),
+        jit=number("LT_JIT", 1) != 0,
+        cache=environment.get("LT_CACHE", ""),
+    )
+
+
+_current = read(os.environ)
+
+
+def current() -> Switches:
+    """The switches in force."""
+    return _current
+
+
+@contextmanager
+def override(**changes: Any) -> Iterator[Switches]:
+    """Change switches inside a `with` block: `with override(jit=False): ...`."""
+    global _current
+    before = _current
+    _current = replace(before, **changes)
+    try:
+        yield _current
+    finally:
+        _current = before

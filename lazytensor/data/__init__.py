@@ -1,0 +1,46 @@
+"""Data sets, the orders in which they are read, and the loader that makes batches: PyTorch's `torch.utils.data`."""
+
+from lazytensor.data.collate import default_collate, default_convert
+from lazytensor.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from lazytensor.data.errors import DataOptionError, SampleTypeError
+from lazytensor.data.loader import DataLoader
+from lazytensor.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from lazytensor.data.worker import WorkerInfo, get_worker_info
+
+__all__ = [
+    "BatchSampler",
+    "ChainDataset",
+    "SampleTypeError",
+    "ConcatDataset",
+    "DataLoader",
+    "DataOptionError",
+    "Dataset",
+    "IterableDataset",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "Subset",
+    "SubsetRandomSampler",
+    "TensorDataset",
+    "WeightedRandomSampler",
+    "WorkerInfo",
+    "default_collate",
+    "default_convert",
+    "get_worker_info",
+    "random_split",
+]

@@ -1,0 +1,136 @@
+"""Puts samples together to a batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.data.dataset import Subset, TensorDataset
+from lazytensor.data.errors import SampleTypeError
+from lazytensor.dtype import DType, float64
+from lazytensor.errors import DataError
+from lazytensor.functions import creation, shapes
+from lazytensor.tensor import CPU, Tensor
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """The samples as one batch: numbers, arrays and tensors become tensors with a new first dimension.
+
+    Mappings, named tuples and sequences are taken apart and put together again member by member (a tuple comes back as
+    a list, as in PyTorch); strings and bytes stay a list. Raises SampleTypeError for any other type, and DataError for
+    shapes or lengths that differ.
+    """
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stacked(batch)
+    if isinstance(first, str | bytes):
+        return list(batch)
+    if isinstance(first, np.ndarray | np.generic):
+        return _stacked_arrays(batch)
+    if isinstance(first, float):
+        return creation.tensor(list(batch), dtype=float64)
+    if isinstance(first, int):
+        return creation.tensor(list(batch))
+    if isinstance(first, Mapping):
+        return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
+    if isinstance(first, Sequence):
+        return _collate_sequences(batch)
+    raise _unknown(type(first))
+
+
+def _collate_sequences(batch: Sequence[Any]) -> Any:
+    first = batch[0]
+    lengths = {len(sample) for sample in batch}
+    if len(lengths) > 1:
+        raise DataError(
+            f"each element in list of batch should be of equal size, and there are lengths {sorted(lengths)}",
+            where=source.where(),
+            todo="Pad the samples, or pass collate_fn= to the DataLoader.",
+        )
+    members = [default_collate(column) for column in zip(*batch, strict=True)]
+    return members if type(first) is tuple else _like(first, members)
+
+
+def _like(first: Any, members: Any) -> Any:
+    """The members in a container of the type of `first`, or in a plain list or dict if that type refuses."""
+    if hasattr(first, "_fields"):
+        return type(first)(*members)
+    try:
+        return type(first)(members)
+    except TypeError:
+        return members
+
+
+def _unknown(kind: object) -> SampleTypeError:
+    return SampleTypeError(
+        f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}",
+        where=source.where(),
+        todo="Return one of these from the data set, or pass collate_fn= to the DataLoader.",
+    )
+
+
+def from_values(array: np.ndarray, dtype: DType) -> Tensor:
+    """A tensor of any dtype over values in its host type, without a copy where that is possible."""
+    return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.from_numpy(array)
+
+
+def _check_shapes(found: Sequence[tuple[int, ...]]) -> None:
+    for i, shape in enumerate(found):
+        if shape != found[0]:
+            raise DataError(
+                f"stack expects each tensor to be equal size, but got {list(found[0])} at entry 0 and {list(shape)} "
+                f"at entry {i}",
+                where=source.where(),
+                todo="Pad or crop the samples, or pass collate_fn= to the DataLoader.",
+            )
+
+
+def stacked(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors of one shape side by side in a new first dimension, copied once where no gradient is to be kept."""
+    specs = [t.spec for t in tensors]
+    _check_shapes([s.shape for s in specs])
+    is_plain = all(s.dtype is specs[0].dtype for s in specs) and not any(
+        t.requires_grad or t.device != CPU for t in tensors
+    )
+    if not is_plain:
+        return shapes.stack(tensors)
+    return from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)
+
+
+def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
+    if batch[0].dtype.kind not in "biuf":
+        raise _unknown(batch[0].dtype)
+    arrays = [np.asarray(sample) for sample in batch]
+    _check_shapes([a.shape for a in arrays])
+    return creation.from_numpy(np.stack(arrays))
+
+
+def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
+    """What `default_collate` would make of these samples of a TensorDataset or of a Subset of one, in one step.
+
+    None for any other data set, also for a subclass, which may give other samples.
+    """
+    while type(dataset) is Subset:
+        indices, dataset = [dataset.indices[i] for i in indices], dataset.dataset
+    if type(dataset) is not TensorDataset or any(t.requires_grad or t.device != CPU for t in dataset.tensors):
+        return None
+    at = np.asarray(indices, np.intp)
+    return [from_values(t.array("collating a batch")[at], t.dtype) for t in dataset.tensors]
+
+
+def default_convert(sample: Any) -> Any:
+    """A sample that is no part of a batch: its arrays become tensors, everything else stays as it is."""
+    if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":
+        return creation.from_numpy(np.array(sample))
+    if isinstance(sample, str | bytes):
+        return sample
+    if isinstance(sample, Mapping):
+        return _like(sample, {key: default_convert(value) for key, value in sample.items()})
+    if isinstance(sample, Sequence):
+        members = [default_convert(member) for member in sample]
+        return members if type(sample) is tuple else _like(sample, members)
+    return sample
+
+
+Collate = Callable[[Any], Any]

@@ -1,0 +1,153 @@
+"""Element types: what a tensor reports, how the host holds it, and how the hardware rounds it.
+
+Half types are held in float32 arrays and rounded where a kernel ends; `itemsize` is what the wafer and a file spend.
+Sources: IEEE 754 for float16; bfloat16 is the upper half of float32; cbfloat16 has 1 sign, 6 exponent and 9 mantissa
+bits (Cerebras documentation of the number formats).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """An element type; one object for each name, so identity is equality."""
+
+    name: str
+    host: np.dtype  # how arrays hold it
+    itemsize: int  # bytes on the device and in files
+    kind: str  # "b" bool, "i" integer, "f" floating point
+    mantissa_bits: int = 0
+    exponent_bits: int = 0
+    mlir: str = field(default="")
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind == "f" or (self.kind == "i" and self.host.kind == "i")
+
+    @property
+    def is_half(self) -> bool:
+        """True for the types that live in float32 arrays and are rounded."""
+        return self.kind == "f" and self.itemsize == 2
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self):
+        return (by_name, (self.name,))
+
+
+def _float(name: str, host: str, itemsize: int, mantissa: int, exponent: int, mlir: str) -> DType:
+    return DType(name, np.dtype(host), itemsize, "f", mantissa, exponent, mlir)
+
+
+float64 = _float("float64", "f8", 8, 52, 11, "f64")
+float32 = _float("float32", "f4", 4, 23, 8, "f32")
+float16 = _float("float16", "f4", 2, 10, 5, "f16")
+bfloat16 = _float("bfloat16", "f4", 2, 7, 8, "bf16")
+cbfloat16 = _float("cbfloat16", "f4", 2, 9, 6, "cbf16")
+int64 = DType("int64", np.dtype("i8"), 8, "i", mlir="i64")
+int32 = DType("int32", np.dtype("i4"), 4, "i", mlir="i32")
+int16 = DType("int16", np.dtype("i2"), 2, "i", mlir="i16")
+int8 = DType("int8", np.dtype("i1"), 1, "i", mlir="i8")
+uint8 = DType("uint8", np.dtype("u1"), 1, "i", mlir="ui8")
+uint16 = DType("uint16", np.dtype("u2"), 2, "i", mlir="ui16")
+bool_ = DType("bool", np.dtype("?"), 1, "b", mlir="i1")
+
+ALL = (float64, float32, float16, bfloat16, cbfloat16, int64, int32, int16, int8, uint8, uint16, bool_)
+_BY_NAME = {d.name: d for d in ALL}
+_BY_NUMPY = {np.dtype(d.host): d for d in (float64, float32, int64, int32, int16, int8, uint8, uint16, bool_)}
+_INTEGER_RANK = {uint8: 1, int8: 1, uint16: 2, int16: 2, int32: 3, int64: 4}
+_FLOAT_RANK = {float16: 1, bfloat16: 1, cbfloat16: 1, float32: 2, float64: 3}
+
+
+def by_name(name: str) -> DType:
+    """The dtype called `name` ("float32", without the module). Raises ShapeError for an unknown name."""
+    if name not in _BY_NAME:
+        raise ShapeError(f"there is no element type {name!r}", todo=f"Use one of {', '.join(_BY_NAME)}.")
+    return _BY_NAME[name]
+
+
+def of_array(array: np.ndarray) -> DType:
+    """The dtype under which PyTorch would take a NumPy array. Raises ShapeError if there is none."""
+    if array.dtype == np.float16:
+        return float16
+    found = _BY_NUMPY.get(array.dtype.newbyteorder("="))
+    if found is None:
+        raise ShapeError(
+            f"a NumPy array of {array.dtype} has no tensor type",
+            todo="Convert it first, for example with array.astype(numpy.float32).",
+        )
+    return found
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The common type of two tensor types of equal standing, by PyTorch's table."""
+    if a is b:
+        return a
+    if a.kind == "f" or b.kind == "f":
+        if a.kind != b.kind:
+            return a if a.kind == "f" else b
+        ranks = _FLOAT_RANK[a], _FLOAT_RANK[b]
+        if ranks[0] == ranks[1]:
+            return float32  # two different half types
+        return a if ranks[0] > ranks[1] else b
+    if a.kind == "b" or b.kind == "b":
+        return b if a.kind == "b" else a
+    return _promote_integers(a, b)
+
+
+def _promote_integers(a: DType, b: DType) -> DType:
+    if a.is_signed != b.is_signed:
+        signed, unsigned = (a, b) if a.is_signed else (b, a)
+        if _INTEGER_RANK[signed] > _INTEGER_RANK[unsigned]:
+            return signed
+        return {1: int16, 2: int32}[_INTEGER_RANK[unsigned]]
+    return a if _INTEGER_RANK[a] > _INTEGER_RANK[b] else b
+
+
+def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """`array` (float32) with every element rounded to the nearest value of a half type, ties to even.
+
+    Overflow gives infinity, NaN stays NaN, subnormals are kept. Other types pass unchanged.
+    """
+    if not dtype.is_half:
+        return array
+    array = np.asarray(array, np.float32)
+    if dtype is float16:
+        with np.errstate(over="ignore"):
+            return array.astype(np.float16).astype(np.float32)
+    if dtype is bfloat16:
+        return _round_bfloat16(array)
+    return _round_generic(array, dtype)
+
+
+def _round_bfloat16(array: np.ndarray) -> np.ndarray:
+    bits = array.view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(array), array, rounded.view(np.float32))
+
+
+def _round_generic(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """Round by scaling to the spacing of the target type at each element's exponent."""
+    bias = 2 ** (dtype.exponent_bits - 1) - 1
+    smallest, largest = 1 - bias, bias
+    wide = array.astype(np.float64)
+    _, exponent = np.frexp(np.where(np.isfinite(wide), wide, 1.0))
+    spacing = np.exp2((np.maximum(exponent - 1, smallest) - dtype.mantissa_bits).astype(np.float64))
+    rounded = np.rint(wide / spacing) * spacing
+    limit = np.exp2(float(largest)) * (2 - np.exp2(float(-dtype.mantissa_bits)))
+    with np.errstate(invalid="ignore"):
+        rounded = np.where(np.abs(rounded) > limit, np.copysign(np.inf, wide), rounded)
+    return np.where(np.isfinite(wide), rounded, wide).astype(np.float32)

@@ -1,0 +1,53 @@
+"""The exceptions of the house: what happened, where in the user's code, and what to do.
+
+Some of them also derive from the built-in exception that PyTorch raises in the same place, so that a script's
+`except RuntimeError` keeps working.
+"""
+
+
+class LazyError(Exception):
+    """Base of every error that the project raises on purpose.
+
+    `what` says what happened, with values; `where` is the user's `file:line`; `todo` is the way out.
+    """
+
+    def __init__(self, what: str, *, where: object = None, todo: str = ""):
+        self.what, self.where, self.todo = what, where, todo
+        text = f"{where}: {what}" if where else what
+        super().__init__(f"{text}\n  {todo}" if todo else text)
+
+
+class ShapeError(LazyError, RuntimeError):
+    """Shapes or dtypes do not fit an operation."""
+
+
+class TraceError(LazyError, RuntimeError):
+    """A value was asked for while a step is being traced, or tracing was used out of order."""
+
+
+class StateError(LazyError, RuntimeError):
+    """A tensor that has to survive the step has no identity, or two tensors claim the same one."""
+
+
+class CompileError(LazyError, RuntimeError):
+    """A graph cannot be lowered, or a pass broke one of its invariants."""
+
+
+class AutogradError(LazyError, RuntimeError):
+    """A gradient was asked for that does not exist."""
+
+
+class NameMissing(LazyError, AttributeError):
+    """A public name of the emulated API that this version does not provide."""
+
+
+class CheckpointError(LazyError, RuntimeError):
+    """A checkpoint is foreign, truncated, half-written or does not fit."""
+
+
+class PlacementError(LazyError, RuntimeError):
+    """A program does not fit the machine."""
+
+
+class DataError(LazyError, RuntimeError):
+    """A data set or a batch is missing or malformed."""

@@ -1,0 +1,211 @@
+"""New tensors: from data, filled, counted, random."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import random, source, trace
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions.drawing import in_step
+from lazytensor.functions.promotion import default_dtype, scalar_dtype
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.ops import full as full_node
+from lazytensor.tensor import CPU, Device, Tensor, from_array, wrap
+from lazytensor.trace import adopt
+
+PUBLIC = """arange as_tensor empty empty_like eye from_numpy full full_like linspace ones ones_like rand
+    rand_like randint randn randn_like randperm tensor zeros zeros_like"""
+METHODS = IN_PLACE = ""
+
+
+def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor put on its device."""
+    if device is not None:
+        t.device = device if isinstance(device, Device) else Device(device)
+        t.device = CPU if t.device == CPU or t.device.type == "cpu" else t.device
+    return t.requires_grad_() if requires_grad else t
+
+
+def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
+    """The extents given as `f(2, 3)` or `f((2, 3))`. Raises ShapeError for a negative one."""
+    if len(size) == 1 and isinstance(size[0], Sequence):
+        size = tuple(size[0])
+    extents = tuple(int(e) for e in size)
+    if any(e < 0 for e in extents):
+        raise ShapeError(f"a tensor cannot have the shape {list(extents)}", where=source.where())
+    return extents
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor."""
+    if isinstance(data, Tensor):
+        data, dtype = data.array("torch.tensor()"), dtype or data.dtype
+    elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str):
+        data = _nested(data, dtype)
+        dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
+    array = np.asarray(data)
+    found = dtype or dt.of_array(array)
+    array = dt.round_to(array.astype(found.host), found)
+    return finished(from_array(array, found), device, requires_grad)
+
+
+def _nested(data: Any, dtype: DType | None) -> np.ndarray:
+    if isinstance(data, bool | int | float):
+        return np.asarray(data, (dtype or scalar_dtype(data)).host)
+    plain = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in data]
+    try:
+        array = np.array(plain)
+    except ValueError as e:
+        raise ShapeError("the nested sequences have different lengths", where=source.where()) from e
+    if array.dtype == object:
+        raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
+    return array.astype(np.float32) if array.size == 0 and dtype is None else array
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`data` as a tensor; a tensor of the right dtype is returned as it is."""
+    if isinstance(data, Tensor) and dtype in (None, data.dtype):
+        return data
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor that shares the array's memory: later changes of the array are seen until the tensor is written to."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    d = dt.of_array(array)
+    if array.dtype != d.host:
+        array = array.astype(d.host)
+    return Tensor(adopt(leaf(array, Type(array.shape, d))))
+
+
+def full(
+    size: Any, fill_value: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor of one value everywhere."""
+    shape = size_of((size,) if isinstance(size, int) else tuple(size))
+    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return finished(wrap(full_node(value, Type(shape, dtype or scalar_dtype(value)))), device, requires_grad)
+
+
+def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+    """A tensor of zeros."""
+    return full(size_of(size), 0.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+    """A tensor of ones."""
+    return full(size_of(size), 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+
+
+def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+    """A tensor whose values nobody promises; here they are zeros."""
+    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+    """A tensor of one value with the shape, dtype and device of x."""
+    return full(x.spec.shape, fill_value, dtype=dtype or x.dtype, device=device or x.device)
+
+
+def zeros_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+    """Zeros with the shape, dtype and device of x."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+    """Ones with the shape, dtype and device of x."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
+    """A tensor with the shape, dtype and device of x whose values nobody promises."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def arange(
+    start: float, end: float | None = None, step: float = 1, *, dtype: DType | None = None, device: Any = None
+) -> Tensor:
+    """start, start + step, ... below end; with one argument 0, 1, ... below it."""
+    start, end = (0, start) if end is None else (start, end)
+    if step == 0 or (end - start) / step < 0:
+        raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
+    integral = all(isinstance(v, int) for v in (start, end, step))
+    found = dtype or (dt.int64 if integral else default_dtype())
+    shape = (math.ceil((end - start) / step),)
+    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, found))), device)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """`steps` values from start to end, both included."""
+    found = dtype or default_dtype()
+    working = found.host.type if found.kind == "f" else np.float64
+    step = (working(end) - working(start)) / working(max(steps - 1, 1))
+    i = np.arange(steps)
+    # Counted from the nearer end, so that both ends are exact.
+    up = working(start) + i.astype(working) * step
+    down = working(end) - (steps - 1 - i).astype(working) * step
+    values = np.where(i < steps // 2, up, down) if steps > 1 else np.full(steps, start, working)
+    return tensor(values.astype(working), dtype=found, device=device)
+
+
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Ones on the diagonal, zeros elsewhere."""
+    return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device)
+
+
+def rand(
+    *size: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    generator: random.Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Uniform random numbers in [0, 1)."""
+    found = dtype or default_dtype()
+    if trace.current is not None and generator is None:
+        return finished(in_step("random_uniform", size_of(size), found), device, requires_grad)
+    values = random.chosen(generator).uniform(size_of(size), found)
+    return finished(from_array(values, found), device, requires_grad)
+
+
+def randn(
+    *size: Any,
+    dtype: DType | None = None,
+    device: Any = None,
+    generator: random.Generator | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Normal random numbers of mean 0 and deviation 1."""
+    found = dtype or default_dtype()
+    if trace.current is not None and generator is None:
+        return finished(in_step("random_normal", size_of(size), found), device, requires_grad)
+    values = random.chosen(generator).normal(size_of(size), found)
+    return finished(from_array(values, found), device, requires_grad)
+
+
+def randint(low: int, high: int, size: Sequence[int], *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
+    """Random integers in low..high - 1."""
+    values = random.chosen(None).integers(low, high, size_of((size,)))
+    return finished(from_array(values.astype(dtype.host), dtype), device)
+
+
+def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
+    """A random order of 0..n - 1."""
+    return finished(from_array(random.chosen(generator).permutation(n), dt.int64), device)
+
+
+def rand_like(x: Tensor) -> Tensor:
+    """Uniform random numbers with the shape and dtype of x."""
+    return rand(x.spec.shape, dtype=x.dtype, device=x.device)
+
+
+def randn_like(x: Tensor) -> Tensor:
+    """Normal random numbers with the shape and dtype of x."""
+    return randn(x.spec.shape, dtype=x.dtype, device=x.device)

@@ -1,0 +1,55 @@
+"""Random numbers of a step: drawn from state that is carried from step to step, so that a replay draws new ones.
+
+The state is (seed, counter). Each draw of a step has its own number; the counter goes up by one a step. Outside a step
+numbers come from `lazytensor.random`, which is PyTorch's generator.
+"""
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import random, trace
+from lazytensor.dtype import DType
+from lazytensor.ir.graph import Node, leaf
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, const
+from lazytensor.tensor import Tensor, wrap
+from lazytensor.trace import Cell
+
+STATE = Type((2,), dt.int64)
+
+
+class _Source:
+    """The cell of the state, and what was drawn from it in the step that is being captured."""
+
+    def __init__(self) -> None:
+        self.cell: Cell | None = None
+        self.seeding = -1
+        self.capture: trace.Capture | None = None
+        self.base: Node | None = None
+        self.draws = 0
+
+    def next(self) -> tuple[Node, int]:
+        """The state at the start of the step, and the number of this draw."""
+        if trace.current is not self.capture or self.base is None:
+            self._begin()
+        self.draws += 1
+        return self.base, self.draws - 1  # type: ignore[return-value]
+
+    def _begin(self) -> None:
+        generator = random.default_generator
+        if self.cell is None or self.seeding != generator.seedings:
+            start = leaf(np.array([generator.initial_seed(), 0], np.int64), STATE)
+            self.cell, self.seeding = Cell.outside(start), generator.seedings
+            self.cell.state = f"rng.{generator.seedings}"
+        self.capture, self.draws = trace.current, 0
+        self.base = trace.read(self.cell)
+        trace.write(self.cell, call("add", self.base, const(np.array([0, 1]), STATE)))
+
+
+_source = _Source()
+
+
+def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
+    """Numbers of `random_uniform` or `random_normal` as a node of the step that is being captured."""
+    state, number = _source.next()
+    return wrap(call(op, state, call=number, type=Type(shape, dtype)))

@@ -1,0 +1,103 @@
+"""Matrix products of tensors, cast to the half type where automatic casts are on."""
+
+import math
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import shapes
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import Operand, broadcast_shape
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call
+from lazytensor.ops.linalg import matmul as product
+from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.precision import lowered
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = "addmm baddbmm bmm dot matmul mm mv outer"
+METHODS = "mm bmm matmul dot mv outer addmm baddbmm"
+IN_PLACE = ""
+
+
+def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+    x, y = lowered(arg(a), arg(b))
+    if x.type.dtype is not y.type.dtype:
+        raise ShapeError(
+            f"expected m1 and m2 to have the same dtype, but got: {x.type.dtype.name} != {y.type.dtype.name}",
+            where=source.where(),
+            todo="Convert one of them with .to(dtype).",
+        )
+    return x, y
+
+
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    """The product of two matrices."""
+    if a.ndim != 2 or b.ndim != 2:
+        raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
+    return made(product(*_pair(a, b)), a, b)
+
+
+def bmm(a: Tensor, b: Tensor) -> Tensor:
+    """The products of two stacks of matrices of equal length."""
+    if a.ndim != 3 or b.ndim != 3:
+        raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
+    return made(product(*_pair(a, b)), a, b)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """The product of vectors, matrices or stacks of matrices, whose leading extents broadcast."""
+    if not a.ndim or not b.ndim:
+        raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())
+    if a.ndim == 1 or b.ndim == 1:
+        left = shapes.unsqueeze(a, 0) if a.ndim == 1 else a
+        right = shapes.unsqueeze(b, 1) if b.ndim == 1 else b
+        out = matmul(left, right)
+        gone = [d for d, one in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if one]
+        return shapes.view(out, tuple(e for d, e in enumerate(out.shape) if d - out.ndim not in gone))
+    x, y = _pair(a, b)
+    if y.type.shape[:-2] == () and len(x.type.shape) > 2:
+        # Rows of all matrices at once: one large product instead of many small ones.
+        rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
+        return made(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
+    lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
+    x = broadcast_to(x, (*lead, *x.type.shape[-2:]))
+    y = broadcast_to(y, (*lead, *y.type.shape[-2:]))
+    return made(product(x, y), a, b)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """The inner product of two vectors."""
+    if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
+        raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
+    return matmul(a, b)
+
+
+def mv(a: Tensor, b: Tensor) -> Tensor:
+    """A matrix times a vector."""
+    return matmul(a, b)
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """All products of an element of a with one of b."""
+    return pw.mul(shapes.unsqueeze(a, 1), shapes.unsqueeze(b, 0))
+
+
+def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x + alpha * (a @ b)"""
+    scaled = mm(a, b) if pw.is_number(alpha, 1) else pw.mul(mm(a, b), alpha)
+    return pw.add(x if pw.is_number(beta, 1) else pw.mul(x, beta), scaled)
+
+
+def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x + alpha * (a @ b) for stacks of matrices."""
+    scaled = bmm(a, b) if pw.is_number(alpha, 1) else pw.mul(bmm(a, b), alpha)
+    return pw.add(x if pw.is_number(beta, 1) else pw.mul(x, beta), scaled)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x @ weight.T + bias; x is [..., in], weight [out, in], bias [out]."""
+    given = lowered(arg(x), arg(weight)) if bias is None else lowered(arg(x), arg(weight), arg(bias))
+    if given[0].type.dtype is not given[1].type.dtype:
+        _pair(x, weight)
+    return made(call("linear", *given), x, weight)

@@ -1,0 +1,338 @@
+"""Element by element: arithmetic, comparison, selection, conversion and the elementary functions."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions.promotion import (
+    Operand,
+    common_shape,
+    default_dtype,
+    device_of,
+    operands,
+    prepared,
+    result_type,
+)
+from lazytensor.ops import call
+from lazytensor.ops.pointwise import cast
+from lazytensor.tensor import CPU, Tensor, arg, wrap
+
+PUBLIC = """abs add addcdiv addcmul atan2 bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clone cos
+    div eq erf exp expm1 floor floor_divide fmod ge gt isfinite isinf isnan le lerp log log1p log2
+    logical_and logical_not logical_or logical_xor lt masked_fill maximum minimum mul ne neg pow
+    reciprocal relu remainder round rsqrt rsub sigmoid sign sin sqrt square sub tan tanh trunc where"""
+METHODS = """add sub rsub mul div floor_divide remainder pow square fmod atan2 maximum minimum gt ge lt le eq ne
+    logical_and logical_or logical_xor logical_not masked_fill clamp addcmul addcdiv lerp exp expm1
+    log log1p log2 sqrt rsqrt sin cos tan tanh sigmoid erf reciprocal abs neg sign relu isnan
+    isfinite isinf floor ceil round trunc bitwise_not bitwise_and bitwise_or bitwise_xor clone"""
+IN_PLACE = """add sub mul div floor_divide remainder pow fmod logical_not masked_fill clamp addcmul addcdiv lerp
+    exp log sqrt rsqrt tanh sigmoid reciprocal abs neg relu floor ceil round trunc"""
+
+
+def made(n: Any, *inputs: Any) -> Tensor:
+    """A result on the device of its inputs."""
+    out = wrap(n)
+    device = device_of(*inputs)
+    if device is not CPU:
+        out.device = device
+    return out
+
+
+def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
+    return made(call(name, *operands(a, b, dtype=dtype)), a, b)
+
+
+def _floating(*values: Operand) -> DType | None:
+    """The default floating type if all operands are integers, for operations that leave the integers."""
+    return None if result_type(*values).kind == "f" else default_dtype()
+
+
+def is_number(value: Operand, number: float) -> bool:
+    """Whether an operand is this Python number. A tensor is not: comparing it would read it."""
+    return not isinstance(value, Tensor) and value == number
+
+
+def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
+    """a + alpha * b"""
+    return _binary("add", a, b if is_number(alpha, 1) else mul(b, alpha))
+
+
+def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
+    """a - alpha * b. Raises ShapeError for two booleans."""
+    if isinstance(a, Tensor) and a.dtype.kind == "b":
+        _refuse_bool("Subtraction", a, b)
+    return _binary("sub", a, b if is_number(alpha, 1) else mul(b, alpha))
+
+
+def _refuse_bool(what: str, *values: Operand) -> None:
+    if result_type(*values).kind == "b":
+        raise ShapeError(
+            f"{what}, the `-` operator, with a bool tensor is not supported.",
+            where=source.where(),
+            todo="If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+        )
+
+
+def rsub(a: Operand, b: Operand) -> Tensor:
+    """b - a"""
+    return sub(b, a)
+
+
+def mul(a: Operand, b: Operand) -> Tensor:
+    """a * b"""
+    if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
+        return logical_and(a, b)
+    return _binary("mul", a, b)
+
+
+def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    """a / b; with rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type."""
+    if rounding_mode is None:
+        return _binary("div", a, b, _floating(a, b))
+    kept = result_type(a, b)
+    # Integers below 2^53 and their quotients, rounded, are exact in double precision.
+    quotient = _binary("div", a, b, None if kept.kind == "f" else dt.float64)
+    rounded = call("floor" if rounding_mode == "floor" else "trunc", quotient.node)
+    return made(cast(rounded, kept), a, b)
+
+
+def floor_divide(a: Operand, b: Operand) -> Tensor:
+    """The quotient, rounded down."""
+    return div(a, b, rounding_mode="floor")
+
+
+def remainder(a: Operand, b: Operand) -> Tensor:
+    """What is left after floor division; it has the sign of b."""
+    return sub(a, mul(floor_divide(a, b), b))
+
+
+def pow(a: Operand, exponent: Operand) -> Tensor:
+    """a to a power; the exponent 2 becomes a product."""
+    if is_number(exponent, 2) and isinstance(a, Tensor):
+        base = cast_to(a, result_type(a, exponent))
+        return mul(base, base)
+    return _binary("pow", a, exponent)
+
+
+def square(x: Tensor) -> Tensor:
+    """x * x"""
+    return pow(x, 2)
+
+
+def fmod(a: Operand, b: Operand) -> Tensor:
+    """The remainder with the sign of a."""
+    return _binary("fmod", a, b)
+
+
+def atan2(a: Tensor, b: Tensor) -> Tensor:
+    """The angle of the point (b, a)."""
+    return _binary("atan2", a, b, _floating(a, b))
+
+
+def maximum(a: Operand, b: Operand) -> Tensor:
+    """The larger of two elements; NaN wins."""
+    return _binary("maximum", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Tensor:
+    """The smaller of two elements; NaN wins."""
+    return _binary("minimum", a, b)
+
+
+def gt(a: Operand, b: Operand) -> Tensor:
+    """a > b"""
+    return _binary("gt", a, b)
+
+
+def ge(a: Operand, b: Operand) -> Tensor:
+    """a >= b"""
+    return _binary("ge", a, b)
+
+
+def lt(a: Operand, b: Operand) -> Tensor:
+    """a < b"""
+    return _binary("lt", a, b)
+
+
+def le(a: Operand, b: Operand) -> Tensor:
+    """a <= b"""
+    return _binary("le", a, b)
+
+
+def eq(a: Operand, b: Operand) -> Tensor:
+    """a == b"""
+    return _binary("eq", a, b)
+
+
+def ne(a: Operand, b: Operand) -> Tensor:
+    """a != b"""
+    return _binary("ne", a, b)
+
+
+def logical_and(a: Operand, b: Operand) -> Tensor:
+    """Both are not zero."""
+    return _binary("logical_and", a, b)
+
+
+def logical_or(a: Operand, b: Operand) -> Tensor:
+    """At least one is not zero."""
+    return _binary("logical_or", a, b)
+
+
+def logical_xor(a: Operand, b: Operand) -> Tensor:
+    """Exactly one is not zero."""
+    return _binary("logical_xor", a, b)
+
+
+def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
+    """a where the condition holds, else b."""
+    dtype, shape = result_type(a, b), common_shape(condition, a, b)
+    chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
+    return made(chosen, condition, a, b)
+
+
+def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """x with `value` where the mask holds."""
+    shape = common_shape(x, mask)
+    chosen = call(
+        "where", prepared(mask, dt.bool_, shape), prepared(value, x.dtype, shape), prepared(x, x.dtype, shape)
+    )
+    return made(chosen, x, mask)
+
+
+def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """x limited to min..max; either bound may be missing."""
+    if min is None and max is None:
+        raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
+    if min is None or max is None:
+        return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
+    dtype, shape = result_type(x, min, max), common_shape(x, min, max)
+    return made(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
+
+
+def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
+    """x + value * a * b"""
+    product = mul(a, b)
+    return add(x, product if is_number(value, 1) else mul(product, _number(value, "addcmul")))
+
+
+def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
+    """x + value * a / b"""
+    quotient = div(a, b)
+    return add(x, quotient if is_number(value, 1) else mul(quotient, _number(value, "addcdiv")))
+
+
+def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
+    """a + weight * (b - a)"""
+    return add(a, mul(sub(b, a), weight))
+
+
+def _number(value: Operand, name: str) -> Operand:
+    if isinstance(value, Tensor):
+        value = value.item()
+    return value
+
+
+def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        n = arg(x)
+        if to_float and n.type.dtype.kind != "f":
+            n = cast(n, default_dtype())
+        return made(call(name, n), x)
+
+    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    return function
+
+
+exp = _unary("exp", "e to the power of x.")
+expm1 = _unary("expm1", "exp(x) - 1, exact near 0.")
+log = _unary("log", "The natural logarithm.")
+log1p = _unary("log1p", "log(1 + x), exact near 0.")
+log2 = _unary("log2", "The logarithm to base 2.")
+sqrt = _unary("sqrt", "The square root.")
+rsqrt = _unary("rsqrt", "One over the square root.")
+sin = _unary("sin", "The sine.")
+cos = _unary("cos", "The cosine.")
+tan = _unary("tan", "The tangent.")
+tanh = _unary("tanh", "The hyperbolic tangent.")
+sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
+erf = _unary("erf", "The error function.")
+reciprocal = _unary("reciprocal", "1 / x.")
+silu = _unary("silu", "x * sigmoid(x).")
+abs = _unary("abs", "The absolute value.", to_float=False)
+_negative = _unary("neg", "The negative.", to_float=False)
+sign = _unary("sign", "-1, 0 or 1.", to_float=False)
+relu = _unary("relu", "x where it is positive, else 0.", to_float=False)
+isnan = _unary("isnan", "Whether x is not a number.", to_float=False)
+isfinite = _unary("isfinite", "Whether x is neither infinite nor NaN.", to_float=False)
+logical_not = _unary("logical_not", "Whether x is 0.", to_float=False)
+
+
+def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
+    """Roundings leave integers as they are."""
+    float_only = _unary(name, doc)
+
+    def function(x: Tensor) -> Tensor:
+        return float_only(x) if x.dtype.kind == "f" else clone(x)
+
+    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    return function
+
+
+floor = _rounding("floor", "The largest integer that is not above x.")
+ceil = _rounding("ceil", "The smallest integer that is not below x.")
+round = _rounding("round", "The nearest integer, ties to even.")
+trunc = _rounding("trunc", "x without its fraction.")
+
+
+def neg(x: Tensor) -> Tensor:
+    """The negative. Raises ShapeError for booleans."""
+    if x.dtype.kind == "b":
+        _refuse_bool("Negation", x)
+    return _negative(x)
+
+
+def isinf(x: Tensor) -> Tensor:
+    """Whether x is infinite."""
+    return eq(abs(x), math.inf) if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
+
+
+def bitwise_not(x: Tensor) -> Tensor:
+    """Each bit inverted; for bool the negation. Raises ShapeError for floating-point numbers."""
+    if x.dtype.kind == "f":
+        raise ShapeError(
+            f"~ (bitwise_not) is not known for {x.dtype.name}", where=source.where(), todo="Compare first."
+        )
+    return logical_not(x) if x.dtype.kind == "b" else sub(neg(x), 1)
+
+
+def _bitwise(name: str, logical: Callable[[Operand, Operand], Tensor]) -> Callable[[Operand, Operand], Tensor]:
+    def function(a: Operand, b: Operand) -> Tensor:
+        if result_type(a, b).kind != "b":
+            raise ShapeError(
+                f"bitwise_{name} is known here for bool only", where=source.where(), todo="Compare first, or use NumPy."
+            )
+        return logical(a, b)
+
+    function.__name__ = function.__qualname__ = f"bitwise_{name}"
+    function.__doc__ = f"Logical {name} of booleans; integers are not known yet."
+    return function
+
+
+bitwise_and = _bitwise("and", logical_and)
+bitwise_or = _bitwise("or", logical_or)
+bitwise_xor = _bitwise("xor", logical_xor)
+
+
+def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A tensor of its own with the same values."""
+    return made(arg(x), x)
+
+
+def cast_to(x: Tensor, dtype: DType) -> Tensor:
+    """x in another dtype; the same tensor if it has it already."""
+    return x if x.dtype is dtype else made(cast(arg(x), dtype), x)

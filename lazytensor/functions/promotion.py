@@ -1,0 +1,131 @@
+"""The door: operands of an operation are brought to one dtype and one shape before a node is made."""
+
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import full
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.tensor import CPU, Device, Tensor, arg
+
+Number = bool | int | float
+Operand = Tensor | Number
+
+_default: DType = dt.float32
+
+
+def default_dtype() -> DType:
+    """The type of new floating point tensors."""
+    return _default
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Set the type of new floating point tensors. Raises ShapeError for other kinds."""
+    global _default
+    if dtype.kind != "f":
+        raise ShapeError(f"only floating-point types are supported as the default type, got {dtype}")
+    _default = dtype
+
+
+def scalar_dtype(value: Any) -> DType:
+    """The dtype a Python number has on its own. Raises TypeError for anything else."""
+    if isinstance(value, bool):
+        return dt.bool_
+    if isinstance(value, int):
+        return dt.int64
+    if isinstance(value, float):
+        return _default
+    raise TypeError(f"expected a tensor or a number, got {type(value).__name__}")
+
+
+_CATEGORY = {"b": 0, "i": 1, "f": 2}
+
+
+def result_type(*operands: Operand) -> DType:
+    """PyTorch's promotion: tensors with dimensions decide, then 0-d tensors, then Python numbers.
+
+    A weaker operand only matters if its category (bool, integer, floating) is higher.
+    """
+    ranks: list[DType | None] = [None, None, None]
+    for o in operands:
+        tensor = isinstance(o, Tensor)
+        rank = 2 if not tensor else 0 if o.spec.shape else 1  # type: ignore[union-attr]
+        d = o.dtype if tensor else scalar_dtype(o)  # type: ignore[union-attr]
+        seen = ranks[rank]
+        ranks[rank] = d if seen is None else dt.promote(seen, d)
+    result: DType | None = None
+    for d in ranks:
+        if d is not None and (result is None or _CATEGORY[d.kind] > _CATEGORY[result.kind]):
+            result = d
+    assert result is not None
+    return result
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape. Raises ShapeError naming the dimension that does not fit."""
+    rank = max(len(s) for s in shapes)
+    out = [1] * rank
+    for s in shapes:
+        for i, e in enumerate(s, rank - len(s)):
+            if e != 1 and out[i] not in (1, e):
+                raise ShapeError(
+                    f"The size of tensor a ({out[i]}) must match the size of tensor b ({e}) at non-singleton "
+                    f"dimension {i}; the shapes are {', '.join(str(list(s)) for s in shapes)}",
+                    where=source.where(),
+                    todo="Reshape or unsqueeze one of them so that the dimensions line up.",
+                )
+            out[i] = e if e != 1 else out[i]
+    return tuple(out)
+
+
+def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
+    """The operands of a pointwise operation as nodes of one type."""
+    first = values[0]
+    if len(values) == 2 and dtype is None:
+        second = values[1]
+        if isinstance(first, Tensor) and isinstance(second, Tensor):
+            a, b = arg(first), arg(second)
+            if a.type == b.type:
+                return [a, b]
+        elif isinstance(first, Tensor) and second.__class__ is float and first.dtype.kind == "f":
+            a = arg(first)
+            return [a, full(second, a.type)]  # type: ignore[arg-type]
+    common = dtype or result_type(*values)
+    shape = common_shape(*values)
+    return [prepared(v, common, shape) for v in values]
+
+
+def common_shape(*values: Operand) -> tuple[int, ...]:
+    """The shape that the tensors among the operands broadcast to."""
+    return broadcast_shape(*(v.spec.shape for v in values if isinstance(v, Tensor)))
+
+
+def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+    """One operand converted and broadcast."""
+    if isinstance(value, Tensor):
+        return broadcast_to(cast(arg(value), dtype), shape)
+    return full(value, Type(shape, dtype))
+
+
+def device_of(*values: Any) -> Device:
+    """The device of a result. Raises ShapeError if two tensors with dimensions are on different ones."""
+    found = CPU
+    for v in values:
+        if isinstance(v, Tensor) and v.device is not CPU:
+            found = v.device
+    if found is CPU:
+        return CPU
+    for v in values:
+        if isinstance(v, Tensor) and v.device != found and v.spec.shape:
+            raise ShapeError(
+                "Detected tensor arguments with incompatible devices in the following function call: "
+                f"one is on {v.device} and one on {found}",
+                where=source.where(),
+                todo="Prepare the model with cstorch.compile(model, backend), and move constants to the device.",
+            )
+    return found

@@ -1,0 +1,264 @@
+"""Views and rearrangements of tensors. Views share storage; `reshape` does unless the elements are out of order."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions.creation import size_of
+from lazytensor.functions.pointwise import clone, made
+from lazytensor.functions.promotion import broadcast_shape, result_type
+from lazytensor.ops import OPS, call
+from lazytensor.ops.pointwise import cast
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """broadcast_tensors broadcast_to cat chunk flatten narrow permute reshape select split squeeze stack t
+    transpose tril triu unbind unsqueeze"""
+METHODS = """view reshape flatten permute transpose t unsqueeze squeeze expand expand_as view_as broadcast_to
+    narrow select split chunk unbind repeat contiguous is_contiguous tril triu"""
+IN_PLACE = "tril triu"
+
+
+def dim_of(dim: int, rank: int) -> int:
+    """A dimension counted from the front. Raises IndexError as PyTorch does."""
+    low, high = (-rank, rank - 1) if rank else (-1, 0)
+    if not low <= dim <= high:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+    return dim % rank if rank else 0
+
+
+def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape given as `f(2, 3)` or `f((2, 3))`, with -1 resolved. Raises ShapeError if it does not fit x."""
+    shape = list(size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size)
+    shape = [int(e) for e in shape]
+    if shape.count(-1) > 1:
+        raise ShapeError("only one dimension can be inferred", where=source.where())
+    if -1 in shape:
+        known = math.prod(e for e in shape if e != -1)
+        if known == 0 or x.spec.size % known:
+            raise ShapeError(f"shape '{shape}' is invalid for input of size {x.spec.size}", where=source.where())
+        shape[shape.index(-1)] = x.spec.size // known
+    if math.prod(shape) != x.spec.size:
+        raise ShapeError(f"shape '{shape}' is invalid for input of size {x.spec.size}", where=source.where())
+    return tuple(shape)
+
+
+def view(x: Tensor, *size: Any) -> Tensor:
+    """x in another shape over the same storage; one extent may be -1."""
+    return x.view_through("reshape", shape=_shape_of(x, size))
+
+
+def reshape(x: Tensor, *size: Any) -> Tensor:
+    """x in another shape: a view, or a copy if the elements do not lie so that there is one."""
+    shape = _shape_of(x, size)
+    if x.lens:
+        layout = _layout(x)
+        if not np.may_share_memory(layout, layout.reshape(shape)):
+            x = clone(x)
+    return view(x, shape)
+
+
+def _layout(x: Tensor) -> np.ndarray:
+    """Bytes that lie in memory as the elements of x lie in its storage: NumPy knows which views of them exist."""
+    layout = np.empty(x.cell.type.shape, np.uint8)
+    for name, attrs in x.lens:
+        layout = OPS[name].eval(layout, **dict(attrs))
+    return layout
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """Dimensions start_dim..end_dim merged into one."""
+    shape = x.spec.shape
+    if not shape:
+        return view(x, 1)
+    first, last = dim_of(start_dim, len(shape)), dim_of(end_dim, len(shape))
+    if first > last:
+        raise ShapeError("flatten() has invalid args: start_dim cannot come after end_dim", where=source.where())
+    return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
+
+
+def permute(x: Tensor, *dims: Any) -> Tensor:
+    """The dimensions in another order."""
+    order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
+    return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in order))
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    order = list(range(x.ndim))
+    a, b = dim_of(dim0, x.ndim), dim_of(dim1, x.ndim)
+    if order:
+        order[a], order[b] = order[b], order[a]
+    return permute(x, order)
+
+
+def t(x: Tensor) -> Tensor:
+    """A matrix transposed; what has fewer dimensions stays."""
+    if x.ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D", where=source.where())
+    return transpose(x, 0, 1) if x.ndim == 2 else x
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """A new dimension of extent 1."""
+    at = dim_of(dim, x.ndim + 1)
+    return view(x, (*x.spec.shape[:at], 1, *x.spec.shape[at:]))
+
+
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without its dimensions of extent 1, or without those given if they have extent 1."""
+    shape = x.spec.shape
+    wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    gone = {d for d in (dim_of(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
+    return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
+
+
+def expand(x: Tensor, *size: Any) -> Tensor:
+    """x seen in a larger shape; -1 keeps an extent."""
+    target = list(size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size)
+    lead = len(target) - x.ndim
+    if lead < 0 or any(e == -1 for e in target[:lead]):
+        raise ShapeError(f"expand({target}): the tensor has the shape {list(x.spec.shape)}", where=source.where())
+    shape = tuple(x.spec.shape[i - lead] if e == -1 else int(e) for i, e in enumerate(target))
+    if any(x.spec.shape[i - lead] not in (1, e) for i, e in enumerate(shape) if i >= lead):
+        raise ShapeError(
+            f"The expanded size {list(shape)} does not fit the shape {list(x.spec.shape)}", where=source.where()
+        )
+    aligned = view(x, (*(1,) * lead, *x.spec.shape)) if lead else x
+    if aligned.spec.shape == shape:
+        return aligned
+    return aligned.view_through("broadcast_in_dim", shape=shape, dims=tuple(range(len(shape))))
+
+
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """x expanded to the shape of another tensor."""
+    return expand(x, other.spec.shape)
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape of another tensor."""
+    return view(x, other.spec.shape)
+
+
+def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
+    """x expanded to a shape."""
+    return expand(x, size)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All expanded to their common shape."""
+    shape = broadcast_shape(*(x.spec.shape for x in tensors))
+    return tuple(expand(x, shape) for x in tensors)
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`length` places of a dimension from `start` on."""
+    at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
+    start = start + extent if start < 0 else start
+    if not 0 <= start <= start + length <= extent:
+        raise ShapeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({extent}).", where=source.where()
+        )
+    return sliced(x, at, start, start + length)
+
+
+def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tensor:
+    """A view of places start, start + stride, ... below limit of one dimension."""
+    shape = x.spec.shape
+    starts = tuple(start if d == dim else 0 for d in range(len(shape)))
+    limits = tuple(limit if d == dim else e for d, e in enumerate(shape))
+    strides = tuple(stride if d == dim else 1 for d in range(len(shape)))
+    return x.view_through("slice", starts=starts, limits=limits, strides=strides)
+
+
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """One place of a dimension, which disappears. Raises IndexError outside the extent."""
+    at = dim_of(dim, x.ndim)
+    extent = x.spec.shape[at]
+    if not -extent <= index < extent:
+        raise IndexError(f"index {index} is out of bounds for dimension {at} with size {extent}")
+    index %= extent
+    one = sliced(x, at, index, index + 1)
+    return view(one, (*x.spec.shape[:at], *x.spec.shape[at + 1 :]))
+
+
+def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of a dimension."""
+    at = dim_of(dim, x.ndim)
+    extent = x.spec.shape[at]
+    sizes = split_size_or_sections
+    if isinstance(sizes, int):
+        sizes = [min(sizes, extent - i) for i in range(0, extent, sizes)] or [0]
+    if sum(sizes) != extent:
+        raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return tuple(sliced(x, at, e - s, e) for s, e in zip(sizes, ends, strict=True))
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` pieces of equal size."""
+    return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Every place of a dimension as a tensor of its own."""
+    return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after the other along a dimension."""
+    if not tensors:
+        raise ShapeError("expected a non-empty list of Tensors", where=source.where())
+    dtype = result_type(*tensors)
+    at = dim_of(dim, tensors[0].ndim)
+    return made(call("concat", *(cast(arg(x), dtype) for x in tensors), dim=at), *tensors)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape side by side in a new dimension."""
+    return cat([unsqueeze(x, dim) for x in tensors], dim_of(dim, tensors[0].ndim + 1))
+
+
+def repeat(x: Tensor, *sizes: Any) -> Tensor:
+    """x repeated along each dimension."""
+    times = size_of(sizes)
+    lead = len(times) - x.ndim
+    if lead < 0:
+        raise ShapeError(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+            where=source.where(),
+        )
+    out = view(x, (*(1,) * lead, *x.spec.shape))
+    for d, n in enumerate(times):
+        if n != 1:
+            out = cat([out] * n, d) if n else sliced(out, d, 0, 0)
+    return out
+
+
+def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
+    """x itself, or a copy if its elements do not lie in order."""
+    return x if is_contiguous(x) else clone(x)
+
+
+def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
+    """Whether the elements lie in order, one next to the other."""
+    return not x.lens or bool(_layout(x).flags.c_contiguous)
+
+
+def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
+    if x.ndim < 2:
+        raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
+    return made(call("band_part", arg(x), lower=lower, upper=upper), x)
+
+
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """What lies on and below a diagonal; zeros elsewhere."""
+    return _band(x, None, diagonal)
+
+
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """What lies on and above a diagonal; zeros elsewhere."""
+    return _band(x, -diagonal, None)

@@ -1,0 +1,81 @@
+"""Floating-point numbers as MLIR prints them.
+
+MLIR first tries six significant digits in scientific form and keeps them if they read back as the same number; else
+it prints the digits that the format needs. Both go through one conversion, whose truncation to about 20 bits decides
+which of the two wins (0.1 is 1.000000e-01, 0.9 is 0.899999976). The steps were worked out from printed constants.
+"""
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType, round_to
+
+_PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53, "cbf16": 10}
+_NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16": ("<f4", 4), "cbf16": ("<f4", 8)}
+
+
+def mlir_float(value: float, dtype: DType) -> str:
+    """One number of a floating dtype as MLIR spells it in `dense<...>`."""
+    if not np.isfinite(value):
+        return _hexadecimal(value, dtype)
+    short = _text(value, 6, 0, truncate_zero=False)
+    if _as(float(short), dtype) == value:
+        return short
+    digits = 2 + _PRECISION[dtype.mlir] * 59 // 196
+    return _text(value, digits, 3, truncate_zero=True)
+
+
+def _as(value: float, dtype: DType) -> float:
+    if dtype is dt.float64:
+        return value
+    return float(round_to(np.asarray(value, np.float32), dtype))
+
+
+def _hexadecimal(value: float, dtype: DType) -> str:
+    kind, digits = _NAMED_BITS[dtype.mlir]
+    bits = int.from_bytes(np.asarray(value, kind).tobytes(), "little")
+    return f"0x{bits >> (16 if dtype.mlir == 'bf16' else 0):0{digits}X}"
+
+
+def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
+    """`precision` significant digits; scientific if more than `max_padding` zeros would be needed."""
+    sign = "-" if np.signbit(value) else ""
+    if value == 0:
+        return sign + ("0.0" if truncate_zero else "0.000000e+00")
+    numerator, denominator = abs(value).as_integer_ratio()
+    exponent = -(denominator.bit_length() - 1)
+    significand = numerator * 5 ** (-exponent)
+    significand, exponent = _truncated(significand, exponent, precision)
+    digits, exponent = _rounded(str(significand), exponent, precision)
+    point = exponent + len(digits) - 1
+    if max_padding and not (exponent > max_padding if exponent >= 0 else point < -max_padding):
+        return sign + _plain(digits, exponent, point)
+    tail = digits[1:] if truncate_zero else digits[1:].ljust(precision, "0")
+    if not truncate_zero:
+        return f"{sign}{digits[0]}.{tail}e{point:+03d}"
+    return f"{sign}{digits[0]}.{tail or '0'}E{point:+d}"
+
+
+def _truncated(significand: int, exponent: int, precision: int) -> tuple[int, int]:
+    """Cut the significand to about the bits that `precision` digits need (lg 10 is taken as 196/59)."""
+    surplus = significand.bit_length() - (precision * 196 + 58) // 59
+    tens = surplus * 59 // 196 if surplus > 0 else 0
+    return significand // 10**tens, exponent + tens
+
+
+def _rounded(digits: str, exponent: int, precision: int) -> tuple[str, int]:
+    """At most `precision` digits, half rounded up, without trailing zeros."""
+    if len(digits) > precision:
+        cut = len(digits) - precision
+        number = int(digits[:precision]) + (digits[precision] >= "5")
+        digits, exponent = str(number), exponent + cut
+    kept = digits.rstrip("0")
+    return kept, exponent + len(digits) - len(kept)
+
+
+def _plain(digits: str, exponent: int, point: int) -> str:
+    if exponent >= 0:
+        return digits + "0" * exponent + ".0"
+    if point >= 0:
+        return f"{digits[: point + 1]}.{digits[point + 1 :]}"
+    return "0." + "0" * (-point - 1) + digits

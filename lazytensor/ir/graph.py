@@ -1,0 +1,188 @@
+"""Interned nodes: equal structure is the same object, so equality is identity and sharing is free.
+
+A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.trace`). `value` remembers an array that the
+node is known to stand for; it never changes once set, because leaves of different data are different nodes.
+"""
+
+import itertools
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import CompileError
+from lazytensor.ir.types import Type, Where
+
+Attrs = Mapping[str, Any]
+
+
+class Node:
+    """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
+
+    __slots__ = ("op", "inputs", "attrs", "type", "value", "where", "tracks", "memo", "__weakref__")
+
+    def __init__(self, op: str, inputs: tuple["Node", ...], attrs: Attrs, type: Type | tuple[Type, ...]):
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.type: Any = type
+        self.value: np.ndarray | None = None
+        self.where: Where | None = None
+        self.tracks = False  # whether a gradient may flow through it
+        self.memo: dict | None = None  # derived facts, such as gradients already asked for
+
+    def __repr__(self) -> str:
+        inner = ", ".join([*(i.op for i in self.inputs), *(f"{k}={v}" for k, v in self.attrs.items())])
+        return f"{self.op}({inner}) : {self.type}"
+
+
+class _Entry(weakref.ref):
+    """A weak reference that remembers its key, so that a dead node leaves the table."""
+
+    __slots__ = ("key",)
+    key: tuple
+
+
+_table: dict[tuple, _Entry] = {}
+_unique = itertools.count(1)
+_NO_ATTRS: Attrs = {}
+
+
+def _forget(entry: _Entry) -> None:
+    if _table.get(entry.key) is entry:
+        del _table[entry.key]
+
+
+def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple:
+    if not attrs:
+        return (op, inputs)
+    # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
+    items = tuple(
+        (k, v.hex() if v.__class__ is float else v, v.__class__)
+        for k, v in (attrs.items() if len(attrs) == 1 else sorted(attrs.items()))
+    )
+    return (op, inputs, items)
+
+
+def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[tuple, Node | None]:
+    """The intern key of an operation and the node that has it, if one lives."""
+    key = _key(op, inputs, attrs)
+    entry = _table.get(key)
+    return key, entry() if entry is not None else None
+
+
+def intern(key: tuple, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
+    """A new node under `key`, which `find` has just reported free."""
+    made = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
+    entry = _Entry(made, _forget)
+    entry.key = key
+    _table[key] = entry
+    return made
+
+
+def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
+    """The node with this structure, found or made. The type is taken on trust: `ops.call` infers it."""
+    key, found = find(op, inputs, attrs)
+    return found if found is not None else intern(key, op, inputs, attrs, type)
+
+
+def unique() -> int:
+    """A number never given before in this process."""
+    return next(_unique)
+
+
+def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
+    """A new leaf that stands for `array`, which must not be written to afterwards."""
+    made = node("leaf", (), {"uid": unique()}, type)
+    made.value, made.tracks = array, tracks
+    return made
+
+
+def topological(outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambda n: False) -> list[Node]:
+    """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered."""
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack: list[tuple[Node, Iterator[Node]]] = []
+
+    def push(n: Node) -> None:
+        if n not in seen:
+            seen.add(n)
+            stack.append((n, iter(() if is_leaf(n) else n.inputs)))
+
+    for output in outputs:
+        push(output)
+        while stack:
+            current, rest = stack[-1]
+            for child in rest:
+                if child not in seen:
+                    push(child)
+                    break
+            else:
+                order.append(current)
+                stack.pop()
+    return order
+
+
+class Graph:
+    """A pure function: `outputs` are fetched, `updates` are the new values of loop-carried state.
+
+    `state` gives the leaf of each StateId, `inputs` the leaves of the batch, in order.
+    """
+
+    def __init__(
+        self,
+        inputs: tuple[Node, ...],
+        state: dict[str, Node],
+        outputs: tuple[Node, ...],
+        updates: dict[str, Node],
+        output_names: tuple[str, ...] = (),
+    ):
+        self.inputs, self.state, self.outputs, self.updates = inputs, state, outputs, updates
+        self.output_names = output_names or tuple(f"output_{i}" for i in range(len(outputs)))
+
+    def roots(self) -> tuple[Node, ...]:
+        """Everything the function has to produce: updates first, then outputs."""
+        return (*self.updates.values(), *self.outputs)
+
+    def nodes(self) -> list[Node]:
+        """Every node, inputs before users."""
+        return topological(self.roots())
+
+    def replaced(self, mapping: Callable[[Node], Node]) -> "Graph":
+        """The graph with each root replaced by `mapping(root)`; leaves stay."""
+        return Graph(
+            self.inputs,
+            self.state,
+            tuple(mapping(o) for o in self.outputs),
+            {k: mapping(v) for k, v in self.updates.items()},
+            self.output_names,
+        )
+
+    def users(self) -> dict[Node, list[Node]]:
+        """For each node the nodes that read it (roots are not listed)."""
+        found: dict[Node, list[Node]] = {}
+        for n in self.nodes():
+            found.setdefault(n, [])
+            for i in n.inputs:
+                found[i].append(n)
+        return found
+
+
+def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> dict[Node, Node]:
+    """Map every node below `roots` bottom-up: `change(old, new_inputs)` gives its successor."""
+    mapping: dict[Node, Node] = {}
+    for n in topological(roots):
+        mapping[n] = change(n, tuple(mapping[i] for i in n.inputs))
+    return mapping
+
+
+def same(n: Node, inputs: tuple[Node, ...]) -> Node:
+    """`n` with other inputs of the same types."""
+    if inputs == n.inputs:
+        return n
+    if [i.type for i in inputs] != [i.type for i in n.inputs]:
+        raise CompileError(f"{n.op} was rebuilt with inputs of other types", where=n.where)
+    made = node(n.op, inputs, n.attrs, n.type)
+    made.where = made.where or n.where
+    return made

@@ -1,0 +1,185 @@
+"""LAIR: a loop nest over a rectangular domain with affine accesses; what the kernel library does not cover becomes one.
+
+The body is a list of scalars, each made from earlier ones, so a value that is used twice stands there once:
+    load    attr k        element of input operand k at this iteration
+    const   attr value    a literal
+    index   attr Access   an affine function of the loop variables, an int64
+    cast                  a conversion to the scalar's dtype; to a half type it rounds
+    other                 a pointwise operation of the op table by name, attr holds its attributes
+Every scalar of a half type is rounded to it. Each store writes one output operand; with `reduce` it accumulates over
+the reduction loops with that operation, starting from its identity.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazytensor.dtype import DType
+from lazytensor.errors import CompileError
+from lazytensor.ir.types import Type, Work
+
+REDUCTIONS = ("add", "mul", "maximum", "minimum", "and", "or")
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: name, trip count, and whether stores accumulate over it."""
+
+    name: str
+    extent: int
+    is_reduction: bool = False
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where an operand is read or written: element offset + sum of strides[i] * loop i, over the flat array."""
+
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One value of the body, computed at each iteration from the scalars numbered `args`."""
+
+    op: str
+    dtype: DType
+    args: tuple[int, ...] = ()
+    attr: Any = None
+
+
+@dataclass(frozen=True)
+class Store:
+    """One result: output operand `output` gets scalar number `value`, accumulated by `reduce` if that is given."""
+
+    output: int
+    value: int
+    reduce: str = ""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """Loops, operands with their accesses, and the body.
+
+    `inputs` and `outputs` are the operands' types (contiguous arrays); `reads` and `writes` their accesses. All loads
+    of an iteration come before its stores, so an output may be the same memory as an input with the same access.
+    """
+
+    name: str
+    loops: tuple[Loop, ...]
+    inputs: tuple[Type, ...]
+    outputs: tuple[Type, ...]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    body: tuple[Scalar, ...]
+    stores: tuple[Store, ...]
+    work: Work = Work()
+
+    def __str__(self) -> str:
+        return format_nest(self)
+
+    def check(self) -> "Nest":
+        """Raise CompileError unless every access stays inside its operand and the body is in order; returns self."""
+        runs = all(loop.extent for loop in self.loops)  # else nothing is touched
+        for operand, access in zip((*self.inputs, *self.outputs), (*self.reads, *self.writes), strict=True):
+            low, high = _bounds(access, self.loops)
+            if runs and (low < 0 or high >= operand.size):
+                raise CompileError(f"nest {self.name} touches {low}..{high} of {operand.size} elements")
+        for n, scalar in enumerate(self.body):
+            if any(a >= n for a in scalar.args):
+                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) needs a later one")
+        for store, access in zip(self.stores, self.writes, strict=True):
+            moving = [loop.name for loop, s in zip(self.loops, access.strides, strict=True) if loop.is_reduction and s]
+            if store.reduce and (store.reduce not in REDUCTIONS or moving):
+                raise CompileError(f"nest {self.name}: {store.reduce} store moves along reduction loops {moving}")
+        return self
+
+
+def _bounds(access: Access, loops: tuple[Loop, ...]) -> tuple[int, int]:
+    """Smallest and largest element touched."""
+    steps = [s * (loop.extent - 1) for s, loop in zip(access.strides, loops, strict=True)]
+    return access.offset + sum(min(s, 0) for s in steps), access.offset + sum(max(s, 0) for s in steps)
+
+
+def format_access(access: Access, loops: tuple[Loop, ...]) -> str:
+    """The access as text: "256*i0 + i1 + 3"."""
+    terms = [f"{s}*{v.name}" if s != 1 else v.name for s, v in zip(access.strides, loops, strict=True) if s]
+    if access.offset or not terms:
+        terms.append(str(access.offset))
+    return " + ".join(terms)
+
+
+def _spell(scalar: Scalar, nest: Nest) -> str:
+    if scalar.op == "load":
+        return f"in{scalar.attr}[{format_access(nest.reads[scalar.attr], nest.loops)}]"
+    if scalar.op == "const":
+        return f"{scalar.attr!r}"
+    if scalar.op == "index":
+        return format_access(scalar.attr, nest.loops)
+    extra = [f"{k}={v!r}" for k, v in (scalar.attr or {}).items()] if isinstance(scalar.attr, Mapping) else []
+    return f"{scalar.op}({', '.join([*(f't{a}' for a in scalar.args), *extra])})"
+
+
+def format_nest(nest: Nest) -> str:
+    """The nest as readable loops, one line for each scalar and store."""
+    arguments = [f"in{k}: {t}" for k, t in enumerate(nest.inputs)] + [
+        f"out{k}: {t}" for k, t in enumerate(nest.outputs)
+    ]
+    lines = [f"nest {nest.name}({', '.join(arguments)})"]
+    for depth, loop in enumerate(nest.loops):
+        note = "  # reduction" if loop.is_reduction else ""
+        lines.append(f"{'  ' * (depth + 1)}for {loop.name} in 0..{loop.extent}:{note}")
+    margin = "  " * (len(nest.loops) + 1)
+    lines += [f"{margin}t{n}: {s.dtype.name} = {_spell(s, nest)}" for n, s in enumerate(nest.body)]
+    for store in nest.stores:
+        target = f"out{store.output}[{format_access(nest.writes[store.output], nest.loops)}]"
+        lines.append(
+            f"{margin}{target} {store.reduce}= t{store.value}" if store.reduce else f"{margin}{target} = t{store.value}"
+        )
+    return "\n".join(lines)
+
+
+def collapse(nest: Nest) -> Nest:
+    """The same nest with neighbouring loops made one where every access runs through both as through one."""
+    accesses = [*nest.reads, *nest.writes, *(s.attr for s in nest.body if s.op == "index")]
+    loops = list(nest.loops)
+    keep = list(range(len(loops)))  # original positions whose strides survive
+    for outer in range(len(loops) - 2, -1, -1):
+        at = keep.index(outer)
+        if at + 1 == len(keep):
+            continue
+        inner = keep[at + 1]
+        fits = all(a.strides[outer] == a.strides[inner] * loops[inner].extent for a in accesses)
+        if fits and loops[outer].is_reduction == loops[inner].is_reduction:
+            extent = loops[outer].extent * loops[inner].extent
+            loops[inner] = Loop(loops[inner].name, extent, loops[inner].is_reduction)
+            keep.remove(outer)
+    return reorder(_with_loops(nest, tuple(loops)), tuple(keep))
+
+
+def _with_loops(nest: Nest, loops: tuple[Loop, ...]) -> Nest:
+    return Nest(nest.name, loops, nest.inputs, nest.outputs, nest.reads, nest.writes, nest.body, nest.stores, nest.work)
+
+
+def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
+    """The nest with only the loops numbered `order`, in that order."""
+
+    def moved(access: Access) -> Access:
+        return Access(tuple(access.strides[i] for i in order), access.offset)
+
+    body = tuple(Scalar(s.op, s.dtype, s.args, moved(s.attr)) if s.op == "index" else s for s in nest.body)
+    return Nest(
+        nest.name,
+        tuple(nest.loops[i] for i in order),
+        nest.inputs,
+        nest.outputs,
+        tuple(map(moved, nest.reads)),
+        tuple(map(moved, nest.writes)),
+        body,
+        nest.stores,
+        nest.work,
+    )
+
+
+Meaning = Callable[[str, Mapping[str, Any]], Callable[..., Any]]
+"""From the name and attributes of a pointwise operation to its NumPy function."""

@@ -1,0 +1,65 @@
+"""The small facts that every node carries: its type, its place in the user's code, its amount of work."""
+
+from dataclasses import dataclass
+
+from lazytensor.dtype import DType
+
+StateId = str
+"""A dotted path such as "model.fc1.weight" that names a loop-carried tensor."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """Shape and element type of one value."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __post_init__(self):
+        # Interning hashes types all the time; a tuple hash is kept instead of recomputed.
+        object.__setattr__(self, "_hash", hash((self.shape, id(self.dtype))))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the device."""
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of the user's code and the path of modules (such as "fc1.fwd") that was active there."""
+
+    file: str
+    line: int
+    scope: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What an operation costs in the abstract: floating-point operations and bytes touched on the device."""
+
+    flops: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.flops + other.flops, self.bytes_read + other.bytes_read, self.bytes_written + other.bytes_written
+        )

@@ -1,0 +1,14 @@
+"""The kernel library, ordered by benefit: the first kernel that matches a node computes it."""
+
+from lazytensor.kernels.call import CALL
+from lazytensor.kernels.kernel import Found, Kernel
+from lazytensor.kernels.matmul import MATMUL
+from lazytensor.kernels.shape import CONCAT, SLICE_UPDATE
+from lazytensor.kernels.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
+
+LIBRARY: tuple[Kernel, ...] = tuple(
+    sorted((MATMUL, SOFTMAX, SOFTMAX_CROSS_ENTROPY, CONCAT, SLICE_UPDATE, CALL), key=lambda kernel: -kernel.benefit)
+)
+BY_NAME: dict[str, Kernel] = {kernel.name: kernel for kernel in LIBRARY}
+
+__all__ = ["BY_NAME", "CALL", "LIBRARY", "Found", "Kernel"]

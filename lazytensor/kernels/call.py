@@ -1,0 +1,32 @@
+"""The kernel of last resort: any operation by its NumPy meaning, copied into the planned array."""
+
+from functools import partial
+
+import numpy as np
+
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.kernels.kernel import Arrays, Attrs, Found, Kernel, Step
+from lazytensor.ops.op import OPS
+
+
+def _match(n: Node) -> Found:
+    return Found(n.inputs, {"op": n.op, **({"attrs": n.attrs} if n.attrs else {})})
+
+
+def _run(name: str, attrs: Attrs, outs: Arrays, ins: Arrays) -> None:
+    with np.errstate(all="ignore"):
+        made = OPS[name].eval(*ins, **attrs)
+    for out, value in zip(outs, made if isinstance(made, tuple) else (made,), strict=True):
+        np.copyto(out, value, casting="unsafe")
+
+
+def _bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
+    return partial(_run, attrs["op"], attrs.get("attrs", {}), outs, ins)
+
+
+def _work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
+    return OPS[attrs["op"]].work(outs[0] if len(outs) == 1 else outs, *ins, **attrs.get("attrs", {}))
+
+
+CALL = Kernel("call", _match, _bind, _work, benefit=-1)

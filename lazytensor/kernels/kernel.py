@@ -1,0 +1,56 @@
+"""The record of a library kernel: which node it computes, and how the host does it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import OPS
+
+Attrs = Mapping[str, Any]
+Arrays = tuple[np.ndarray, ...]
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel's operands and attributes for one node."""
+
+    operands: tuple[Node, ...]
+    attrs: Attrs
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry of the library.
+
+    match(node) gives the operands, or None where the kernel does not apply; the first match in order of `benefit` wins.
+    bind(attrs, outs, ins) gives a function without arguments that computes the arrays `outs` from `ins`.
+    source(attrs, out_types, in_types) is, where given, Numba text that defines `kernel(*ins, *outs)` over flat arrays;
+    it is used instead of `bind` when kernels are compiled.
+    work(attrs, out_types, in_types) counts flops and bytes.
+    """
+
+    name: str
+    match: Callable[[Node], Found | None]
+    bind: Callable[[Attrs, Arrays, Arrays], Step]
+    work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
+    source: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str] | None = None
+    benefit: int = 0
+
+
+def by_op(name: str) -> Callable[[Node], Found | None]:
+    """A match rule: the node is an `name`, its inputs are the operands."""
+    return lambda n: Found(n.inputs, n.attrs) if n.op == name else None
+
+
+def op_work(name: str) -> Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]:
+    """A work rule: that of the operation `name`."""
+
+    def work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
+        return OPS[name].work(outs[0] if len(outs) == 1 else outs, *ins, **attrs)
+
+    return work

@@ -1,0 +1,26 @@
+"""Rearrangements that join several arrays: concatenation and the write into a part."""
+
+from functools import partial
+
+import numpy as np
+
+from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Step, by_op, op_work
+
+
+def _concat(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
+    return partial(np.concatenate, ins, attrs["dim"], outs[0])
+
+
+def _write(out: np.ndarray, part: np.ndarray, base: np.ndarray, value: np.ndarray) -> None:
+    np.copyto(out, base)
+    np.copyto(part, value)
+
+
+def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
+    starts, limits, strides = attrs["starts"], attrs["limits"], attrs["strides"]
+    part = outs[0][tuple(slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True))]
+    return partial(_write, outs[0], part, *ins)
+
+
+CONCAT = Kernel("concat", by_op("concat"), _concat, op_work("concat"))
+SLICE_UPDATE = Kernel("slice_update", by_op("slice_update"), _slice_update, op_work("slice_update"))

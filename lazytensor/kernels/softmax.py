@@ -1,0 +1,108 @@
+"""Softmax over the last dimension, and softmax with cross entropy: one pass over each row, in generated Numba text.
+
+Method: subtract the row's maximum, so that no exponential overflows; the gradient of the loss with respect to the
+logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing once the exponentials are there.
+"""
+
+from lazytensor.dtype import float32
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.kernels.call import CALL
+from lazytensor.kernels.kernel import Arrays, Attrs, Found, Kernel, Step, op_work
+
+_IMPORTS = """\
+import numpy as np
+from numba import njit
+from lazytensor.runtime.intrinsics import max_f4, sum_f4
+from lazytensor.runtime.vecmath import exp_f4, log_f4
+"""
+
+# A block of rows stays in the first-level cache. Its exponentials are one long loop, because a row of ten classes is
+# too short for vector registers.
+_BLOCK_ELEMENTS = 4096
+
+_ROWS = """\
+    for first in range(0, {rows}, {block}):
+        last = min(first + {block}, {rows})
+        for r in range(first, last):
+            at = r * {columns}
+            top = np.float32(-np.inf)
+            for c in range({columns}):
+                top = max_f4(top, x[at + c])
+            for c in range({columns}):
+                y[at + c] = x[at + c] - top
+            {keep}
+        for k in range(first * {columns}, last * {columns}):
+            y[k] = exp_f4(y[k])
+        for r in range(first, last):
+            at = r * {columns}
+            total = np.float32(0)
+            for c in range({columns}):
+                total = sum_f4(total, y[at + c])
+            scale = np.float32(1) / total
+"""
+
+_SOFTMAX = """\
+@njit("void(float32[::1], float32[::1])", error_model="numpy", cache=True)
+def kernel(x, y):
+{row}\
+            for c in range({columns}):
+                y[at + c] *= scale
+"""
+
+_LOSS = """\
+@njit("void(float32[::1], int64[::1], float32[::1], float32[::1])", error_model="numpy", cache=True)
+def kernel(x, labels, loss, y):
+{row}\
+            label = labels[r]
+            if label < 0 or label >= {columns}:
+                scale = np.float32(np.nan)
+                loss[r] = scale
+                for c in range({columns}):
+                    y[at + c] = scale
+            else:
+                loss[r] = log_f4(total) - loss[r]
+                for c in range({columns}):
+                    y[at + c] *= scale
+                y[at + label] -= np.float32(1)
+"""
+_KEEP = "loss[r] = y[at + min(max(labels[r], 0), {last_column})]"
+
+
+def _match(name: str):
+    def match(n: Node) -> Found | None:
+        if n.op != name or n.inputs[0].type.dtype.host != float32.host or n.inputs[0].type.size == 0:
+            return None
+        if name == "softmax" and n.attrs["dim"] % len(n.type.shape) != len(n.type.shape) - 1:
+            return None
+        return Found(n.inputs, n.attrs)
+
+    return match
+
+
+def _source(text: str, keep: str = ""):
+    def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
+        columns = ins[0].shape[-1]
+        extents = {"rows": ins[0].size // columns, "columns": columns, "block": max(1, _BLOCK_ELEMENTS // columns)}
+        row = _ROWS.format(keep=keep.format(last_column=columns - 1), **extents)
+        return _IMPORTS + "\n\n" + text.format(row=row, **extents)
+
+    return source
+
+
+def _bind(name: str):
+    def bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
+        return CALL.bind({"op": name, "attrs": attrs}, outs, ins)
+
+    return bind
+
+
+SOFTMAX = Kernel("softmax", _match("softmax"), _bind("softmax"), op_work("softmax"), _source(_SOFTMAX), 2)
+SOFTMAX_CROSS_ENTROPY = Kernel(
+    "softmax_cross_entropy",
+    _match("softmax_cross_entropy"),
+    _bind("softmax_cross_entropy"),
+    op_work("softmax_cross_entropy"),
+    _source(_LOSS, _KEEP),
+    3,
+)

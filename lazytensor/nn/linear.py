@@ -1,0 +1,68 @@
+"""Layers without much inside: linear, flatten, identity."""
+
+import math
+from typing import Any
+
+from lazytensor.dtype import DType
+from lazytensor.functions.creation import empty
+from lazytensor.functions.matrix import linear
+from lazytensor.functions.shapes import flatten
+from lazytensor.nn import init
+from lazytensor.nn.module import Module, Parameter
+from lazytensor.tensor import Tensor
+
+
+class Linear(Module):
+    """y = x @ weight.T + bias; weight is [out_features, in_features], x [..., in_features]."""
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: DType | None = None
+    ):
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = Parameter(empty(out_features, in_features, dtype=dtype, device=device))
+        if bias:
+            self.bias = Parameter(empty(out_features, dtype=dtype, device=device))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: uniform within 1 / sqrt(in_features)."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., in_features] -> [..., out_features]"""
+        return linear(input, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class Flatten(Module):
+    """Merges dimensions start_dim..end_dim."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, ...] -> [N, product] with the defaults."""
+        return flatten(input, self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Identity(Module):
+    """Returns its input, whatever it was given at construction."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input."""
+        return input

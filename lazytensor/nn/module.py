@@ -1,0 +1,367 @@
+"""Module: parameters, buffers and submodules found by attribute, named by path."""
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from lazytensor import source
+from lazytensor.dtype import float16, float32
+from lazytensor.errors import ShapeError
+from lazytensor.functions.creation import empty
+from lazytensor.functions.methods import copy_
+from lazytensor.tensor import Tensor, grad_mode, untracked
+from lazytensor.trace import adopt
+
+
+class Parameter(Tensor):
+    """A tensor that a module owns and an optimizer may change; it requires a gradient."""
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
+        source_tensor = data if data is not None else empty(0)
+        super().__init__(source_tensor.cell if not source_tensor.lens else adopt(untracked(source_tensor.node)))
+        self.device = source_tensor.device
+        if source_tensor.requires_grad:
+            self.cell = adopt(untracked(source_tensor.node))
+        if requires_grad:
+            self.requires_grad_()
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + Tensor.__repr__(self)
+
+
+class Buffer(Tensor):
+    """A tensor that a module owns as state, without a gradient."""
+
+    def __init__(self, data: Tensor, *, persistent: bool = True):
+        super().__init__(data.cell)
+        self.device, self.persistent = data.device, persistent
+
+
+class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    """What `load_state_dict` found missing or superfluous: two lists of names."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
+
+class Module:
+    """Base of all models. Subclasses set parameters and modules as attributes and define `forward`."""
+
+    training: bool
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
+        own["_transient"] = set()
+        own["_scope"] = ""
+        own["_forward_hooks"], own["_forward_pre_hooks"] = {}, {}
+
+    # -- attributes --------------------------------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if "_parameters" not in own:
+            if isinstance(value, Parameter | Module):
+                raise AttributeError(f"cannot assign {type(value).__name__} before Module.__init__() call")
+            own[name] = value
+            return
+        kind = self._kind_of(name, value)
+        if kind is None:
+            object.__setattr__(self, name, value)
+            return
+        for table in ("_parameters", "_buffers", "_modules"):
+            if table != kind:
+                own[table].pop(name, None)
+        own.pop(name, None)
+        own[kind][name] = value
+
+    def _kind_of(self, name: str, value: Any) -> str | None:
+        if isinstance(value, Parameter):
+            return "_parameters"
+        if isinstance(value, Module):
+            return "_modules"
+        if isinstance(value, Buffer) or (name in self._buffers and (value is None or isinstance(value, Tensor))):
+            return "_buffers"
+        if value is None and name in self._parameters:
+            return "_parameters"
+        if value is None and name in self._modules:
+            return "_modules"
+        if name in self._parameters:
+            raise TypeError(
+                f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+            )
+        return None
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = own.get(table)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for table in (self._parameters, self._buffers, self._modules):
+            if name in table:
+                del table[name]
+                return
+        object.__delattr__(self, name)
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter; None keeps the name for one that is not there."""
+        self._check_name("parameter", name, self._parameters)
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add state that is no parameter; with persistent=False it stays out of the state dict."""
+        self._check_name("buffer", name, self._buffers)
+        self._buffers[name] = tensor
+        (self._transient.discard if persistent else self._transient.add)(name)
+
+    def add_module(self, name: str, module: "Module | None") -> None:
+        """Add a submodule under a name."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = module
+
+    register_module = add_module
+
+    def _check_name(self, kind: str, name: str, table: dict[str, Any]) -> None:
+        """Raise KeyError for a name that cannot be part of a path, or that stands for something else."""
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name or not name:
+            problem = 'contain "."' if name else 'be empty string ""'
+            raise KeyError(f"{kind} name can't {problem}")
+        if name not in table and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
+
+    # -- calling -----------------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """To be defined by the subclass."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        own = self.__dict__
+        source.push_scope(own["_scope"])
+        try:
+            if own["_forward_pre_hooks"]:
+                args = self._before(args)
+            out = self.forward(*args, **kwargs)
+            return self._after(args, out) if own["_forward_hooks"] else out
+        finally:
+            source.pop_scope()
+
+    def _before(self, args: tuple) -> tuple:
+        for hook in list(self._forward_pre_hooks.values()):
+            answer = hook(self, args)
+            if answer is not None:
+                args = answer if isinstance(answer, tuple) else (answer,)
+        return args
+
+    def _after(self, args: tuple, out: Any) -> Any:
+        for hook in list(self._forward_hooks.values()):
+            answer = hook(self, args, out)
+            out = out if answer is None else answer
+        return out
+
+    def register_forward_hook(self, hook: Callable) -> "Handle":
+        """Call hook(module, args, output) after each forward; what it returns replaces the output."""
+        return Handle(self._forward_hooks, hook)
+
+    def register_forward_pre_hook(self, hook: Callable) -> "Handle":
+        """Call hook(module, args) before each forward; what it returns replaces the arguments."""
+        return Handle(self._forward_pre_hooks, hook)
+
+    # -- what there is -----------------------------------------------------------------------------------------------
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """Submodules one level down."""
+        return ((n, m) for n, m in self._modules.items() if m is not None)
+
+    def children(self) -> "Iterator[Module]":
+        """Submodules one level down, without names."""
+        return (m for _, m in self.named_children())
+
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> "Iterator[tuple[str, Module]]":
+        """This module and all below it, each once, with its path."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self.named_children():
+            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> "Iterator[Module]":
+        """This module and all below it."""
+        return (m for _, m in self.named_modules())
+
+    def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        owners = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
+        for path, module in owners:
+            for name, value in module.__dict__[table].items():
+                if value is None or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their paths, a shared one once."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters, a shared one once."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their paths."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> "Module":
+        """The module at a path. Raises AttributeError if there is none."""
+        found = self
+        for part in filter(None, target.split(".")):
+            if not hasattr(found, part):
+                raise AttributeError(f"{type(found).__name__} has no attribute `{part}`")
+            found = getattr(found, part)
+        return found
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> "OrderedDict[str, Tensor]":
+        """Parameters and persistent buffers by path; they share storage with the module."""
+        out: OrderedDict[str, Tensor] = OrderedDict()
+        for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
+            for name, value in (*module._parameters.items(), *module._buffers.items()):
+                if value is not None and name not in module._transient:
+                    out[f"{path}.{name}" if path else name] = value if keep_vars else value.detach()
+        return out
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values in by path. Raises ShapeError listing all that is missing, superfluous or of another shape."""
+        own = self.state_dict(keep_vars=True)
+        missing = [k for k in own if k not in state_dict]
+        unexpected = [k for k in state_dict if k not in own]
+        wrong = [
+            f"size mismatch for {k}: copying a param with shape {state_dict[k].shape} from checkpoint, "
+            f"the shape in current model is {v.shape}."
+            for k, v in own.items()
+            if k in state_dict and tuple(state_dict[k].shape) != tuple(v.shape)
+        ]
+        problems = list(wrong)
+        if strict and unexpected:
+            problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+        if strict and missing:
+            problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        if problems:
+            lines = "\n\t".join(problems)
+            raise ShapeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}", where=source.where()
+            )
+        with grad_mode(False):
+            for k, v in own.items():
+                if k in state_dict:
+                    copy_(v, state_dict[k])
+        return IncompatibleKeys(missing, unexpected)
+
+    # -- change ------------------------------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> "Module":
+        """Switch training behaviour on or off, here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        for module in self.modules():
+            module.__dict__["training"] = mode
+        return self
+
+    def eval(self) -> "Module":
+        """Switch to evaluation behaviour."""
+        return self.train(False)
+
+    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+        """Call fn on every module below, then on this one."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> "Module":
+        """Convert or move every floating-point parameter and buffer, in place."""
+        for tensor in (*self.parameters(), *self.buffers()):
+            moved = tensor.detach().to(*args, **kwargs)  # type: ignore[attr-defined]
+            if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
+                tensor.cell = moved.cell if not moved.lens else adopt(moved.node)
+                tensor.device, tensor._seen = moved.device, None
+        return self
+
+    def float(self) -> "Module":
+        """Every floating-point parameter and buffer as float32."""
+        return self.to(float32)
+
+    def half(self) -> "Module":
+        """Every floating-point parameter and buffer as float16."""
+        return self.to(float16)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """Ask for gradients of all parameters, or stop asking."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters."""
+        for p in self.parameters():
+            p.grad = None
+
+    # -- printing ----------------------------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What to print between the brackets."""
+        return ""
+
+    def __repr__(self) -> str:
+        own = self.extra_repr()
+        below = [f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._modules.items()]
+        if not below:
+            return f"{type(self).__name__}({own})"
+        return f"{type(self).__name__}(\n  " + "\n  ".join(([own] if own else []) + below) + "\n)"
+
+
+class Handle:
+    """Removes a hook again."""
+
+    def __init__(self, table: dict[int, Callable], hook: Callable):
+        self._table, self._key = table, id(self)
+        table[self._key] = hook
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._table.pop(self._key, None)
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{n}"' for n in names)

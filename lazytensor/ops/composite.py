@@ -1,0 +1,262 @@
+"""Operations that are kept whole: softmax and the losses, each with a decomposition into simpler ops."""
+
+import numpy as np
+
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import call, full, full_like, op, per_element
+from lazytensor.ops.pointwise import compare, div, mul, sub, where
+from lazytensor.ops.reduce import reduce, spread
+
+
+def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
+    e = np.exp(x - np.max(x, axis=dim, keepdims=True))
+    return e / np.sum(e, axis=dim, keepdims=True)
+
+
+def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
+    shifted = x - np.max(x, axis=dim, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True))
+
+
+def _softmax_parts(x: Node, *, dim: int) -> Node:
+    shape = x.type.shape
+    e = call("exp", sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,))))
+    return div(e, spread(reduce(e, "add", (dim,)), shape, (dim,)))
+
+
+def _log_softmax_parts(x: Node, *, dim: int) -> Node:
+    shape = x.type.shape
+    shifted = sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
+    return sub(shifted, spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,)))
+
+
+def _softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
+    inner = spread(reduce(mul(g, y), "add", (dim,)), x.type.shape, (dim,))
+    return (mul(y, sub(g, inner)),)
+
+
+def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
+    total = spread(reduce(g, "add", (dim,)), x.type.shape, (dim,))
+    return (sub(g, mul(call("exp", y), total)),)
+
+
+op(
+    "softmax",
+    lambda x, *, dim: x,
+    _softmax,
+    vjp=_softmax_vjp,
+    decompose=_softmax_parts,
+    work=per_element(14),
+)
+op(
+    "log_softmax",
+    lambda x, *, dim: x,
+    _log_softmax,
+    vjp=_log_softmax_vjp,
+    decompose=_log_softmax_parts,
+    native=False,
+    work=per_element(24),
+)
+
+
+def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
+    if len(logits.shape) != 2 or labels.shape != logits.shape[:1] or labels.dtype is not int64:
+        raise ShapeError(
+            f"the logits are {logits}, the labels {labels}",
+            todo="Class scores are [N, C] and the labels int64[N].",
+        )
+    return Type(labels.shape, logits.dtype), logits
+
+
+def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loss of each row and its gradient; a label outside 0..C-1 gives NaN, since an array cannot raise."""
+    logp = _log_softmax(logits, dim=1)
+    rows = np.arange(len(labels))
+    good = (labels >= 0) & (labels < logits.shape[1])
+    safe = np.where(good, labels, 0)
+    grad = np.exp(logp)
+    grad[rows, safe] -= 1
+    nan = logits.dtype.type(np.nan)
+    return np.where(good, -logp[rows, safe], nan), np.where(good[:, None], grad, nan)
+
+
+# The fused pair that CIRH knows: loss of each row and d loss / d logits in one pass.
+op(
+    "softmax_cross_entropy",
+    _xent,
+    _xent_eval,
+    work=lambda out, logits, labels: Work(
+        24 * logits.size, logits.nbytes + labels.nbytes, logits.nbytes + out[0].nbytes
+    ),
+)
+
+
+def _nll_type(logits: Type, labels: Type, *, reduction: str, ignore_index: int) -> Type:
+    rows, _ = _xent(logits, labels)
+    return rows if reduction == "none" else Type((), rows.dtype)
+
+
+def _pair(logits: Node, labels: Node) -> tuple[Node, Node]:
+    pair = call("softmax_cross_entropy", logits, labels)
+    return call("result", pair, index=0), call("result", pair, index=1)
+
+
+def _kept(labels: Node, ignore_index: int) -> Node:
+    return compare("ne", labels, full_like(ignore_index, labels))
+
+
+def _count(keep: Node, like: Node) -> Node:
+    """How many rows count, as a scalar of the dtype of `like`."""
+    t = Type(keep.type.shape, like.type.dtype)
+    return reduce(where(keep, full(1, t), full(0, t)), "add", (0,))
+
+
+def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    """As PyTorch: rows with the label `ignore_index` count neither in the sum nor in the mean."""
+    loss, _ = _pair(logits, labels)
+    keep = _kept(labels, ignore_index)
+    loss = where(keep, loss, full_like(0, loss))
+    if reduction == "none":
+        return loss
+    total = reduce(loss, "add", (0,))
+    return div(total, _count(keep, logits)) if reduction == "mean" else total
+
+
+def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    loss, _ = _pair(logits, labels)
+    if reduction == "none":
+        return loss
+    total = reduce(loss, "add", (0,))
+    return div(total, full_like(labels.type.size, total)) if reduction == "mean" else total
+
+
+def _nll_eval(logits: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_index: int) -> np.ndarray:
+    keep = labels != ignore_index
+    loss = np.where(keep, _xent_eval(logits, labels)[0], logits.dtype.type(0))
+    if reduction == "none":
+        return loss
+    total = np.sum(loss, dtype=logits.dtype)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / logits.dtype.type(np.count_nonzero(keep)) if reduction == "mean" else total)
+
+
+def _nll_vjp(g: Node, y: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> tuple[Node, None]:
+    return call("cross_entropy_grad", g, logits, labels, reduction=reduction, ignore_index=ignore_index), None
+
+
+op(
+    "cross_entropy",
+    _nll_type,
+    _nll_eval,
+    vjp=_nll_vjp,
+    decompose=_nll_parts,
+    exact=_nll_exact,
+    native=False,
+    work=lambda out, logits, labels, **attrs: Work(26 * logits.size, logits.nbytes + labels.nbytes, out.nbytes),
+)
+
+
+def _is_one(g: Node) -> bool:
+    return g.op == "full" and g.attrs["value"] == 1
+
+
+def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    _, backprop = _pair(logits, labels)
+    shape = logits.type.shape
+    if reduction == "none":
+        return mul(backprop, spread(g, shape, (1,)))
+    if not _is_one(g):
+        backprop = mul(backprop, spread(g, shape, (0, 1)))
+    return div(backprop, full_like(labels.type.size, backprop)) if reduction == "mean" else backprop
+
+
+def _xent_grad_exact(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
+    _, backprop = _pair(logits, labels)
+    shape = logits.type.shape
+    keep = _kept(labels, ignore_index)
+    scale = g if reduction != "mean" else div(g, _count(keep, logits))
+    wide = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
+    return where(spread(keep, shape, (1,)), mul(backprop, wide), full_like(0, backprop))
+
+
+def _xent_grad_eval(
+    g: np.ndarray, logits: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_index: int
+) -> np.ndarray:
+    keep = labels != ignore_index
+    _, backprop = _xent_eval(logits, labels)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scale = g / logits.dtype.type(np.count_nonzero(keep) if reduction == "mean" else 1)
+        out = backprop * (scale[:, None] if reduction == "none" else scale)
+    return np.where(keep[:, None], out, logits.dtype.type(0))
+
+
+def _xent_grad_vjp(
+    gg: Node, y: Node, g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int
+) -> tuple[Node, Node, None]:
+    """Second order: the derivative of the softmax itself, scaled as the first."""
+    shape = logits.type.shape
+    keep = _kept(labels, ignore_index)
+    scale = g if reduction != "mean" else div(g, _count(keep, logits))
+    scale = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
+    scale = where(spread(keep, shape, (1,)), scale, full_like(0, scale))
+    p = call("softmax", logits, dim=1)
+    inner = spread(reduce(mul(gg, p), "add", (1,)), shape, (1,))
+    unit = call("cross_entropy_grad", full_like(1, g), logits, labels, reduction=reduction, ignore_index=ignore_index)
+    dg = reduce(mul(gg, unit), "add", (1,) if reduction == "none" else (0, 1))
+    return dg, mul(scale, mul(p, sub(gg, inner))), None
+
+
+op(
+    "cross_entropy_grad",
+    lambda g, logits, labels, **attrs: logits,
+    _xent_grad_eval,
+    vjp=_xent_grad_vjp,
+    decompose=_xent_grad_parts,
+    exact=_xent_grad_exact,
+    native=False,
+    work=per_element(26),
+)
+
+
+def _mse_parts(x: Node, target: Node, *, reduction: str) -> Node:
+    d = sub(x, target)
+    return _reduced(mul(d, d), reduction)
+
+
+def _reduced(x: Node, reduction: str) -> Node:
+    if reduction == "none":
+        return x
+    total = reduce(x, "add", tuple(range(len(x.type.shape))))
+    return div(total, full_like(x.type.size, total)) if reduction == "mean" else total
+
+
+def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarray:
+    square = (x - target) ** 2
+    if reduction == "none":
+        return square
+    total = np.sum(square, dtype=x.dtype)
+    return np.asarray(total / x.dtype.type(x.size) if reduction == "mean" else total)
+
+
+def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
+    d = mul(sub(x, target), full_like(2, x))
+    if reduction == "mean":
+        d = div(d, full_like(x.type.size, x))
+    if not _is_one(g):
+        wide = g if reduction == "none" else spread(g, x.type.shape, tuple(range(len(x.type.shape))))
+        d = mul(d, wide)
+    return d, call("neg", d)
+
+
+op(
+    "mse_loss",
+    lambda x, target, *, reduction: x if reduction == "none" else Type((), x.dtype),
+    _mse_eval,
+    vjp=_mse_vjp,
+    decompose=_mse_parts,
+    native=False,
+    work=per_element(3),
+)

@@ -1,0 +1,171 @@
+"""The op record, its registry, and the one way to make a node."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import DType, float32, round_to
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node, find, intern
+from lazytensor.ir.types import Type, Work
+
+
+def per_element(flops: int) -> Callable[..., Work]:
+    """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
+
+    def work(out: Type, *types: Type, **attrs: Any) -> Work:
+        return Work(flops * out.size, sum(t.nbytes for t in types), out.nbytes)
+
+    return work
+
+
+def no_work(out: Type, *types: Type, **attrs: Any) -> Work:
+    """Work of an op that only renames elements."""
+    return Work()
+
+
+@dataclass(frozen=True)
+class Op:
+    """Everything the house knows about one operation.
+
+    infer(*types, **attrs) gives the output Type (a tuple of them for several results) or raises ShapeError.
+    eval(*arrays, **attrs) is its meaning in NumPy.
+    vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
+    gradient flows.
+    scalar is the body for one element, over "{0}", "{1}"; such an op can be fused into a loop nest.
+    decompose(*inputs, **attrs) gives an equal graph of simpler ops. An op without it is primitive.
+    native: the op exists in CIRH under its own spelling; others are decomposed on the way there.
+    exact(*inputs, **attrs) replaces `decompose` on the host, where the front end's graph is less exact than PyTorch.
+    put(base, value, **attrs) is the base with the elements seen through this view replaced by `value`.
+    work(out_type, *types, **attrs) counts flops and bytes.
+    """
+
+    name: str
+    infer: Callable[..., Any]
+    eval: Callable[..., Any]
+    vjp: Callable[..., Any] | None = None
+    scalar: str = ""
+    decompose: Callable[..., Any] | None = None
+    exact: Callable[..., Any] | None = None
+    native: bool = True
+    put: Callable[..., Node] | None = None
+    work: Callable[..., Work] = per_element(1)
+
+
+OPS: dict[str, Op] = {}
+
+
+def op(name: str, infer: Callable[..., Any], eval: Callable[..., Any], **facets: Any) -> None:
+    """Register an operation."""
+    OPS[name] = Op(name, infer, eval, **facets)
+
+
+def call(name: str, *inputs: Node, **attrs: Any) -> Node:
+    """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
+    key, found = find(name, inputs, attrs)
+    if found is not None:
+        return found
+    record = OPS[name]
+    try:
+        type = record.infer(*(i.type for i in inputs), **attrs)
+    except ShapeError as e:
+        raise ShapeError(f"{name}: {e.what}", where=source.where(), todo=e.todo) from None
+    made = intern(key, name, inputs, attrs, type)
+    made.where = source.where()
+    if record.vjp is not None:
+        for i in inputs:
+            if i.tracks:
+                made.tracks = True
+                break
+    return made
+
+
+_fulls: dict[tuple, Node] = {}
+FULLS_KEPT = 4096
+"""Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
+
+
+def full(value: float, type: Type) -> Node:
+    """A constant of one value everywhere, rounded to the dtype."""
+    key = (value, value.__class__, type) if value else (repr(value), type)
+    made = _fulls.get(key)
+    if made is None:
+        if len(_fulls) >= FULLS_KEPT:
+            _fulls.clear()
+        made = _fulls[key] = call("full", value=_rounded(value, type.dtype), type=type)
+    return made
+
+
+def _rounded(value: float, dtype: DType) -> float:
+    if dtype is float32:
+        return float(np.float32(value))
+    if dtype.kind != "f":
+        return bool(value) if dtype.kind == "b" else int(value)
+    return float(round_to(np.asarray(value, dtype.host), dtype))
+
+
+def full_like(value: float, like: Node) -> Node:
+    """A constant of one value with the type of `like`."""
+    return full(value, like.type)
+
+
+def const(array: np.ndarray, type: Type) -> Node:
+    """A constant with the given elements; equal elements are the same node."""
+    array = np.ascontiguousarray(array, type.dtype.host)
+    made = call("const", data=array.tobytes(), type=type)
+    if made.value is None:
+        made.value = array.reshape(type.shape)
+    return made
+
+
+def same_types(*types: Type, **attrs: Any) -> Type:
+    """Infer rule of pointwise ops: all inputs agree, and so does the output."""
+    for t in types[1:]:
+        if t != types[0]:
+            raise ShapeError(f"the operands are {types[0]} and {t}", todo="Give both the same shape and dtype.")
+    return types[0]
+
+
+op("leaf", lambda **attrs: None, lambda **attrs: None, work=no_work)
+op("state", lambda *, id, type: type, lambda **attrs: None, work=no_work)
+op("batch", lambda *, index, name, type: type, lambda **attrs: None, work=no_work)
+op(
+    "full",
+    lambda *, value, type: type,
+    lambda *, value, type: np.full(type.shape, value, type.dtype.host),
+    work=no_work,
+)
+op(
+    "const",
+    lambda *, data, type: type,
+    lambda *, data, type: np.frombuffer(data, type.dtype.host).reshape(type.shape),
+    work=no_work,
+)
+op(
+    "result",
+    lambda of, *, index: of[index],
+    lambda of, *, index: of[index],
+    work=no_work,
+)
+op(
+    "detach",
+    lambda x: x,
+    lambda x: x,
+    native=False,
+    decompose=lambda x: x,
+    put=lambda base, value: value,
+    work=no_work,
+)
+# The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
+op(
+    "variable",
+    lambda x, *, uid: x,
+    lambda x, *, uid: x,
+    native=False,
+    decompose=lambda x, *, uid: x,
+    put=lambda base, value, *, uid: value,
+    work=no_work,
+)

@@ -1,0 +1,60 @@
+"""Random numbers inside a step: a pure function of seed, counter, call and element index.
+
+The words come from splitmix64 (Steele, Lea, Flood 2014), which is a bijection of a 64-bit counter: each element hashes
+its own index, so any part can be computed anywhere and a replay gives the same numbers.
+"""
+
+import math
+
+import numpy as np
+
+from lazytensor.dtype import round_to
+from lazytensor.errors import ShapeError
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import op
+
+GOLDEN, MIX1, MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def _mixed(z: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        z = (z ^ (z >> np.uint64(30))) * MIX1
+        z = (z ^ (z >> np.uint64(27))) * MIX2
+        return z ^ (z >> np.uint64(31))
+
+
+def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
+    """n 64-bit words for (seed, counter) = state and the number of the call within the step."""
+    with np.errstate(over="ignore"):
+        key = _mixed(state.astype(np.uint64) * GOLDEN + np.array([1, 2], np.uint64))
+        base = _mixed(key[:1] + key[1:] * MIX1 + np.uint64(call) * MIX2)
+        return _mixed(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN)
+
+
+def _uniform_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
+    words = random_words(state, call, type.size)
+    digits = type.dtype.mantissa_bits + 1
+    values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
+    return values.reshape(type.shape)
+
+
+def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
+    words = random_words(state, call, 2 * type.size)
+    u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    u1, u2 = u[: type.size], u[type.size :]
+    z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * math.pi * u2)
+    return round_to(z.astype(type.dtype.host), type.dtype).reshape(type.shape)
+
+
+def _drawn(state: Type, *, call: int, type: Type) -> Type:
+    if type.dtype.kind != "f":
+        raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", todo="Draw floats and convert them.")
+    return type
+
+
+def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
+    return Work(0, 0, out.nbytes)
+
+
+op("random_uniform", _drawn, _uniform_eval, work=_draw_work)
+op("random_normal", _drawn, _normal_eval, work=_draw_work)

@@ -1,0 +1,117 @@
+"""Reductions over dimensions, and what counts or picks along one."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.pointwise import compare, div, mul, where
+from lazytensor.ops.shape import Dims, reshape
+
+_UFUNC: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+_UFUNC |= {"and": np.logical_and, "or": np.logical_or}
+
+
+def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
+    if kind in ("maximum", "minimum", "max", "min") and any(x.shape[d] == 0 for d in dims):
+        raise ShapeError(
+            f"the {kind} of no elements: the shape is {list(x.shape)}, the dimensions are {list(dims)}",
+            todo="Expected reduction dim to have non-zero size.",
+        )
+    return Type(
+        tuple(1 if d in dims else e for d, e in enumerate(x.shape) if keepdim or d not in dims),
+        x.dtype,
+    )
+
+
+def _reduce_eval(x: np.ndarray, *, kind: str, dims: Dims, keepdim: bool) -> np.ndarray:
+    return np.asarray(_UFUNC[kind].reduce(x, axis=dims, keepdims=keepdim, dtype=x.dtype))
+
+
+def _reduce_work(out: Type, x: Type, **attrs: Any) -> Work:
+    return Work(x.size, x.nbytes, out.nbytes)
+
+
+def kept_shape(shape: Dims, dims: Dims) -> Dims:
+    """`shape` with the reduced dimensions as 1."""
+    return tuple(1 if d in dims else e for d, e in enumerate(shape))
+
+
+def spread(g: Node, shape: Dims, dims: Dims) -> Node:
+    """A reduced value `g` repeated over the dimensions that were reduced."""
+    kept = tuple(d for d in range(len(shape)) if d not in dims)
+    if len(g.type.shape) == len(shape):
+        g = reshape(g, tuple(shape[d] for d in kept))
+    return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
+
+
+def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bool) -> tuple[Node]:
+    shape = x.type.shape
+    if kind == "add":
+        return (spread(g, shape, dims),)
+    if kind == "mul":
+        return (_product_vjp(g, x, dims),)
+    # Maximum and minimum: equal extremes share the gradient evenly, as amax and max() of PyTorch do.
+    hit = compare("eq", x, spread(y, shape, dims))
+    ones = where(hit, full_like(1, x), full_like(0, x))
+    count = call("reduce", ones, kind="add", dims=dims, keepdim=False)
+    return (div(mul(ones, spread(g, shape, dims)), spread(count, shape, dims)),)
+
+
+def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
+    """The product of all other elements, exact also where elements are zero."""
+    shape = x.type.shape
+    zero, one = full_like(0, x), full_like(1, x)
+    is_zero = compare("eq", x, zero)
+    zeros = spread(reduce(where(is_zero, one, zero), "add", dims), shape, dims)
+    others = spread(reduce(where(is_zero, one, x), "mul", dims), shape, dims)
+    alone = call("logical_and", is_zero, compare("eq", zeros, one))
+    slope = where(alone, others, where(compare("eq", zeros, zero), div(others, where(is_zero, one, x)), zero))
+    return mul(spread(g, shape, dims), slope)
+
+
+def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
+    """x accumulated over `dims` with "add", "mul", "maximum", "minimum", "and" or "or"."""
+    return call("reduce", x, kind=kind, dims=dims, keepdim=keepdim)
+
+
+def _arg(x: Type, *, kind: str, dim: int, keepdim: bool) -> Type:
+    return Type(_reduced(x, kind=kind, dims=(dim,), keepdim=keepdim).shape, int64)
+
+
+def _arg_eval(x: np.ndarray, *, kind: str, dim: int, keepdim: bool) -> np.ndarray:
+    return (np.argmax if kind == "max" else np.argmin)(x, axis=dim, keepdims=keepdim).astype(np.int64)
+
+
+def _mean_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+    total = reduce(x, "add", dims, keepdim)
+    return div(total, full_like(math.prod(x.type.shape[d] for d in dims), total))
+
+
+def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        total = np.sum(x, axis=dims, keepdims=keepdim, dtype=x.dtype)
+        return np.asarray(total / x.dtype.type(math.prod(x.shape[d] for d in dims)), x.dtype)
+
+
+def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
+    wide = spread(g, x.type.shape, dims)
+    return (div(wide, full_like(math.prod(x.type.shape[d] for d in dims), wide)),)
+
+
+op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work)
+op("arg_reduce", _arg, _arg_eval, work=_reduce_work)
+op(
+    "mean",
+    lambda x, *, dims, keepdim: _reduced(x, kind="add", dims=dims, keepdim=keepdim),
+    _mean_eval,
+    vjp=_mean_vjp,
+    decompose=_mean_parts,
+    native=False,
+    work=_reduce_work,
+)

@@ -1,0 +1,187 @@
+"""Views and rearrangements; those that a tensor can be seen through carry `put`, the write through the view."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import call, full_like, no_work, op, per_element
+
+Dims = tuple[int, ...]
+
+
+def _reshaped(x: Type, *, shape: Dims) -> Type:
+    if math.prod(shape) != x.size:
+        raise ShapeError(
+            f"shape {list(shape)} has {math.prod(shape)} elements, the input {list(x.shape)} has {x.size}",
+            todo="Give a shape with the same number of elements, or -1 for one extent.",
+        )
+    return Type(shape, x.dtype)
+
+
+def _transposed(x: Type, *, permutation: Dims) -> Type:
+    if sorted(permutation) != list(range(len(x.shape))):
+        raise ShapeError(f"{list(permutation)} is no permutation of the {len(x.shape)} dimensions of {list(x.shape)}")
+    return Type(tuple(x.shape[p] for p in permutation), x.dtype)
+
+
+def _broadcast(x: Type, *, shape: Dims, dims: Dims) -> Type:
+    if len(dims) != len(x.shape) or any(x.shape[i] not in (1, shape[d]) for i, d in enumerate(dims)):
+        raise ShapeError(f"{list(x.shape)} does not broadcast to {list(shape)}")
+    return Type(shape, x.dtype)
+
+
+def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
+    middle = [1] * len(shape)
+    for i, d in enumerate(dims):
+        middle[d] = x.shape[i]
+    return np.broadcast_to(x.reshape(middle), shape)
+
+
+def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tuple[Node]:
+    return (sum_to(g, x.type.shape, dims),)
+
+
+def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
+    """The sum of `g` over what was broadcast, in `shape`; input dimension i stood at `dims[i]` of g."""
+    summed = tuple(d for d in range(len(g.type.shape)) if d not in dims or shape[dims.index(d)] != g.type.shape[d])
+    if summed:
+        g = call("reduce", g, kind="add", dims=summed, keepdim=False)
+    return reshape(g, shape)
+
+
+def _sliced(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:
+    return Type(tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True)), x.dtype)
+
+
+def _index(starts: Dims, limits: Dims, strides: Dims) -> tuple[slice, ...]:
+    return tuple(slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True))
+
+
+def _slice_update(base: np.ndarray, value: np.ndarray, *, starts: Dims, limits: Dims, strides: Dims) -> np.ndarray:
+    out = base.copy()
+    out[_index(starts, limits, strides)] = value
+    return out
+
+
+def _concat(*types: Type, dim: int) -> Type:
+    first = types[0]
+    for t in types[1:]:
+        rest = [e for d, e in enumerate(t.shape) if d != dim]
+        if t.dtype is not first.dtype or rest != [e for d, e in enumerate(first.shape) if d != dim]:
+            raise ShapeError(f"{first} and {t} do not fit along dimension {dim}")
+    return Type(
+        tuple(sum(t.shape[d] for t in types) if d == dim else e for d, e in enumerate(first.shape)), first.dtype
+    )
+
+
+def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> tuple[Node, ...]:
+    parts, at = [], 0
+    for x in inputs:
+        starts = tuple(at if d == dim else 0 for d in range(len(g.type.shape)))
+        limits = tuple(at + x.type.shape[dim] if d == dim else e for d, e in enumerate(g.type.shape))
+        parts.append(slice_(g, starts, limits))
+        at += x.type.shape[dim]
+    return tuple(parts)
+
+
+def reshape(x: Node, shape: Dims) -> Node:
+    """x in another shape with the same elements in order; the same node if it has it already."""
+    return x if x.type.shape == shape else call("reshape", x, shape=shape)
+
+
+def transpose(x: Node, permutation: Dims) -> Node:
+    """x with dimension `permutation[i]` in place i."""
+    return call("transpose", x, permutation=permutation)
+
+
+def slice_(x: Node, starts: Dims, limits: Dims, strides: Dims | None = None) -> Node:
+    """The elements starts[d], starts[d] + strides[d], ... below limits[d] of each dimension."""
+    return call("slice", x, starts=starts, limits=limits, strides=strides or (1,) * len(starts))
+
+
+def broadcast_to(x: Node, shape: Dims) -> Node:
+    """x seen in the larger `shape`, aligned at the last dimension. Raises ShapeError if it does not broadcast."""
+    if x.type.shape == shape:
+        return x
+    dims = tuple(range(len(shape) - len(x.type.shape), len(shape)))
+    return call("broadcast_in_dim", x, shape=shape, dims=dims)
+
+
+def inverse(permutation: Dims) -> Dims:
+    """The permutation that undoes `permutation`."""
+    out = [0] * len(permutation)
+    for i, p in enumerate(permutation):
+        out[p] = i
+    return tuple(out)
+
+
+op(
+    "reshape",
+    _reshaped,
+    lambda x, *, shape: x.reshape(shape),
+    vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
+    put=lambda base, value, *, shape: reshape(value, base.type.shape),
+    work=no_work,
+)
+op(
+    "transpose",
+    _transposed,
+    lambda x, *, permutation: np.transpose(x, permutation),
+    vjp=lambda g, y, x, *, permutation: (transpose(g, inverse(permutation)),),
+    put=lambda base, value, *, permutation: transpose(value, inverse(permutation)),
+    work=per_element(0),
+)
+op(
+    "broadcast_in_dim",
+    _broadcast,
+    _broadcast_eval,
+    vjp=_broadcast_vjp,
+    work=per_element(0),
+)
+op(
+    "slice",
+    _sliced,
+    lambda x, *, starts, limits, strides: x[_index(starts, limits, strides)],
+    vjp=lambda g, y, x, **attrs: (call("slice_update", full_like(0, x), g, **attrs),),
+    put=lambda base, value, **attrs: call("slice_update", base, value, **attrs),
+    work=per_element(0),
+)
+
+
+def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -> tuple[Node, Node]:
+    inner = call("slice", g, **attrs)
+    return call("slice_update", g, full_like(0, inner), **attrs), inner
+
+
+op(
+    "slice_update",
+    lambda base, value, **attrs: base,
+    _slice_update,
+    vjp=_slice_update_vjp,
+    work=per_element(0),
+)
+op("concat", _concat, lambda *xs, dim: np.concatenate(xs, dim), vjp=_concat_vjp, work=per_element(0))
+op(
+    "arange",
+    lambda *, start, step, type: type,
+    lambda *, start, step, type: (start + step * np.arange(type.size)).astype(type.dtype.host),
+    work=no_work,
+)
+
+
+def _band(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
+    kept = x if lower is None else np.triu(x, -lower)
+    return kept if upper is None else np.tril(kept, upper)
+
+
+op(
+    "band_part",
+    lambda x, *, lower, upper: x,
+    _band,
+    vjp=lambda g, y, x, **attrs: (call("band_part", g, **attrs),),
+    work=per_element(0),
+)

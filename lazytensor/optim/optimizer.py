@@ -1,0 +1,165 @@
+"""The base of optimizers: parameter groups, state by parameter, state dicts."""
+
+import itertools
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from lazytensor import trace
+from lazytensor.functions.creation import zeros_like
+from lazytensor.functions.methods import copy_
+from lazytensor.functions.pointwise import cast_to
+from lazytensor.tensor import Tensor, grad_mode
+
+_alive: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
+
+
+class Optimizer:
+    """Changes parameters by their gradients.
+
+    A subclass makes all its state in `preinitialize` and updates parameters in `step`, under `grad_mode(False)`.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        given = list(params)
+        if not given:
+            raise ValueError("optimizer got an empty parameter list")
+        if isinstance(given[0], Tensor):
+            given = [{"params": given}]
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        for group in given:
+            self._take_group(group)
+        taken = {o._number for o in _alive}
+        self._number: int = next(n for n in itertools.count() if n not in taken)
+        _alive.add(self)
+        self.preinitialize()
+        self._name_state()
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own. Raises ValueError for one that is there already."""
+        self._take_group(group)
+        self.preinitialize()
+        self._name_state()
+
+    def _take_group(self, group: dict[str, Any]) -> None:
+        params = group["params"]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        known = {id(p) for p in self._parameters()}
+        if any(id(p) in known for p in params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        if not all(p.is_leaf for p in params):
+            raise ValueError("can't optimize a non-leaf Tensor")
+        self.param_groups.append({**self.defaults, **group, "params": params})
+
+    def _parameters(self) -> Iterator[Tensor]:
+        return (p for group in self.param_groups for p in group["params"])
+
+    def preinitialize(self) -> None:
+        """Make the state of every parameter."""
+
+    def new_state(self, p: Tensor, name: str, value: Tensor | None = None) -> None:
+        """Give a parameter a piece of state unless it has it; without a value zeros of its shape."""
+        if name in self.state[p]:
+            return
+        made = zeros_like(p) if value is None else value
+        made.device = p.device
+        self.state[p][name] = made
+
+    def _name_state(self) -> None:
+        prefix = f"optimizer_{self._number}" if self._number else "optimizer"
+        for i, p in enumerate(self._parameters()):
+            for name, value in self.state.get(p, {}).items():
+                trace.register(value.cell, f"{prefix}.state.{i}.{name}")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once; a closure computes the loss first, and its answer is returned."""
+        loss = None
+        if closure is not None:
+            with grad_mode(True):
+                loss = closure()
+        with grad_mode(False):
+            for group in self.param_groups:
+                settings = _settings(group)
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self._update_once(group, settings, p, p.grad)
+        return loss
+
+    def _update_once(self, group: dict[str, Any], settings: tuple, p: Tensor, g: Tensor) -> None:
+        """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
+        state = self.state.get(p, {})
+        if trace.current is None:
+            self.update(group, p, g, state)
+            return
+        changed = [p, *state.values()]
+        question = (type(self), settings, *[trace.read(t.cell) for t in changed])
+        g_node = g.node
+        memo = g_node.memo
+        if memo is None:
+            memo = g_node.memo = {}
+        answer = memo.get(question)
+        if answer is None:
+            self.update(group, p, g, state)
+            memo[question] = [trace.read(t.cell) for t in changed]
+        else:
+            for t, n in zip(changed, answer, strict=True):
+                trace.write(t.cell, n)
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
+        """Update one parameter and its state in place; a function of the values given and of nothing else."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither step nor update")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        for p in self._parameters():
+            if set_to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad.zero_()  # type: ignore[attr-defined]
+
+    def state_dict(self) -> dict[str, Any]:
+        """State by the number of the parameter, and the settings of the groups."""
+        numbers = {id(p): i for i, p in enumerate(self._parameters())}
+        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copy state and settings in. Raises ValueError if the groups do not fit."""
+        saved = state_dict["param_groups"]
+        if len(saved) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(len(s["params"]) != len(g["params"]) for s, g in zip(saved, self.param_groups, strict=True)):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
+            )
+        for s, group in zip(saved, self.param_groups, strict=True):
+            group.update({k: v for k, v in s.items() if k != "params"})
+        by_number = {str(k): v for k, v in state_dict["state"].items()}
+        numbers = [str(n) for s in saved for n in s["params"]]
+        with grad_mode(False):
+            for number, p in zip(numbers, self._parameters(), strict=True):
+                for name, value in by_number.get(number, {}).items():
+                    self._load_one(p, name, value)
+
+    def _load_one(self, p: Tensor, name: str, value: Any) -> None:
+        mine = self.state[p].get(name)
+        if mine is None:
+            self.new_state(p, name, cast_to(value, value.dtype).clone())  # type: ignore[attr-defined]
+            self._name_state()
+        else:
+            copy_(mine, value)
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _settings(group: dict[str, Any]) -> tuple:
+    """The settings of a group as something that can be compared; a tensor counts by its node."""
+    return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k != "params")

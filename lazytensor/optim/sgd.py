@@ -1,0 +1,62 @@
+"""Stochastic gradient descent with momentum."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lazytensor.functions import pointwise as pw
+from lazytensor.optim.optimizer import Optimizer
+from lazytensor.tensor import Tensor
+
+
+class SGD(Optimizer):
+    """p -= lr * d with d = momentum * d + (1 - dampening) * (gradient + weight_decay * p).
+
+    The momentum buffer starts at zero and dampening applies from the first step on, as in the Cerebras optimizer;
+    PyTorch's first step takes the gradient undampened.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        maximize: bool = False,
+    ):
+        if not isinstance(lr, Tensor) and lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if momentum < 0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, defaults)
+
+    def preinitialize(self) -> None:
+        """A momentum buffer for each parameter, if there is momentum."""
+        for group in self.param_groups:
+            if group["momentum"]:
+                for p in group["params"]:
+                    self.new_state(p, "momentum_buffer")
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
+        d = pw.neg(g) if group["maximize"] else g
+        if group["weight_decay"]:
+            d = pw.add(d, p, alpha=group["weight_decay"])
+        momentum = group["momentum"]
+        if momentum:
+            buffer = state["momentum_buffer"]
+            buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])  # type: ignore[attr-defined]
+            d = pw.add(d, buffer, alpha=momentum) if group["nesterov"] else buffer
+        p.add_(d, alpha=-group["lr"])  # type: ignore[attr-defined]

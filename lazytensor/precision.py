@@ -1,0 +1,45 @@
+"""Automatic casts: which operations run in the half type and which in float32.
+
+The casts are made where an operation is recorded, not by a later pass over the graph: the script then sees the dtype
+that it would see on the system (the logits of a linear layer are float16), and the casts of the gradient follow from
+the gradient of a cast. Off unless a half type is set; the wafer backend sets one while it traces.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lazytensor.dtype import DType, float32
+from lazytensor.ir.graph import Node
+from lazytensor.ops.pointwise import cast
+
+_half: DType | None = None
+
+
+def half_type() -> DType | None:
+    """The type that matrix products run in, or None while no casts are made."""
+    return _half
+
+
+@contextmanager
+def autocast(half: DType | None) -> Iterator[None]:
+    """Make casts to `half` in the block; None switches them off."""
+    global _half
+    before, _half = _half, half
+    try:
+        yield
+    finally:
+        _half = before
+
+
+def lowered(*nodes: Node) -> tuple[Node, ...]:
+    """The operands of a matrix product: float32 becomes the half type."""
+    if _half is None:
+        return nodes
+    return tuple(cast(n, _half) if n.type.dtype is float32 else n for n in nodes)
+
+
+def raised(*nodes: Node) -> tuple[Node, ...]:
+    """The operands of a loss: half types become float32."""
+    if _half is None:
+        return nodes
+    return tuple(cast(n, float32) if n.type.dtype.is_half else n for n in nodes)

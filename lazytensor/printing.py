@@ -1,0 +1,124 @@
+"""Printing of tensors as PyTorch prints them: four digits, aligned columns, long dimensions cut in the middle.
+
+The rules were worked out from what PyTorch prints. Columns are as wide as the widest finite number that is not zero.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor.ir.graph import Node
+from lazytensor.tensor import CPU, Tensor
+
+PRECISION, THRESHOLD, EDGE, LINE = 4, 1000, 3, 80
+PREFIX = "tensor("
+_GRADIENT_NAMES = {
+    "reshape": "View",
+    "transpose": "Permute",
+    "broadcast_in_dim": "Expand",
+    "slice_update": "CopySlices",
+    "concat": "Cat",
+    "cast": "ToCopy",
+    "variable": "Clone",
+    "matmul": "Mm",
+    "linear": "Addmm",
+    "cross_entropy": "NllLoss",
+}
+_REDUCTION_NAMES = {"add": "Sum", "mul": "Prod", "maximum": "Amax", "minimum": "Amin"}
+
+
+class Column(NamedTuple):
+    """How one element is spelled, and how many characters each takes at least."""
+
+    spell: Callable[[Any], str]
+    width: int
+
+    def padded(self, value: Any) -> str:
+        """An element in its column."""
+        return self.spell(value).rjust(self.width)
+
+
+def text(x: Tensor) -> str:
+    """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
+    array = x.array("print()")
+    body = PREFIX + (_nested(array, _column(_shown(array), x.dtype), len(PREFIX)) if array.size else "[]")
+    notes = []
+    if not array.size and x.ndim != 1:
+        notes.append(f"size={tuple(x.shape)}")
+    if x.device is not CPU:
+        notes.append(f"device='{x.device}'")
+    if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
+        notes.append(f"dtype={x.dtype}")
+    if x.requires_grad:
+        notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{_gradient_name(x.node)}Backward0>")
+    for note in notes:
+        last = len(body) - (body.rfind("\n") + 1)
+        is_long = last + len(note) + len(", )") >= LINE
+        body += (",\n" + " " * len(PREFIX) if is_long else ", ") + note
+    return body + ")"
+
+
+def _gradient_name(n: Node) -> str:
+    if n.op == "reduce":
+        return _REDUCTION_NAMES.get(n.attrs["kind"], "Reduce")
+    if n.op == "mul" and n.inputs[0] is n.inputs[1]:
+        return "Pow"
+    return _GRADIENT_NAMES.get(n.op) or "".join(part.capitalize() for part in n.op.split("_"))
+
+
+def _column(values: np.ndarray, dtype: dt.DType) -> Column:
+    if dtype.kind != "f":
+        spell = (lambda v: str(bool(v))) if dtype.kind == "b" else str
+        return Column(spell, max(len(spell(v)) for v in values.ravel().tolist()))
+    finite = values[np.isfinite(values) & (values != 0)].astype(np.float64)
+    if not finite.size:
+        return Column(_whole, 1)
+    size = np.abs(finite)
+    if size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4:
+        spell = _scientific
+    else:
+        spell = _whole if np.all(finite == np.ceil(finite)) else _fixed
+    return Column(spell, max(len(spell(v)) for v in finite.tolist()))
+
+
+def _whole(v: float) -> str:
+    return f"{v:.0f}." if math.isfinite(v) else f"{v:.0f}"
+
+
+def _fixed(v: float) -> str:
+    return f"{v:.{PRECISION}f}"
+
+
+def _scientific(v: float) -> str:
+    return f"{v:.{PRECISION}e}"
+
+
+def _shown(array: np.ndarray) -> np.ndarray:
+    """The elements that are printed: edges only, if there are many."""
+    if array.size <= THRESHOLD:
+        return array
+    for d, extent in enumerate(array.shape):
+        if extent > 2 * EDGE:
+            array = np.take(array, [*range(EDGE), *range(extent - EDGE, extent)], d)
+    return array
+
+
+def _nested(array: np.ndarray, column: Column, indent: int, is_cut: bool | None = None) -> str:
+    """The elements in brackets that open after `indent` characters."""
+    if array.ndim == 0:
+        return column.padded(array.item())
+    is_cut = array.size > THRESHOLD if is_cut is None else is_cut
+    cut = is_cut and len(array) > 2 * EDGE
+    items = [*array[:EDGE], *array[-EDGE:]] if cut else list(array)
+    parts = [_nested(np.asarray(v), column, indent + 1, is_cut) for v in items]
+    if cut:
+        parts.insert(EDGE, " ..." if array.ndim == 1 else "...")
+    start = " " * (indent + 1)
+    if array.ndim > 1:
+        return "[" + ("," + "\n" * (array.ndim - 1) + start).join(parts) + "]"
+    per_line = max(1, (LINE - indent) // (column.width + 2))
+    lines = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
+    return "[" + (",\n" + start).join(lines) + "]"

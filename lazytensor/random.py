@@ -1,0 +1,146 @@
+"""Random numbers outside a traced step: PyTorch's CPU generator, a 32-bit Mersenne twister.
+
+How the words of the twister become numbers was worked out from PyTorch's answers: a float32 takes the low 24 bits of
+one word, a float64 the low 53 bits of two, and both are scaled in one rounding; normal numbers pair uniforms by Box
+and Muller, in blocks of 16 where there are at least 16 of them.
+"""
+
+import math
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType, round_to
+
+DEFAULT_SEED = 67280421310721
+"""The seed that PyTorch starts with."""
+
+
+class Generator:
+    """A source of random numbers that can be seeded."""
+
+    def __init__(self, device: object = "cpu"):
+        self.manual_seed(DEFAULT_SEED)
+
+    seedings = 0  # how often it was seeded
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Start over from `seed`; only its low 32 bits matter."""
+        self.seedings += 1
+        self._seed = int(seed)
+        self._bits = np.random.MT19937()
+        self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
+        self._spare: float | None = None
+        return self
+
+    def initial_seed(self) -> int:
+        """The seed it started from."""
+        return self._seed
+
+    def words(self, n: int) -> np.ndarray:
+        """The next n 32-bit words, as uint64."""
+        return self._bits.random_raw(n) if n else np.zeros(0, np.uint64)
+
+    def uniform(self, shape: tuple[int, ...], dtype: DType, low: float = 0.0, high: float = 1.0) -> np.ndarray:
+        """Numbers in [low, high) in the host type of `dtype`; what a half type rounds up to `high` becomes `low`."""
+        n = math.prod(shape)
+        if dtype is dt.float64:
+            return _scaled(self._doubles(n), high - low, low).reshape(shape)
+        values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
+        values = _scaled(values, float(np.float32(high) - np.float32(low)), low)
+        if dtype.is_half:
+            values = round_to(values, dtype)
+            values = np.where(values >= high, np.float32(low), values)
+        return values.reshape(shape)
+
+    def _doubles(self, n: int) -> np.ndarray:
+        pairs = self.words(2 * n).reshape(n, 2)
+        whole = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) & np.uint64((1 << 53) - 1)
+        return whole.astype(np.float64) * 2.0**-53
+
+    def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
+        """Normal numbers in the host type of `dtype`."""
+        n = math.prod(shape)
+        if n < 16:
+            drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
+        else:
+            working = dt.float64 if dtype is dt.float64 else dt.float32
+            whole = n // 16 * 16
+            drawn = np.empty(n, working.host)
+            u = self.uniform((n,), working)
+            drawn[:whole] = _paired(u[:whole])
+            if whole < n:
+                # The last block of 16 is drawn again and overlaps the one before it.
+                drawn[n - 16 :] = _paired(self.uniform((16,), working))
+            drawn = _scaled(drawn, deviation, mean)
+        return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
+
+    def _one_normal(self) -> float:
+        if self._spare is not None:
+            value, self._spare = self._spare, None
+            return value
+        u1, u2 = self._doubles(2)
+        radius, angle = math.sqrt(-2 * math.log1p(-u2)), 2 * math.pi * u1
+        self._spare = radius * math.sin(angle)
+        return radius * math.cos(angle)
+
+    def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Integers in low..high - 1."""
+        n, span = math.prod(shape), high - low
+        if span < 1 << 28:  # beyond, PyTorch takes two words
+            drawn = self.words(n) % np.uint64(span)
+        else:
+            pairs = self.words(2 * n).reshape(n, 2)
+            drawn = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) % np.uint64(span)
+        return (drawn.astype(np.int64) + low).reshape(shape)
+
+    def permutation(self, n: int) -> np.ndarray:
+        """A random order of 0..n - 1, by swapping each place with one at or behind it."""
+        out = list(range(n))
+        for i, word in enumerate(self.words(max(n - 1, 0)).tolist()):
+            j = i + word % (n - i)
+            out[i], out[j] = out[j], out[i]
+        return np.array(out, np.int64)
+
+
+def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
+    """u * factor + offset, rounded once, as a processor's fused instruction gives it."""
+    if (factor, offset) == (1.0, 0.0):
+        return u
+    if u.dtype == np.float32:
+        return (u.astype(np.float64) * np.float64(np.float32(factor)) + np.float64(np.float32(offset))).astype(u.dtype)
+    # The rounding errors of the product and of the sum are found exactly (Dekker 1971, Knuth) and added.
+    product = u * factor
+    (a, b), (c, d) = _halves(u), _halves(np.asarray(factor))
+    error = ((a * c - product) + a * d + b * c) + b * d
+    total = product + offset
+    back = total - product
+    return total + ((product - (total - back)) + (offset - back) + error)
+
+
+def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """x as a sum of two numbers of 26 digits each."""
+    shifted = x * 134217729.0
+    high = shifted - (shifted - x)
+    return high, x - high
+
+
+def _paired(u: np.ndarray) -> np.ndarray:
+    """Box-Muller over blocks of 16: element j with element j + 8."""
+    blocks = u.reshape(-1, 2, 8)
+    radius = np.sqrt(-2 * np.log(1 - blocks[:, 0]))
+    angle = u.dtype.type(2 * math.pi) * blocks[:, 1]
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)
+
+
+default_generator = Generator()
+
+
+def chosen(generator: Generator | None) -> Generator:
+    """The given generator, or the one that `manual_seed` seeds."""
+    return generator if generator is not None else default_generator
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator."""
+    return default_generator.manual_seed(seed)

@@ -1,0 +1,1 @@
+"""Execution: the backend protocol, the host backend, the reference interpreter, the kernel cache."""

@@ -1,0 +1,42 @@
+"""What a backend is: it turns a `Program` into something that runs steps. Part of the waist: imports the IR alone."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from lazytensor.ir.cirh import Program
+from lazytensor.ir.types import StateId
+
+
+class Store(Protocol):
+    """Loop-carried state by identity. `array` gives the live buffer, which a step overwrites."""
+
+    def array(self, state: StateId) -> np.ndarray: ...
+
+
+class Executable(Protocol):
+    """A compiled program bound to a store."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def report(self) -> Any:
+        """What the backend knows about the program before it runs; None if nothing."""
+        ...
+
+    def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
+
+        The arrays returned may be overwritten by the next step; whoever keeps one copies it.
+        """
+        ...
+
+
+class Backend(Protocol):
+    """Compiles programs. `name` is "host" or "wafer"."""
+
+    name: str
+
+    def compile(self, program: Program, store: Store) -> Executable: ...

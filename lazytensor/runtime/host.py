@@ -1,0 +1,212 @@
+"""The host backend: a program becomes a flat list of functions, each bound to its arrays before the first step.
+
+Temporary buffers lie in one aligned arena, state in the store, batch arrays where the caller has them: only the
+instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor import config
+from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
+from lazytensor.compiler.codegen import distinct_slots, generate
+from lazytensor.dtype import DType, float32, round_to
+from lazytensor.errors import CompileError, ShapeError
+from lazytensor.ir.cirh import Instr, Program
+from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.types import Type
+from lazytensor.kernels import BY_NAME
+from lazytensor.ops.op import OPS
+from lazytensor.runtime import jit
+from lazytensor.runtime.backend import Store as StateStore
+
+Step = Callable[[], object]
+Bind = Callable[[list[np.ndarray]], list[Step]]
+
+
+class HostBackend:
+    """Runs programs with NumPy, BLAS and compiled loop nests."""
+
+    name = "host"
+
+    def compile(self, program: Program, store: StateStore) -> "HostExecutable":
+        """Bind a program to the state of `store`. Raises CompileError for a kernel that the host does not know."""
+        return HostExecutable(program, store)
+
+
+class HostExecutable:
+    """One program bound to its memory."""
+
+    report: Any | None = None
+
+    def __init__(self, program: Program, store: StateStore):
+        self.program = program
+        self._arena = lay_out(program)
+        self._arrays = _memory(program, self._arena, store)
+        self._given: list[Any] = [None] * len(program.batch)
+        self._steps: list[Step] = []
+        self._by_batch: list[tuple[int, Instr, Bind]] = []  # where a step that reads the batch stands
+        batch = _with_views(set(program.batch), program)
+        for instr in program.instrs:
+            if instr.kernel != "reshape":
+                self._add(instr, is_batch=bool(batch & {*instr.reads, *instr.writes}))
+        self._fetches = [self._arrays[b] for b in program.fetches]
+        self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in batch]
+        self._copies = _final_copies(program)
+
+    def _add(self, instr: Instr, is_batch: bool) -> None:
+        bind = _binder(instr, self.program)
+        if is_batch:
+            self._by_batch.append((len(self._steps), instr, bind))
+        steps = bind(self._operands(instr))
+        self._steps += steps
+
+    def _operands(self, instr: Instr) -> list[np.ndarray]:
+        return [self._arrays[b] for b in (*instr.reads, *instr.writes)]
+
+    def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one step and return the fetches; see `Executable`. Raises ShapeError for a batch of other types."""
+        given = self._given
+        if len(batch) != len(given):
+            raise ShapeError(f"the step takes {len(given)} arrays, the batch has {len(batch)}")
+        for k, array in enumerate(batch):
+            if array is not given[k]:
+                self._take(batch)
+                break
+        with np.errstate(all="ignore"):  # overflow gives infinity, as on the device
+            for run in self._steps:
+                run()
+            if self._copies:
+                self._copy_state()
+        return list(self._fetches)
+
+    def _take(self, batch: Sequence[np.ndarray]) -> None:
+        """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
+        program, arrays = self.program, self._arrays
+        for k, (b, array) in enumerate(zip(program.batch, batch, strict=True)):
+            arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
+            # A converted copy is of this moment only, so it is made again next time.
+            self._given[k] = array if arrays[b] is array else None
+        for view, owner in self._arena.views.items():
+            if program.buffers[owner].kind == "batch":
+                arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
+        for at, instr, bind in self._by_batch:
+            for k, run in enumerate(bind(self._operands(instr))):
+                self._steps[at + k] = run
+        for k, b in self._by_fetch:
+            self._fetches[k] = arrays[b]
+
+    def _copy_state(self) -> None:
+        """Move new values into state that could not be overwritten; sources that are state are read first."""
+        arrays = self._arrays
+        values = [arrays[new].copy() if is_state else arrays[new] for _, new, is_state in self._copies]
+        for (old, _, _), value in zip(self._copies, values, strict=True):
+            arrays[old].reshape(-1)[...] = value.reshape(-1)
+
+
+def _with_views(owners: set[int], program: Program) -> set[int]:
+    """`owners` and every buffer that is a view of one."""
+    found = set(owners)
+    for instr in program.instrs:
+        if instr.kernel == "reshape" and instr.reads[0] in found:
+            found.add(instr.writes[0])
+    return found
+
+
+def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
+    """(old buffer, new buffer, whether the new one is state) of each state that is not updated in place."""
+    state = {old for old, _ in program.state.values()}
+    return [(old, new, new in state) for old, new in program.state.values() if old != new]
+
+
+def _memory(program: Program, arena: Arena, store: StateStore) -> list[np.ndarray]:
+    """The array of each buffer; those of the batch are placeholders until the first step."""
+    block = np.zeros(arena.size_bytes + ALIGNMENT, np.uint8)
+    start = -block.ctypes.data % ALIGNMENT
+    arrays: list[np.ndarray] = []
+    for b in program.buffers:
+        if b.kind == "state":
+            arrays.append(_of_state(store.array(b.name), b.type, b.name))
+        elif b.kind == "const":
+            arrays.append(np.ascontiguousarray(b.value, b.type.dtype.host).reshape(b.type.shape))
+        elif b.index in arena.offsets:
+            at, size = start + arena.offsets[b.index], b.type.size * b.type.dtype.host.itemsize
+            arrays.append(block[at : at + size].view(b.type.dtype.host).reshape(b.type.shape))
+        else:
+            arrays.append(np.zeros(b.type.shape, b.type.dtype.host))
+    for view, owner in arena.views.items():
+        arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
+    return arrays
+
+
+def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
+    if array.shape != type.shape or array.dtype != type.dtype.host or not array.flags.c_contiguous:
+        raise CompileError(f"{name} is held as {array.dtype}{list(array.shape)}, the program needs {type}")
+    return array
+
+
+def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
+    """The array itself if it has the right type and lies in order, else a copy that does."""
+    if array.shape != type.shape:
+        raise ShapeError(
+            f"batch element {name or ''} is {list(array.shape)}, the step was compiled for {list(type.shape)}",
+            todo="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
+        )
+    if type.dtype.is_half or array.dtype != type.dtype.host:
+        with np.errstate(all="ignore"):
+            return round_to(np.array(array, type.dtype.host, order="C"), type.dtype)
+    return array if array.flags.c_contiguous else np.array(array, order="C")
+
+
+def _binder(instr: Instr, program: Program) -> Bind:
+    """A function from the operands' arrays to the steps that run the instruction."""
+    if instr.nest is not None:
+        return _nest_binder(instr.nest, (*instr.reads, *instr.writes))
+    if instr.kernel not in BY_NAME:
+        raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
+    kernel = BY_NAME[instr.kernel]
+    ins = tuple(program.buffers[b].type for b in instr.reads)
+    outs = tuple(program.buffers[b].type for b in instr.writes)
+    rounders = [_rounder(t, k + len(ins)) for k, t in enumerate(outs) if t.dtype.is_half]
+    if kernel.source is not None and config.current().jit:
+        function = jit.load(kernel.source(instr.attrs, outs, ins))
+        first: Bind = lambda arrays: [partial(function, *(a.reshape(-1) for a in arrays))]  # noqa: E731
+    else:
+        first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
+    return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
+
+
+def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    return [bind(attrs, tuple(arrays[count:]), tuple(arrays[:count]))]
+
+
+def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
+    if not config.current().jit:
+        count = len(nest.inputs)
+        return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
+    slots = distinct_slots(operands)
+    function = jit.load(generate(nest, slots))
+    first = [slots.index(k) for k in range(max(slots) + 1)]
+    return lambda arrays: [partial(function, *(arrays[k].reshape(-1) for k in first))]
+
+
+def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
+    return partial(OPS[op].eval, **attrs) if attrs else OPS[op].eval
+
+
+def _rounder(type: Type, position: int) -> Bind:
+    """Rounds the result of a library kernel in place, as every kernel does with half types."""
+    nest = _rounding_nest(type.size, type.dtype)
+    bind = _nest_binder(nest, (0, 0))
+    return lambda arrays: bind([arrays[position], arrays[position]])
+
+
+def _rounding_nest(size: int, dtype: DType) -> Nest:
+    wide, whole = Type((size,), dtype), Access((1,))
+    # The load is declared float32, so that the conversion to the half type is one that rounds.
+    body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,)))
+    return Nest("round", (Loop("i0", size),), (wide,), (wide,), (whole,), (whole,), body, (Store(0, 1),))

@@ -1,0 +1,77 @@
+"""Single LLVM instructions that Numba does not offer by itself, as functions for generated loops.
+
+A maximum that keeps NaN, roundings, and the reading of a number's bits are one instruction each. `sum` and `product`
+carry the permission to be reordered on that one instruction: the arithmetic around them stays strict.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def _reinterpret(result: types.Type):
+    """An intrinsic that reads the bits of its argument as another type."""
+
+    def typing(context, x):
+        def generate(ctx, builder, signature, arguments):
+            return builder.bitcast(arguments[0], ctx.get_value_type(result))
+
+        return result(x), generate
+
+    return intrinsic(typing)
+
+
+def _llvm(name: str, arity: int = 1):
+    """An LLVM intrinsic on floating-point numbers as a function."""
+
+    def emit(builder, arguments):
+        kind = arguments[0].type
+        function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind] * arity))
+        return builder.call(function, arguments)
+
+    def generate(ctx, builder, signature, arguments):
+        return emit(builder, arguments)
+
+    if arity == 1:
+
+        def typing(context, x):
+            return x(x), generate
+    elif arity == 2:
+
+        def typing(context, x, y):  # type: ignore[misc]
+            return x(x, x), generate
+    else:
+
+        def typing(context, x, y, z):  # type: ignore[misc]
+            return x(x, x, x), generate
+
+    return intrinsic(typing)
+
+
+def _relaxed(instruction: str):
+    """An addition or product that LLVM may reorder with its like: what makes a reduction loop vectorisable."""
+
+    def typing(context, x, y):
+        def generate(ctx, builder, signature, arguments):
+            return getattr(builder, instruction)(*arguments, flags=("reassoc", "nsz"))
+
+        return x(x, x), generate
+
+    return intrinsic(typing)
+
+
+bits_f4, float_f4 = _reinterpret(types.int32), _reinterpret(types.float32)
+bits_f8, float_f8 = _reinterpret(types.int64), _reinterpret(types.float64)
+sum_f4 = sum_f8 = _relaxed("fadd")
+product_f4 = product_f8 = _relaxed("fmul")
+max_f4 = max_f8 = maximum_f4 = maximum_f8 = _llvm("llvm.maximum", 2)  # NaN if either is NaN
+min_f4 = min_f8 = minimum_f4 = minimum_f8 = _llvm("llvm.minimum", 2)
+fence_f4 = fence_f8 = _llvm("llvm.canonicalize")  # the number itself, but LLVM does not look behind it
+sqrt_f4 = sqrt_f8 = _llvm("llvm.sqrt")
+abs_f4 = abs_f8 = _llvm("llvm.fabs")
+floor_f4 = floor_f8 = _llvm("llvm.floor")
+ceil_f4 = ceil_f8 = _llvm("llvm.ceil")
+trunc_f4 = trunc_f8 = _llvm("llvm.trunc")
+round_f4 = round_f8 = _llvm("llvm.rint")
+fma = _llvm("llvm.fmuladd", 3)  # x * y + z, with one rounding where the processor can
+copysign_f4 = _llvm("llvm.copysign", 2)

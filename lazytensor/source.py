@@ -1,0 +1,44 @@
+"""Finds the line of user code that is being executed, for errors and for the locations in printed graphs."""
+
+import pathlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lazytensor.ir.types import Where
+
+_HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
+_scopes: list[str] = []
+_fixed: Where | None = None
+
+
+def push_scope(name: str) -> None:
+    """Enter a module or name scope; nodes made from now on carry its path."""
+    _scopes.append(f"{_scopes[-1]}.{name}" if _scopes and name else name or (_scopes[-1] if _scopes else ""))
+
+
+def pop_scope() -> None:
+    """Leave the innermost scope."""
+    _scopes.pop()
+
+
+def where() -> Where:
+    """The innermost frame outside the house, or the outermost frame if all of it is ours."""
+    if _fixed is not None:
+        return _fixed
+    frame = sys._getframe(1)
+    scope = _scopes[-1] if _scopes else ""
+    while frame.f_code.co_filename.startswith(_HOUSE) and frame.f_back is not None:
+        frame = frame.f_back
+    return Where(frame.f_code.co_filename, frame.f_lineno, scope)
+
+
+@contextmanager
+def at(place: Where | None) -> Iterator[None]:
+    """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
+    global _fixed
+    before, _fixed = _fixed, place
+    try:
+        yield
+    finally:
+        _fixed = before

@@ -1,0 +1,420 @@
+"""Tensor: a mutable handle on an immutable value.
+
+A tensor is a cell (its storage) and a lens (the views through which it sees it). Reading replays the lens on the
+cell's present node; writing folds the new value back through each view's `put`, so that every alias sees it.
+The operations themselves live in `lazytensor.functions`, which attaches them as methods.
+"""
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lazytensor import autograd, source, trace
+from lazytensor.dtype import DType, float16, of_array
+from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.ir.graph import Node, leaf, unique
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS, call, const, full
+from lazytensor.ops.pointwise import cast
+from lazytensor.trace import Cell, adopt, read, value_of, write
+
+Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
+CONST_LIMIT = 65536
+"""Bytes up to which data made inside a step is compared by content, so that tracing it again finds the same graph."""
+
+_leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
+_grad_enabled = True
+
+
+class Size(tuple):
+    """The shape of a tensor: a tuple that prints as PyTorch's."""
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self)) if self else 1
+
+
+class Device:
+    """A device by name, such as "cpu", "lazy:0" or "meta"."""
+
+    def __init__(self, name: "str | Device" = "cpu", index: int | None = None):
+        text = name.text if isinstance(name, Device) else name
+        kind, _, number = text.partition(":")
+        self.type = kind
+        self.index = index if index is not None else int(number) if number else None
+
+    @property
+    def text(self) -> str:
+        """As in "lazy:0"."""
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        index = f", index={self.index}" if self.index is not None else ""
+        return f"device(type='{self.type}'{index})"
+
+
+CPU = Device("cpu")
+
+
+class Tensor:
+    """A multi-dimensional array that is computed when somebody looks.
+
+    Made by `lazytensor.tensor(...)` and the other factories, by operations, and by a module's parameters.
+    """
+
+    __slots__ = (
+        "cell",
+        "lens",
+        "leaf_id",
+        "is_detached",
+        "grad",
+        "device",
+        "_seen",
+        "_node",
+        "__dict__",
+        "__weakref__",
+    )
+    _forced_requires_grad = False
+
+    def __init__(self, cell: Cell, lens: Lens = (), is_detached: bool = False):
+        self.cell, self.lens, self.is_detached = cell, lens, is_detached
+        self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
+        self.grad: Tensor | None = None
+        self.device = CPU
+        self._seen: Node | None = None
+        self._node: Node | None = None
+
+    # -- the value ---------------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node:
+        """The node of the present value, as autograd sees it through this handle."""
+        stored = self.cell.node
+        if stored is None or self.cell.epoch is not trace.current:
+            stored = read(self.cell)
+        if stored is self._seen:
+            return self._node  # type: ignore[return-value]
+        seen = stored
+        if self.is_detached and seen.tracks:
+            seen = call("detach", seen)
+        for name, attrs in self.lens:
+            seen = call(name, seen, **dict(attrs))
+            seen.tracks = seen.tracks or name == "variable"
+        if self.leaf_id:
+            seen = call("variable", seen, uid=self.leaf_id)
+            seen.tracks = True
+        self._seen, self._node = stored, seen
+        return seen
+
+    def write(self, n: Node) -> None:
+        """Make `n` (of the same type) the value, through the lens. Raises ShapeError if the type differs."""
+        if n.type != self.spec:
+            raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
+        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _grad_enabled:
+            raise AutogradError(
+                "a leaf Variable that requires grad is being used in an in-place operation.",
+                where=source.where(),
+                todo="Change it inside torch.no_grad(), or work on a copy.",
+            )
+        if self.lens:
+            if not n.type.size:
+                return
+            n = self._put(read(self.cell), self.lens, n)
+        write(self.cell, n)
+
+    def _put(self, base: Node, lens: Lens, value: Node) -> Node:
+        (name, attrs), rest = lens[0], lens[1:]
+        if rest:
+            value = self._put(call(name, base, **dict(attrs)), rest, value)
+        put = OPS[name].put
+        if put is None:
+            raise ShapeError(
+                f"an element of a {name} view stands for several places and cannot be written",
+                where=source.where(),
+                todo="Call .clone() before writing.",
+            )
+        return put(base, value, **dict(attrs))
+
+    def view_through(self, name: str, **attrs: Any) -> "Tensor":
+        """A tensor that shares this one's storage and sees it through one more view operation."""
+        call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
+        # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
+        leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
+        made = Tensor(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
+        made.device = self.device
+        return made
+
+    @property
+    def spec(self) -> Type:
+        """Shape and dtype as the compiler sees them."""
+        if not self.lens:
+            return self.cell.type
+        return self.node.type
+
+    def array(self, what: str = "reading it") -> np.ndarray:
+        """The values as a NumPy array that must not be written to. Half types come in float32."""
+        return value_of(self.node, what)
+
+    # -- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return Size(self.spec.shape)
+
+    @property
+    def dtype(self) -> DType:
+        return self.cell.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.shape)
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self.leaf_id) or not self.node.tracks
+
+    @property
+    def requires_grad(self) -> bool:
+        return bool(self.leaf_id) or self.node.tracks
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        self.requires_grad_(flag)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Ask for a gradient (leaves only), or stop asking. Raises AutogradError for integers and non-leaves."""
+        if requires_grad and self.dtype.kind != "f":
+            raise AutogradError(
+                "only Tensors of floating point dtype can require gradients", where=source.where(), todo="Use .float()."
+            )
+        if not self.leaf_id and self.node.tracks:
+            if requires_grad:
+                return self
+            raise AutogradError(
+                "you can only change requires_grad flags of leaf variables.",
+                where=source.where(),
+                todo="Use .detach().",
+            )
+        self.leaf_id = unique() if requires_grad and not self.leaf_id else self.leaf_id if requires_grad else 0
+        self._seen = None
+        if self.leaf_id:
+            _leaves[self.leaf_id] = self
+        return self
+
+    @property
+    def data(self) -> "Tensor":
+        """The same storage without gradient history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: "Tensor") -> None:
+        if value.dtype is not self.dtype or self.lens:
+            raise ShapeError(f"data of {value.spec} cannot be set on a {self.spec}", where=source.where())
+        state, self.cell = self.cell.state, value.detach().contiguous_cell()
+        if state:
+            self.cell.state = state
+        self._seen = None
+
+    def contiguous_cell(self) -> Cell:
+        """This storage if it is seen whole, else a new one that holds what is seen."""
+        return adopt(self.node) if self.lens else self.cell
+
+    def detach(self) -> "Tensor":
+        """A tensor that shares the storage and carries no gradient."""
+        lens = tuple(step for step in self.lens if step[0] != "variable")
+        made = Tensor(self.cell, lens, is_detached=True)
+        made.device = self.device
+        return made
+
+    # -- gradients ---------------------------------------------------------------------------------------------------
+
+    def backward(
+        self, gradient: "Tensor | None" = None, retain_graph: bool | None = None, create_graph: bool = False
+    ) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf it was computed from.
+
+        Raises AutogradError if it is no scalar and no `gradient` is given, or if nothing requires a gradient.
+        """
+        root = self.node
+        seed = self._seed(gradient)
+        if not root.tracks:
+            autograd.grad([root], [seed], [])
+        wanted = [(n, t) for n in autograd.leaves([root]) if (t := _leaves.get(n.attrs["uid"])) is not None]
+        found = autograd.grad([root], [seed], [n for n, _ in wanted])
+        for (_, t), g in zip(wanted, found, strict=True):
+            if g is not None:
+                t.accumulate(g if create_graph else untracked(g))
+
+    def _seed(self, gradient: "Tensor | None") -> Node:
+        if gradient is not None:
+            if gradient.shape != self.shape:
+                raise AutogradError(
+                    f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of "
+                    f"{self.shape}.",
+                    where=source.where(),
+                    todo="Give a gradient in the shape of the tensor that it belongs to.",
+                )
+            return cast(gradient.node, self.dtype)
+        if self.spec.size != 1:
+            raise AutogradError(
+                f"grad can be implicitly created only for scalar outputs, and this is {list(self.shape)}",
+                where=source.where(),
+                todo="Reduce it first, for example with .sum(), or pass gradient=.",
+            )
+        return full(1, self.spec)
+
+    def accumulate(self, g: Node) -> None:
+        """Add a gradient to `.grad`."""
+        if self.grad is None:
+            self.grad = wrap(g)
+            self.grad.device = self.device
+        else:
+            self.grad = wrap(call("add", self.grad.node, g))
+
+    # -- Python ------------------------------------------------------------------------------------------------------
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """A copy of the values. Raises AutogradError for a tensor that requires a gradient."""
+        if self.requires_grad and not force:
+            raise AutogradError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+                where=source.where(),
+            )
+        if self.dtype.is_half and self.dtype is not float16:
+            raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: use .float().numpy()")
+        array = self.array(".numpy()")
+        return array.astype(np.float16) if self.dtype is float16 else np.array(array)
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self.array(".tolist()").tolist()
+
+    def item(self) -> float | int | bool:
+        """The one value as a Python number. Raises ShapeError if there are several."""
+        return self._scalar(".item()")
+
+    def _scalar(self, what: str) -> Any:
+        if self.spec.size != 1:
+            raise ShapeError(
+                f"a Tensor with {self.spec.size} elements cannot be converted to Scalar", where=source.where()
+            )
+        return self.array(what).item()
+
+    def __bool__(self) -> bool:
+        if self.spec.size > 1:
+            raise ShapeError("Boolean value of Tensor with more than one value is ambiguous", where=source.where())
+        return bool(self._scalar("bool()"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind == "f":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self._scalar("an index"))
+
+    def __len__(self) -> int:
+        if not self.spec.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self.spec.shape[0]
+
+    def __iter__(self) -> "Iterator[Tensor]":
+        if not self.spec.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.spec.shape[0]))  # type: ignore[index]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __deepcopy__(self, memo: dict) -> "Tensor":
+        made = type(self).__new__(type(self))
+        Tensor.__init__(made, adopt(untracked(self.node)))
+        made.device = self.device
+        made.__dict__.update(self.__dict__)
+        if self.leaf_id:
+            made.requires_grad_()
+        memo[id(self)] = made
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
+
+
+def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict) -> Tensor:
+    """A tensor from its pickled parts."""
+    made = kind.__new__(kind)
+    Tensor.__init__(made, adopt(leaf(array, Type(array.shape, dtype))))
+    made.__dict__.update(extra)
+    return made.requires_grad_() if requires_grad else made
+
+
+def wrap(n: Node) -> Tensor:
+    """A new tensor with the value `n`."""
+    return Tensor(adopt(n))
+
+
+def untracked(n: Node) -> Node:
+    """The node without gradient history."""
+    return call("detach", n) if n.tracks else n
+
+
+def arg(t: Tensor) -> Node:
+    """The node of an operand: without gradient while gradients are switched off."""
+    n = t.node
+    return n if _grad_enabled or not n.tracks else call("detach", n)
+
+
+def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
+    """A tensor over NumPy data, which is copied.
+
+    Inside a step, small data becomes a constant that is compared by content.
+    """
+    dtype = dtype or of_array(array)
+    held = np.array(array, dtype.host, order="C")
+    t = Type(held.shape, dtype)
+    small = trace.current is not None and held.nbytes <= CONST_LIMIT
+    return Tensor(adopt(const(held, t) if small else leaf(held, t)))
+
+
+@contextmanager
+def grad_mode(enabled: bool) -> Iterator[None]:
+    """Switch the recording of gradients on or off."""
+    global _grad_enabled
+    before, _grad_enabled = _grad_enabled, enabled
+    try:
+        yield
+    finally:
+        _grad_enabled = before
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations record gradients now."""
+    return _grad_enabled
+
+
+def set_grad_enabled(enabled: bool) -> None:
+    """Switch the recording of gradients on or off for good."""
+    global _grad_enabled
+    _grad_enabled = enabled

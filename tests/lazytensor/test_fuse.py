@@ -1,0 +1,114 @@
+"""Fusion: what shares a nest, what does not, and that every grouping keeps the meaning of the graph."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lazytensor import config
+from lazytensor.compiler.fuse import fuse
+from lazytensor.compiler.match import match
+from lazytensor.dtype import bfloat16, cbfloat16, float16, float32, float64
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full_like
+from lazytensor.ops.linalg import matmul
+from lazytensor.ops.reduce import reduce
+from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
+from tests.oracles import assert_same, run_host, run_reference
+from tests.strategies import batch, graphs, state, values_for
+
+WIDE = Type((64, 32), float32)
+
+
+def calls_of(*outputs, updates=None, states=None):
+    graph = Graph((), states or {}, outputs, updates or {})
+    return fuse(graph, match(graph.nodes()))
+
+
+def nests(calls):
+    return [c.nest for c in calls if c.nest is not None]
+
+
+def test_a_chain_is_one_nest_with_literals_and_without_buffers():
+    x = batch(0, WIDE)
+    y = call("tanh", call("add", call("mul", x, full_like(1.5, x)), full_like(0.25, x)))
+    (nest,) = nests(calls_of(y))
+    assert [s.op for s in nest.body] == ["load", "const", "mul", "const", "add", "tanh"]
+    assert len(nest.inputs) == 1 and len(nest.stores) == 1
+
+
+def test_momentum_update_is_one_nest_that_writes_both():
+    p, buf, g = state("p", WIDE), state("buf", WIDE), batch(0, WIDE)
+    new_buf = call("add", call("mul", full_like(0.9, buf), buf), g)
+    new_p = call("sub", p, call("mul", full_like(0.1, new_buf), new_buf))
+    (nest,) = nests(calls_of(updates={"p": new_p, "buf": new_buf}, states={"p": p, "buf": buf}))
+    assert len(nest.stores) == 2 and len(nest.inputs) == 3
+    assert [s.op for s in nest.body].count("add") == 1
+
+
+def test_bias_and_relu_join_after_the_product():
+    x, w, b = batch(0, Type((8, 4), float32)), batch(1, Type((16, 4), float32)), batch(2, Type((16,), float32))
+    z = matmul(x, w, False, True)
+    y = call("relu", call("add", broadcast_to(b, z.type.shape), z))
+    calls = calls_of(y)
+    assert sorted(c.kernel for c in calls) == ["matmul", "nest"]
+
+
+def test_a_mask_and_the_sum_of_its_columns_share_a_nest():
+    g, h, w = batch(0, WIDE), batch(1, WIDE), batch(2, Type((32, 5), float32))
+    masked = call("where", call("gt", h, full_like(0, h)), g, full_like(0, g))
+    calls = calls_of(matmul(masked, w), reduce(masked, "add", (0,)))
+    (nest,) = nests(calls)
+    assert [s.reduce for s in nest.stores] in (["", "add"], ["add", ""])
+
+
+def test_an_expensive_value_is_not_computed_again_for_each_element_of_a_broadcast():
+    row = batch(0, Type((32,), float32))
+    x = batch(1, WIDE)
+    y = call("mul", x, broadcast_to(call("exp", row), WIDE.shape))
+    made = nests(calls_of(y))
+    assert len(made) == 2 and [s.op for n in made for s in n.body].count("exp") == 1
+
+
+def test_an_expensive_value_with_two_users_apart_is_computed_once():
+    x, w = batch(0, Type((8, 8), float32)), batch(1, Type((8, 8), float32))
+    e = call("exp", x)
+    y = call("add", matmul(e, w), e)
+    made = nests(calls_of(y))
+    assert [s.op for n in made for s in n.body].count("exp") == 1
+
+
+def test_a_merge_never_closes_a_cycle_through_a_kernel():
+    x, w = batch(0, Type((8, 8), float32)), batch(1, Type((8, 8), float32))
+    e = call("exp", x)
+    total = call("add", matmul(e, w), e)
+    assert len(nests(calls_of(total, e))) == 2
+
+
+def test_views_are_strides_and_reshapes_are_free():
+    x = batch(0, Type((4, 6), float32))
+    y = call("neg", slice_(transpose(x, (1, 0)), (1, 0), (5, 4), (2, 1)))
+    (nest,) = nests(calls_of(y))
+    assert nest.reads[0].strides == (2, 6) and nest.reads[0].offset == 1
+    flat = call("neg", reshape(call("abs", x), (24,)))
+    assert len(nests(calls_of(flat))) == 1
+
+
+def test_a_reshape_that_splits_inside_a_transpose_still_works():
+    x = batch(0, Type((2, 3, 4), float32))
+    y = call("neg", reshape(transpose(reshape(call("exp", x), (6, 4)), (1, 0)), (2, 12)))
+    graph = Graph((x,), {}, (y,), {})
+    arrays, _ = values_for(graph, 1, smooth=True)
+    with config.override(jit=False, check=True):
+        assert_same(run_host(graph, [arrays], {}), run_reference(graph, [arrays], {}))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_compiled_programs_equal_the_reference(data):
+    dtype = data.draw(st.sampled_from((float32, float32, float64, float16, bfloat16, cbfloat16)))
+    graph = data.draw(graphs(dtype, max_nodes=30))
+    first, start = values_for(graph, 1)
+    second, _ = values_for(graph, 2)
+    batches = [first, second, first]
+    with config.override(jit=False, check=True):
+        assert_same(run_host(graph, batches, start), run_reference(graph, batches, start))

@@ -1,0 +1,211 @@
+"""CIRH as text: the same lines, arguments and numbers that the vendor's front end printed."""
+
+import collections
+import json
+import math
+import pathlib
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lazytensor import dtype as dt
+from lazytensor.dtype import round_to
+from lazytensor.errors import CompileError
+from lazytensor.ir.floats import mlir_float
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.text import cirh_text, ints_text, torch_text, type_text
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from tests.conftest import python
+from tests.strategies import batch, state
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
+FACTS = json.loads((GOLDEN / "floats.json").read_text())["facts"]
+FLOATS = [d for d in dt.ALL if d.kind == "f"]
+
+# Each program is traced in a process of its own, since a backend is one per process.
+SCRIPT = """
+import os, sys
+import cstorch_compat
+cstorch_compat.install()
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+import cerebras.pytorch as cstorch
+
+class Function(nn.Module):
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        return self.f(x)
+
+class TwoLayers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc2(F.relu(self.fc1(x)))
+
+optim = cstorch.optim
+MODELS = {
+    "nn_linear": lambda: nn.Linear(6, 5),
+    "nn_mlp3": lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 3)),
+    "op_relu": lambda: Function(F.relu),
+    "op_sum": lambda: Function(lambda x: x.sum()),
+    "op_mean_d1": lambda: Function(lambda x: x.mean(1)),
+    "op_mean_keep": lambda: Function(lambda x: x.mean(-1, keepdim=True)),
+    "op_add_scalar": lambda: Function(lambda x: x + 1.5),
+    "op_expand": lambda: Function(lambda x: x.unsqueeze(0).expand(3, 4, 6)),
+    "two_outputs": lambda: Function(lambda x: (x + 1, x * 2)),
+}
+OPTIMIZERS = {
+    "train_opt_sgd_mom": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    "train_opt_sgd_nest": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "train_opt_adam": lambda p: optim.Adam(p, lr=0.01),
+}
+X, LABELS = torch.linspace(-1, 1, 24).reshape(4, 6), (torch.arange(4) % 3).to(torch.int32)
+
+def lower(name):
+    model = (MODELS.get(name) or TwoLayers)()
+    compiled = cstorch.compile(model, cstorch.backend("CSX", validate_only=True))
+    optimizer = OPTIMIZERS[name](list(model.parameters())) if name in OPTIMIZERS else None
+    batch = (X, LABELS) if optimizer else (X,)
+    loader = cstorch.utils.data.DataLoader(lambda: [batch] * 3)
+
+    @cstorch.trace
+    def step(given):
+        if optimizer is None:
+            return compiled(*given)
+        x, y = given
+        optimizer.zero_grad()
+        loss = F.cross_entropy(compiled(x), y.long())
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    @cstorch.step_closure
+    def sink(o):
+        pass
+
+    for given in cstorch.utils.data.DataExecutor(loader, num_steps=1):
+        sink(step(given))
+
+for name in [*MODELS, *OPTIMIZERS]:
+    os.makedirs(name)
+    child = os.fork()
+    if child == 0:
+        os.chdir(name)
+        lower(name)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, name
+"""
+
+
+@pytest.fixture(scope="module")
+def lowered(tmp_path_factory) -> dict[str, str]:
+    """The CIRH of each program by name."""
+    folder = tmp_path_factory.mktemp("cirh")
+    done = python("-c", SCRIPT, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return {p.relative_to(folder).parts[0]: p.read_text() for p in folder.rglob("cirh.mlir")}
+
+
+def operations(text: str) -> collections.Counter:
+    """The operation lines without the names of values; a constant counts once."""
+    lines = [re.sub(r"%[\w#]+", "%", line.split(" = ", 1)[1]) for line in text.splitlines() if re.match(r" +%", line)]
+    return collections.Counter(
+        {k: 1 if " dense" in k and "Const" in k else n for k, n in collections.Counter(lines).items()}
+    )
+
+
+def interface(text: str) -> tuple[list[str], list[str], str]:
+    """Arguments and results in no order, without the numbers that tie them, and the attributes."""
+    signature = re.search(r"func @graph\((.*)\) -> \((.*)\) attributes (.*) \{", text)
+    arguments, results, attributes = signature.groups()
+    kinds = [re.sub(r"aliasing_output = \d+", "aliasing_output", a) for a in re.split(r",? ?%arg\d+: ", arguments)]
+    return sorted(kinds), sorted(re.findall(r"tensor<[^>]*>(?: \{[^}]*\})?", results)), attributes
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in (GOLDEN / "cirh").glob("*.mlir")))
+def test_program_lowers_to_the_lines_of_the_vendor(name, lowered):
+    want = (GOLDEN / "cirh" / f"{name}.mlir").read_text()
+    got = lowered[name]
+    assert operations(got) == operations(want)
+    assert interface(got) == interface(want)
+
+
+def test_aliased_outputs_are_what_the_step_returns_for_that_state(lowered):
+    text = lowered["train_opt_sgd_mom"]
+    for shape, place in re.findall(r"%arg\d+: (tensor<[^>]*>) \{tf.aliasing_output = (\d+)", text):
+        types = re.search(r"return .* : (.*)", text).group(1).split(", ")
+        assert types[int(place)] == shape
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, value, text", FACTS)
+def test_number_is_spelled_as_the_vendor_spells_it(name, value, text):
+    assert mlir_float(float(value), dt.by_name(name)) == text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(width=64), st.sampled_from(FLOATS))
+def test_spelled_number_reads_back_as_itself(value, dtype):
+    with np.errstate(over="ignore"):
+        held = float(round_to(np.asarray(value, dtype.host), dtype))
+    text = mlir_float(held, dtype)
+    if not math.isfinite(held):
+        assert re.fullmatch(r"0x[0-9A-F]{4,16}", text)
+        return
+    back = float(round_to(np.asarray(float(text), dtype.host), dtype))
+    assert (back, math.copysign(1, back)) == (held, math.copysign(1, held))
+
+
+@pytest.mark.parametrize(
+    "dtype, value, text",
+    [
+        (dt.float64, math.inf, "0x7FF0000000000000"),
+        (dt.float16, -math.inf, "0xFC00"),
+        (dt.bfloat16, math.inf, "0x7F80"),
+        (dt.float32, math.nan, "0x7FC00000"),
+    ],
+)
+def test_what_is_not_finite_is_spelled_by_its_bits(dtype, value, text):
+    assert mlir_float(value, dtype) == text
+
+
+# -- attributes --------------------------------------------------------------------------------------------------------
+
+
+def test_types_and_integer_vectors_have_their_spelling():
+    assert type_text(Type((4, 6), dt.float16)) == "tensor<4x6xf16>" and type_text(Type((), dt.bool_)) == "tensor<i1>"
+    assert ints_text([0, 2]) == "dense<[0, 2]> : tensor<2xi64>"
+    assert ints_text([3, 3]) == "dense<3> : tensor<2xi64>" and ints_text([]) == "dense<> : tensor<0xi64>"
+
+
+def test_unknown_operation_is_refused_with_the_line_that_wrote_it():
+    x = batch(0, Type((3,), dt.float32))
+    with pytest.raises(CompileError, match=r"test_text\.py:\d+: failed to legalize operation 'torch.aten.tan'"):
+        cirh_text(Graph((x,), {}, (call("tan", x),), {}))
+
+
+def test_traced_text_names_operation_type_and_place():
+    x, w = batch(0, Type((3,), dt.float32)), state("model.w", Type((3,), dt.float32))
+    new = call("add", x, w)
+    lines = torch_text(Graph((x,), {"model.w": w}, (call("neg", new),), {"model.w": new})).splitlines()
+    assert re.fullmatch(r' +%2 = torch.aten.add\(%0, %1\) : tensor<3xf32> loc\("/aten::add"\(".*":\d+:0\)\)', lines[4])
+    assert lines[-3] == "    return %2, %3"
+
+
+def test_state_that_is_only_written_is_an_argument_too():
+    w = state("model.w", Type((2,), dt.float32))
+    text = cirh_text(Graph((), {"model.w": w}, (), {"model.w": call("full", value=1.0, type=w.type)}))
+    assert '%arg0: tensor<2xf32> {tf.aliasing_output = 0 : i64, tf.resource_name = "state.model.w"}' in text
+    assert "return %cst : tensor<2xf32>" in text

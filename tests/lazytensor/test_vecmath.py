@@ -1,0 +1,140 @@
+"""The helpers of generated loops, against NumPy in float64, over every exponent and both signs."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
+from lazytensor.runtime import intrinsics, rounding, vecmath
+from tests.oracles import assert_ulp_close
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+# name: (value in float64, bound in ULP). Sigmoid carries three roundings: exp, sum and quotient.
+BOUNDS = {
+    "exp": (np.exp, 1),
+    "expm1": (np.expm1, 2),
+    "log": (np.log, 1),
+    "log2": (np.log2, 2),
+    "log1p": (np.log1p, 2),
+    "tanh": (np.tanh, 2),
+    "erf": (lambda x: _erf(x).astype(np.float64), 3),
+    "sigmoid": (lambda x: np.where(x > 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x))), 3),
+    "sin": (np.sin, 1),
+    "cos": (np.cos, 1),
+    "tan": (np.tan, 1),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 2),
+    "sqrt": (np.sqrt, 0.501),
+    "floor": (np.floor, 0),
+    "ceil": (np.ceil, 0),
+    "trunc": (np.trunc, 0),
+    "round": (np.rint, 0),
+    "abs": (np.abs, 0),
+    "sign": (np.sign, 0),
+    "relu": (lambda x: np.where(x <= 0, 0, x), 0),
+}
+
+
+def sweep(step: int) -> np.ndarray:
+    """Every `step`-th float32 of both signs: all exponents, subnormals, infinities, NaN."""
+    bits = np.arange(0, 2**31, step, dtype=np.int64)
+    special = np.array([0, 0x7F800000, 0x7FC00000, 1, 0x7F7FFFFF, 0x00800000, 0x3F800000])
+    bits = np.concatenate([bits, special]).astype(np.uint32)
+    return quiet(np.concatenate([bits, bits | np.uint32(1 << 31)]).view(np.float32))
+
+
+def quiet(x: np.ndarray) -> np.ndarray:
+    """x without signalling NaN, for which NumPy warns at each conversion."""
+    return np.where(np.isnan(x), np.float32(np.nan), x)
+
+
+def looped(name: str, arity: int = 1):
+    """A loop over the helper, as generated code has it."""
+    home = next(m for m in (intrinsics, rounding, vecmath) if hasattr(m, name))
+    helper = getattr(home, name)
+    if arity == 1:
+
+        @njit(error_model="numpy")
+        def loop(x, out):
+            for i in range(x.size):
+                out[i] = helper(x[i])
+    else:
+
+        @njit(error_model="numpy")
+        def loop(x, y, out):
+            for i in range(x.size):
+                out[i] = helper(x[i], y[i])
+
+    return loop
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_float32_helper_keeps_its_bound(name):
+    exact, bound = BOUNDS[name]
+    x = sweep(3001)
+    got = np.empty_like(x)
+    looped(f"{name}_f4")(x, got)
+    with np.errstate(all="ignore"):
+        assert_ulp_close(got, exact(x.astype(np.float64)), bound)
+
+
+def test_pow_keeps_its_bound_and_the_special_values():
+    rng = np.random.default_rng(0)
+    special = np.array([0, -0.0, 1, -1, 2, -2, 0.5, 3, -3, np.inf, -np.inf, np.nan, 1e38, 1e-40], np.float32)
+    a, b = (g.ravel() for g in np.meshgrid(special, special))
+    a = np.concatenate([a, np.exp(rng.uniform(-80, 80, 50_000)).astype("f4"), rng.normal(size=1000).astype("f4")])
+    b = np.concatenate([b, rng.uniform(-4, 4, 50_000).astype("f4"), rng.integers(-9, 9, 1000).astype("f4")])
+    got = np.empty_like(a)
+    looped("pow_f4", 2)(a, b, got)
+    with np.errstate(all="ignore"):
+        assert_ulp_close(got, np.power(a.astype(np.float64), b.astype(np.float64)), 0.51)
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmod", "atan2"])
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_binary_helpers_equal_numpy(name, kind):
+    special = np.array([0, -0.0, 1.5, -2, 7, np.inf, -np.inf, np.nan], kind)
+    a, b = (np.ascontiguousarray(g.ravel()) for g in np.meshgrid(special, special))
+    got = np.empty_like(a)
+    looped(f"{name}_{kind}", 2)(a, b, got)
+    exact = getattr(np, {"atan2": "arctan2"}.get(name, name))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, exact(a, b), rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("name", [n for n in BOUNDS if n not in ("erf", "sigmoid")])
+def test_float64_helper_equals_numpy(name):
+    x = np.concatenate([sweep(2_000_003).astype(np.float64), np.array([1e300, -1e300, 1e-310])])
+    got = np.empty_like(x)
+    looped(f"{name}_f8")(x, got)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(got, BOUNDS[name][0](x), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [float16, bfloat16, cbfloat16], ids=lambda d: d.name)
+def test_rounding_equals_the_definition_in_every_bit(dtype):
+    x = sweep(1009)
+    # Halfway cases decide whether ties go to even.
+    middle = quiet((np.arange(1 << 16, dtype=np.uint32) << np.uint32(15)).view(np.float32))
+    with np.errstate(all="ignore"):
+        below = np.nextafter(middle, np.float32(0))
+    x = np.concatenate([x, middle, below, -middle])
+    got = np.empty_like(x)
+    looped(f"round_{dtype.name}")(x, got)
+    with np.errstate(all="ignore"):
+        want = round_to(x, dtype)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(want[want == 0]))
+
+
+def test_gelu_follows_its_definition():
+    x = np.linspace(-6, 6, 5001).astype(np.float32)
+    wide = x.astype(np.float64)
+    for name, want in (
+        ("gelu_none_f4", 0.5 * wide * (1 + _erf(wide * math.sqrt(0.5)).astype(np.float64))),
+        ("gelu_tanh_f4", 0.5 * wide * (1 + np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)))),
+    ):
+        got = np.empty_like(x)
+        looped(name)(x, got)
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=5e-7)

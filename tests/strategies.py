@@ -1,0 +1,196 @@
+"""Hypothesis strategies that several test files share: shapes, graphs, arrays for them."""
+
+import math
+
+import numpy as np
+from hypothesis import strategies as st
+
+from lazytensor.dtype import DType, bool_, float32, int32, int64
+from lazytensor.ir.graph import Graph, Node, node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full
+from lazytensor.ops.linalg import matmul
+from lazytensor.ops.reduce import reduce
+from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
+
+EXTENTS = (1, 2, 3, 4, 6, 19)
+LIMIT = 800  # elements of one value
+
+
+def shapes(max_rank: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
+    """Small shapes that mix extents of 1, composite extents and one longer than a vector register."""
+    return st.lists(st.sampled_from(EXTENTS), max_size=max_rank).map(tuple)
+
+
+def batch(index: int, type: Type) -> Node:
+    """A batch leaf."""
+    attrs = {"index": index, "name": f"x{index}", "type": type}
+    return node("batch", (), attrs, type)
+
+
+def state(name: str, type: Type) -> Node:
+    """A state leaf."""
+    return node("state", (), {"id": name, "type": type}, type)
+
+
+def _tamed(x: Node) -> Node:
+    """x between -8 and 8: sums and products of whole numbers stay exact in every order, in every float type."""
+    return call("clamp", x, full(-8, x.type), full(8, x.type))
+
+
+def _pair(draw, pool: list[Node]) -> tuple[Node, Node]:
+    """Two values of one type; the second is made to fit by broadcasting a scalar where nothing else does."""
+    a = draw(st.sampled_from(pool))
+    others = [n for n in pool if n.type == a.type]
+    return a, draw(st.sampled_from(others))
+
+
+def _pointwise(draw, pool: list[Node], smooth: bool) -> Node:
+    a, b = _pair(draw, pool)
+    if smooth:
+        name = draw(
+            st.sampled_from(("add", "sub", "mul", "tanh", "sigmoid", "sin", "relu", "exp", "erf", "gelu", "log1p"))
+        )
+        if name in ("add", "sub"):
+            return call(name, a, b)
+        if name == "mul":
+            return call("tanh", call("mul", a, b))
+        if name == "exp":
+            return call("exp", call("tanh", a))
+        if name == "log1p":
+            return call("log1p", call("sigmoid", a))
+        return call("gelu", a, approximate=draw(st.sampled_from(("none", "tanh")))) if name == "gelu" else call(name, a)
+    name = draw(
+        st.sampled_from(("add", "sub", "mul", "maximum", "minimum", "neg", "abs", "relu", "sign", "where", "int"))
+    )
+    if name in ("neg", "abs", "relu", "sign"):
+        return call(name, a)
+    if name == "where":
+        compared = call(draw(st.sampled_from(("gt", "ge", "lt", "le", "eq", "ne"))), a, b)
+        return call("where", compared, a, call("neg", b))
+    if name == "int":
+        whole = call("cast", a, dtype=draw(st.sampled_from((int32, int64))))
+        return (
+            call("cast", call("add", whole, call("abs", whole)), dtype=a.type.dtype)
+            if a is b
+            else call("cast", call("cast", a, dtype=bool_), dtype=a.type.dtype)
+        )
+    return _tamed(call(name, a, b))
+
+
+def _reshaped(draw, x: Node) -> Node:
+    wide = [e for e in x.type.shape if e != 1]
+    choice = draw(st.integers(0, 3))
+    if choice == 0 or not wide:
+        return reshape(x, (x.type.size,))
+    if choice == 1:
+        return reshape(x, (1, *wide))
+    if choice == 2:
+        split = draw(st.sampled_from([d for d in range(1, x.type.size + 1) if x.type.size % d == 0]))
+        return reshape(x, (split, x.type.size // split))
+    return reshape(x, (math.prod(wide[:-1]), wide[-1]))
+
+
+def _moved(draw, x: Node) -> Node:
+    shape = x.type.shape
+    name = draw(st.sampled_from(("reshape", "transpose", "slice", "broadcast")))
+    if name == "reshape":
+        return _reshaped(draw, x)
+    if name == "transpose":
+        return transpose(x, tuple(draw(st.permutations(range(len(shape))))))
+    if name == "slice":
+        starts = tuple(draw(st.integers(0, e - 1)) for e in shape)
+        limits = tuple(draw(st.integers(s + 1, e)) for s, e in zip(starts, shape, strict=True))
+        return slice_(x, starts, limits, tuple(draw(st.integers(1, 2)) for _ in shape))
+    front = draw(st.lists(st.sampled_from((1, 2, 5)), max_size=2))
+    grown = tuple(draw(st.sampled_from((1, 3))) if e == 1 else e for e in shape)
+    if math.prod(front) * math.prod(grown) > LIMIT:
+        return x
+    return broadcast_to(x, (*front, *grown))
+
+
+def _reduced(draw, x: Node, smooth: bool) -> Node:
+    dims = tuple(sorted(draw(st.sets(st.integers(0, len(x.type.shape) - 1), min_size=1)))) if x.type.shape else ()
+    if not dims:
+        return x
+    kind = draw(st.sampled_from(("add", "maximum", "minimum")))
+    total = reduce(x, kind, dims, draw(st.booleans()))
+    return call("tanh", total) if smooth else _tamed(total)
+
+
+def _joined(draw, pool: list[Node]) -> Node:
+    a, b = _pair(draw, pool)
+    if not a.type.shape or 2 * a.type.size > LIMIT:
+        return a
+    if draw(st.booleans()):
+        return call("concat", a, b, dim=draw(st.integers(0, len(a.type.shape) - 1)))
+    strides = (1,) * len(a.type.shape)
+    starts = tuple(draw(st.integers(0, e - 1)) for e in a.type.shape)
+    part = slice_(b, starts, a.type.shape)
+    return call("slice_update", a, part, starts=starts, limits=a.type.shape, strides=strides)
+
+
+def _multiplied(draw, pool: list[Node], smooth: bool) -> Node:
+    a = draw(st.sampled_from(pool))
+    if len(a.type.shape) != 2:
+        return a
+    b = draw(st.sampled_from([n for n in pool if len(n.type.shape) == 2]))
+    for ta in (False, True):
+        for tb in (False, True):
+            if a.type.shape[0 if ta else 1] == b.type.shape[1 if tb else 0]:
+                product = matmul(a, b, ta, tb)
+                return call("tanh", product) if smooth else _tamed(product)
+    return a
+
+
+def _grow(draw, pool: list[Node], smooth: bool) -> Node:
+    kind = draw(st.sampled_from(("pointwise",) * 5 + ("move",) * 3 + ("reduce", "matmul", "join", "constant")))
+    if kind == "pointwise":
+        return _pointwise(draw, pool, smooth)
+    if kind == "move":
+        return _moved(draw, draw(st.sampled_from(pool)))
+    if kind == "reduce":
+        return _reduced(draw, draw(st.sampled_from(pool)), smooth)
+    if kind == "matmul":
+        return _multiplied(draw, pool, smooth)
+    if kind == "join":
+        return _joined(draw, pool)
+    like = draw(st.sampled_from(pool)).type
+    if draw(st.booleans()):
+        return full(draw(st.integers(-3, 3)), like)
+    ramp = call("arange", start=-2, step=1, type=Type((like.size,), like.dtype))
+    return _tamed(reshape(ramp, like.shape))
+
+
+@st.composite
+def graphs(draw, dtype: DType = float32, smooth: bool = False, max_nodes: int = 14) -> Graph:
+    """Random graphs over pointwise, reduce, matmul and shape ops with state.
+
+    Without `smooth` all values are whole numbers of small size, so any correct execution gives the same bits; with it
+    the ops are transcendental and continuous, and results agree to rounding.
+    """
+    kinds = draw(st.lists(shapes(), min_size=1, max_size=3))
+    inputs = tuple(batch(k, Type(s, dtype)) for k, s in enumerate(kinds))
+    states = {
+        f"s{k}": state(f"s{k}", Type(draw(st.sampled_from(kinds)), dtype)) for k in range(draw(st.integers(0, 3)))
+    }
+    pool = [*inputs, *states.values()]
+    for _ in range(draw(st.integers(1, max_nodes))):
+        pool.append(_grow(draw, pool, smooth))
+    updates = {}
+    for name, leaf in states.items():
+        fitting = [n for n in pool if n.type == leaf.type]
+        updates[name] = draw(st.sampled_from(fitting[::-1]))
+    outputs = tuple(draw(st.lists(st.sampled_from(pool[::-1]), min_size=1, max_size=3)))
+    return Graph(inputs, states, outputs, updates)
+
+
+def values_for(graph: Graph, seed: int, smooth: bool = False) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """Arrays for the batch and the state of a graph: whole numbers, or fractions with few bits."""
+    rng = np.random.default_rng(seed)
+
+    def array(type: Type) -> np.ndarray:
+        whole = rng.integers(-4, 5, type.shape)
+        return np.asarray(whole / (4 if smooth else 1), type.dtype.host)
+
+    return [array(n.type) for n in graph.inputs], {k: array(n.type) for k, n in graph.state.items()}
