@@ -1,0 +1,250 @@
+"""Recipes: each row of the table is exercised, unknown kernels get a price, and cycles are checked by hand."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import Builder, machines, mlps, patient, rects
+
+from lazytensor.dtype import float16, int32
+from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from wse_sim.cost import cost
+from wse_sim.layout import Rect
+from wse_sim.machine import TINY, WSE2
+from wse_sim.recipes import RECIPES, phase_program
+from wse_sim.recipes.matmul import Product, product_of
+from wse_sim.recipes.nest import Counts, count_operations
+from wse_sim.wiring import wire
+
+RECT = Rect(0, 0, 32, 28)
+
+
+def matmul_program(m=64, n=256, k=784, dtype=None):
+    b = Builder(dtype) if dtype else Builder()
+    b.fetches.append(b.matmul(b.input((m, k)), b.weight("w", (n, k)), transpose_b=True))
+    return b.program()
+
+
+def nest_program(rows=64, columns=256, is_reduction=False, direction="forward", op="add"):
+    b = Builder()
+    x = b.input((rows, columns))
+    b.fetches.append(b.sum_rows(x, direction) if is_reduction else b.pointwise(op, (x, x), direction))
+    return b.program()
+
+
+def loss_program(rows=64, columns=10):
+    b = Builder()
+    losses, _ = b.cross_entropy(b.input((rows, columns)), b.input((rows,), int32))
+    b.fetches.append(losses)
+    return b.program()
+
+
+def other_program(kernel, flops=10_000):
+    b = Builder()
+    b.fetches.append(b.call(kernel, (b.input((64, 32)),), [(64, 32)], flops))
+    return b.program()
+
+
+CASES = {"matmul": matmul_program, "nest": nest_program, "softmax_cross_entropy": loss_program}
+
+
+def price(program, rect=RECT, machine=WSE2):
+    wiring = wire(program)
+    return cost(phase_program(program.instrs[-1], wiring, rect, machine), machine)
+
+
+def test_every_recipe_has_a_case():
+    assert set(CASES) == set(RECIPES)
+
+
+@pytest.mark.parametrize("kernel", CASES)
+def test_recipe_computes_within_its_rectangle(kernel):
+    taken = price(CASES[kernel]())
+    assert 0 < taken.compute_cycles <= taken.cycles
+    assert taken.bytes_in == taken.bytes_out == 0
+
+
+@pytest.mark.parametrize("kernel", CASES)
+def test_more_work_takes_longer(kernel):
+    small, large = CASES[kernel](64), CASES[kernel](64 * 64)
+    assert price(small).cycles < price(large).cycles
+
+
+@pytest.mark.parametrize("kernel", ["softmax", "layer_norm", "call", "never heard of it"])
+def test_other_kernels_are_priced_by_their_work(kernel):
+    """10,000 operations on 896 PEs are 12 each; 8 KiB read are 74 words for each of the 28 rows."""
+    taken = price(other_program(kernel))
+    assert taken.compute_cycles == 6 + 12 / 2
+    assert taken.cycles == 74 + 32 + 4
+    assert price(other_program(kernel, flops=10_000_000)).cycles > taken.cycles
+
+
+@patient
+@given(mlps(), rects(), machines())
+def test_every_kernel_has_a_price_on_every_rectangle(program, rect, machine):
+    wiring = wire(program)
+    for instr in program.instrs:
+        taken = cost(phase_program(instr, wiring, rect, machine), machine)
+        assert taken.cycles > 0
+        assert taken.bytes_in == taken.bytes_out == 0
+
+
+@patient
+@given(mlps(), rects(), st.sampled_from(["fma_f16_per_cycle", "fma_f32_per_cycle", "add_f32_per_cycle", "link_bits"]))
+def test_wider_datapaths_and_links_never_make_a_kernel_slower(program, rect, name):
+    wiring, better = wire(program), replace(TINY, **{name: 2 * getattr(TINY, name)})
+    for instr in program.instrs:
+        before, after = (cost(phase_program(instr, wiring, rect, m), m).cycles for m in (TINY, better))
+        assert after <= before
+
+
+def test_matmul_with_weights_in_place_by_hand():
+    """64 rows of 784 inputs to 256 outputs; a PE holds 28 x 8 weights.
+
+    Inputs: 64 x 28 words along a row of 32. Products: 64 x 8 vectors of 28. Sums: 64 x 8 words up a column of 28, for
+    which a chain is best.
+    """
+    arriving = 64 * 28 + 32 + 4
+    products = 64 * 8 * (6 + 28)
+    sums = 64 * 8 + 6 * 27
+    assert price(matmul_program()).cycles == max(arriving, products, sums) == 17_408
+
+
+def test_half_precision_is_up_to_four_times_faster():
+    half = price(matmul_program(dtype=float16)).cycles
+    assert half == 64 * 8 * (6 + 28 // 4)
+
+
+def test_more_pes_can_be_slower_for_a_matmul():
+    one_row = matmul_program(1, 64, 64)
+    assert price(one_row, Rect(0, 0, 16, 16)).cycles < price(one_row, Rect(0, 0, 64, 64)).cycles
+
+
+def test_matmul_extents_follow_the_transposes():
+    b = Builder()
+    x, w = b.input((64, 784)), b.weight("w", (256, 784))
+    h = b.matmul(x, w, transpose_b=True)
+    b.matmul(h, x, "backward", transpose_a=True)
+    b.matmul(h, w, "backward")
+    program = b.program()
+    wiring = wire(program)
+    assert [product_of(i, wiring) for i in program.instrs] == [
+        Product(1, 64, 256, 784, 4, "b"),
+        Product(1, 256, 784, 64, 4, ""),
+        Product(1, 64, 784, 256, 4, "b"),
+    ]
+
+
+def test_matmul_extents_with_leading_axes():
+    b = Builder()
+    a, c = b.input((3, 5, 7, 11)), b.input((3, 5, 11, 2))
+    w, v = b.weight("w", (11, 2)), b.weight("v", (11,))
+    for left, right in ((a, c), (a, w), (a, v)):
+        b.call("matmul", (left, right), [(1,)], 1)
+    program = b.program()
+    wiring = wire(program)
+    assert [product_of(i, wiring) for i in program.instrs] == [
+        Product(15, 7, 2, 11, 4, ""),
+        Product(1, 105, 2, 11, 4, "b"),
+        Product(1, 105, 1, 11, 4, "b"),
+    ]
+
+
+def test_many_small_products_share_the_rectangle():
+    def batched(n):
+        b = Builder()
+        b.call("matmul", (b.input((n, 4, 4)), b.input((n, 4, 4))), [(n, 4, 4)], n * 128)
+        return price(b.program(), Rect(0, 0, 8, 32)).cycles
+
+    assert batched(1) < batched(64) < 64 * batched(1) / 4
+
+
+def test_pointwise_nest_by_hand():
+    """64 x 256 elements on 896 PEs are 19 each: one vector addition, two elements a cycle."""
+    assert price(nest_program()).cycles == 16  # 6 + 19 / 2, rounded up
+    assert price(nest_program(op="exp")).cycles == 6 + 19 * 50
+
+
+def test_update_nests_stay_local():
+    b = Builder()
+    w, rate = b.weight("w", (64, 64)), b.input(())
+    b.pointwise("mul", (w, rate), "update", into=w)
+    assert price(b.program()).wire_words == 0
+
+
+def test_broadcast_operands_travel():
+    def with_shared(shape):
+        b = Builder()
+        b.pointwise("mul", (b.input((64, 64)), b.input(shape)))
+        return price(b.program()).wire_words
+
+    assert with_shared((64, 64)) == 0
+    assert with_shared((64,)) > 0
+    assert with_shared(()) == RECT.area - 1
+
+
+def test_few_long_reductions_use_the_fabric_and_many_short_ones_do_not():
+    assert price(nest_program(rows=4096, columns=2, is_reduction=True)).wire_words > 0
+    assert price(nest_program(rows=2, columns=4096, is_reduction=True)).wire_words == 0
+
+
+def test_one_long_sum_uses_both_axes():
+    """100,000 elements on 896 PEs are 112 each: an addition, then a star along a row of 32 and one in a column."""
+    summed = price(nest_program(rows=100_000, columns=1, is_reduction=True))
+    assert summed.cycles == (6 + 112 // 2) + (31 + 5) + (27 + 5)
+
+
+def test_a_weight_on_the_left_stays_in_place_too():
+    """784 x 256 weights by 256 x 64: 64 columns pass, as in the product with the weight on the right."""
+    b = Builder()
+    b.matmul(b.weight("w", (256, 784)), b.input((784, 64)))
+    assert price(b.program()).cycles == price(matmul_program()).cycles
+
+
+def test_weight_gradient_by_hand():
+    """A result of 256 x 784 on 28 x 32 PEs: tiles of 10 x 25, for each of 64 samples 10 vectors of 25."""
+    b = Builder()
+    b.matmul(b.input((64, 256)), b.input((64, 784)), "backward", transpose_a=True)
+    assert price(b.program()).cycles == 64 * 10 * (6 + 25)
+
+
+def test_loss_by_hand():
+    """896 rows of 4 classes, one for each PE: five additions and an exponential for each element, two values a row."""
+    additions, exponentials, per_row = 6 + 4 // 2, 6 + 4 * 50, 2 * (6 + 50)
+    assert price(loss_program(896, 4)).cycles == 5 * additions + exponentials + per_row
+
+
+def test_storing_much_is_part_of_the_price():
+    """One word read; 8,960,000 bytes written are 2,500 elements on each PE, two a cycle."""
+    b = Builder()
+    b.call("fill", (b.input((1,)),), [(2_240_000,)], 1)
+    assert price(b.program()).cycles == 6 + 2500 // 2
+
+
+def test_loss_over_few_classes_stays_local_and_over_many_uses_the_fabric():
+    assert price(loss_program(896, 4)).wire_words == 0
+    assert price(loss_program(28, 32_000)).wire_words > 0
+
+
+def test_operations_are_counted_by_unit():
+    """cast(exp(x) + 1), summed."""
+    b = Builder()
+    x = b.type(b.input((4, 8)))
+    body = (
+        Scalar("load", x.dtype, attr=0),
+        Scalar("exp", x.dtype, (0,)),
+        Scalar("const", x.dtype, attr=1.0),
+        Scalar("add", x.dtype, (1, 2)),
+        Scalar("cast", float16, (3,)),
+    )
+    loops = (Loop("i", 4), Loop("j", 8, is_reduction=True))
+    nest = Nest("n", loops, (x,), (x,), (Access((8, 1)),), (Access((1, 0)),), body, (Store(0, 4, "add"),))
+    assert count_operations(nest.check()) == Counts(add=2, special=1, move=1)
+    copy = Nest("c", loops[:1], (x,), (x,), (Access((1,)),), (Access((1,)),), body[:1], (Store(0, 0),))
+    assert count_operations(copy.check()) == Counts(move=1)
+
+
+@pytest.mark.parametrize("make", [lambda: matmul_program(0), lambda: nest_program(0), lambda: loss_program(0)])
+def test_empty_tensors_take_no_time(make):
+    assert price(make()).cycles == 0

@@ -1,0 +1,166 @@
+"""Laws of the fold: Seq adds, Par takes the maximum, Repeat multiplies, traffic is conserved, better is not slower."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import leaves, machines, patient, phases
+
+from lazytensor.errors import LazyError
+from wse_sim.cost import FREE, Cost, cost
+from wse_sim.layout import Rect
+from wse_sim.machine import TINY, WSE2
+from wse_sim.phase import IDLE, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
+
+PES = Rect(0, 0, 8, 8)
+
+
+def traffic(c: Cost) -> tuple[int, int, int]:
+    return c.bytes_in, c.bytes_out, c.wire_words
+
+
+@patient
+@given(phases(), phases(), phases())
+def test_grouping_does_not_matter(a, b, c):
+    for form in (Seq, Par):
+        flat = cost(form((a, b, c)), TINY)
+        assert cost(form((a, form((b, c)))), TINY) == flat == cost(form((form((a, b)), c)), TINY)
+
+
+@patient
+@given(phases(), phases())
+def test_order_does_not_matter_for_the_total(a, b):
+    assert cost(Par((a, b)), TINY) == cost(Par((b, a)), TINY)
+    assert cost(Seq((a, b)), TINY) == cost(Seq((b, a)), TINY)
+
+
+@patient
+@given(phases(), phases())
+def test_seq_adds_and_par_takes_the_maximum(a, b):
+    one, other = cost(a, TINY), cost(b, TINY)
+    assert cost(Seq((a, b)), TINY).cycles == one.cycles + other.cycles
+    assert cost(Par((a, b)), TINY).cycles == max(one.cycles, other.cycles)
+
+
+@patient
+@given(phases(), phases())
+def test_traffic_adds_whatever_the_order(a, b):
+    one, other = traffic(cost(a, TINY)), traffic(cost(b, TINY))
+    both = tuple(x + y for x, y in zip(one, other, strict=True))
+    assert traffic(cost(Seq((a, b)), TINY)) == traffic(cost(Par((a, b)), TINY)) == both
+
+
+@patient
+@given(phases(), st.integers(0, 6))
+def test_repeat_is_a_sequence_of_copies(a, n):
+    assert cost(Repeat(n, a), TINY) == cost(Seq((a,) * n), TINY)
+
+
+@patient
+@given(phases())
+def test_idle_changes_nothing(a):
+    assert cost(Seq((IDLE, a)), TINY) == cost(Par((a, IDLE)), TINY) == cost(a, TINY)
+    assert cost(IDLE, TINY) == FREE
+
+
+@patient
+@given(phases(), machines())
+def test_parts_of_the_time_are_at_most_the_time(a, machine):
+    c = cost(a, machine)
+    assert 0 <= c.latency_cycles <= c.cycles
+    assert 0 <= c.compute_cycles <= c.cycles
+
+
+FASTER = {
+    "edge_bits_per_s": 2,
+    "fma_f16_per_cycle": 2,
+    "fma_f32_per_cycle": 2,
+    "add_f16_per_cycle": 2,
+    "add_f32_per_cycle": 2,
+    "move_f16_per_cycle": 2,
+    "move_f32_per_cycle": 2,
+    "link_bits": 2,
+    "wavelet_cycles": 0.5,
+    "special_cycles": 0.5,
+    "dsd_setup_cycles": 0.5,
+    "hop_cycles": 0.5,
+    "ramp_cycles": 0.5,
+}
+
+
+@patient
+@given(phases(), st.sampled_from(sorted(FASTER)))
+def test_a_better_part_never_makes_a_phase_slower(a, name):
+    better = replace(TINY, **{name: getattr(TINY, name) * FASTER[name]})
+    assert cost(a, better).cycles <= cost(a, TINY).cycles
+
+
+BOUND_BY = {
+    "edge_bits_per_s": Stream(Rect(0, 0, 16, 16), 4096, "in", "edge"),
+    "fma_f16_per_cycle": Compute(PES, "fma", 1, 4096, 2),
+    "fma_f32_per_cycle": Compute(PES, "fma", 1, 4096, 4),
+    "add_f16_per_cycle": Compute(PES, "add", 1, 4096, 2),
+    "add_f32_per_cycle": Compute(PES, "add", 1, 4096, 4),
+    "move_f16_per_cycle": Compute(PES, "move", 1, 4096, 2),
+    "move_f32_per_cycle": Compute(PES, "move", 1, 4096, 4),
+    "link_bits": Stream(PES, 4096, "out"),
+    "wavelet_cycles": Broadcast(PES, "x", 4096),
+    "special_cycles": Compute(PES, "special", 1, 4096, 4),
+    "dsd_setup_cycles": Compute(PES, "add", 100, 1, 4),
+    "hop_cycles": Shift(PES, "x", 1, 7),
+    "ramp_cycles": Broadcast(PES, "x", 1),
+}
+
+
+@pytest.mark.parametrize("name", FASTER)
+def test_each_parameter_is_felt_where_it_binds(name):
+    better = replace(TINY, **{name: getattr(TINY, name) * FASTER[name]})
+    assert cost(BOUND_BY[name], better).cycles < cost(BOUND_BY[name], TINY).cycles
+
+
+def test_more_pes_are_not_always_faster():
+    """Hops cost: the same words take longer over a longer line."""
+    short, long = (cost(Reduce(Rect(0, 0, p, 1), "x", 16), WSE2).cycles for p in (64, 512))
+    assert short < long
+
+
+@patient
+@given(leaves())
+def test_only_streams_cross_the_border_of_a_rectangle(leaf):
+    c = cost(leaf, TINY)
+    moved = leaf.bytes if isinstance(leaf, Stream) else 0
+    assert c.bytes_in + c.bytes_out == moved
+
+
+def test_vector_operation_takes_setup_and_its_elements():
+    """1,028 elements in 1,034 cycles and 5,124 in 5,130: published counts of the WSE-2 simulator."""
+    for n, cycles in ((1028, 1034), (5124, 5130)):
+        assert cost(Compute(PES, "fma", 1, n, 4), WSE2).cycles == cycles
+    assert cost(Compute(PES, "fma", 10, 8, 2), WSE2).cycles == 10 * (6 + 2)
+
+
+def test_stream_is_bound_by_the_side_or_by_the_edge():
+    """4,096 bytes are 1,024 words; 8 links, 14 hops, 2 ramps of 2 cycles."""
+    assert cost(Stream(PES, 4096, "in"), TINY).cycles == 128 + 14 + 4
+    slow = replace(TINY, edge_bits_per_s=TINY.edge_bits_per_s / 4)
+    assert cost(Stream(PES, 4096, "in", "edge"), slow).cycles == 4 * 128 + 14 + 4
+    assert cost(Stream(PES, 4096, "in", "fabric"), slow).cycles == 128 + 14 + 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Compute(PES, "dance", 1, 1, 4),
+        lambda: Shift(PES, "xy", 1),
+        lambda: Broadcast(PES, "z", 1),
+        lambda: Reduce(PES, "x", 1, groups=9),
+        lambda: Stream(PES, 1, "up"),
+        lambda: Stream(PES, 1, "in", "window"),
+        lambda: Repeat(-1, IDLE),
+    ],
+)
+def test_impossible_phases_are_refused(make):
+    with pytest.raises(LazyError) as caught:
+        make()
+    assert caught.value.todo

@@ -1,0 +1,109 @@
+"""Reports: they survive JSON, fit the screen, and say what they do not claim."""
+
+import json
+
+import pytest
+from hypothesis import given
+from programs import machines, mlp, mlps, quick, tiny_mlp
+
+from lazytensor.errors import LazyError
+from wse_sim.machine import TINY, WSE2
+from wse_sim.modes import plan, simulate
+from wse_sim.report import WIDTH, Report
+from wse_sim.viz import floor_plan, gantt
+
+
+@quick
+@given(mlps(), machines())
+def test_report_survives_json(program, machine):
+    report = simulate(program, machine)
+    data = report.as_dict()
+    back = json.loads(json.dumps(data))
+    assert back == data
+    assert Report.from_dict(back) == report
+
+
+@quick
+@given(mlps(), machines())
+def test_text_fits_the_screen_and_names_every_kernel(program, machine):
+    report = simulate(program, machine)
+    text = report.text()
+    assert max(map(len, text.splitlines())) <= WIDTH
+    for row in report.rows:
+        assert row.label[-20:] in text
+
+
+def test_text_says_both_modes_their_limits_and_what_is_not_claimed():
+    text = simulate(mlp(), WSE2).text()
+    assert "pipelined (chosen): step" in text
+    assert "streaming: step" in text
+    assert text.count("limit:") == 2
+    assert "of 49,152" in text
+    assert "not been validated" in text
+
+
+def test_text_of_a_mode_that_does_not_fit_gives_the_reason_and_no_numbers():
+    text = simulate(mlp((784, 512, 10)), TINY).text()
+    assert "pipelined: does not fit." in text
+    assert "pipelined: step" not in text
+
+
+def test_long_tables_are_cut_and_say_so():
+    text = simulate(mlp(), WSE2).text(max_rows=3)
+    assert "... and 17 more kernels" in text
+
+
+def test_rows_agree_with_the_program():
+    program = mlp()
+    for mode in (simulate(program, WSE2).pipelined, simulate(program, WSE2).streaming):
+        assert sum(row.flops for row in mode.rows) == program.work.flops
+        assert all(0 <= row.utilisation <= 1 for row in mode.rows if row.kernel == "matmul")
+        assert max(row.bytes_per_pe for row in mode.rows) == mode.peak_bytes_per_pe
+
+
+def test_utilisation_is_work_over_peak():
+    """25.7 MFLOP in 212,992 cycles on 64 PEs of 2 FLOP a cycle."""
+    row = simulate(mlp(), TINY, "streaming").rows[0]
+    assert row.utilisation == pytest.approx(2 * 64 * 784 * 256 / (row.cycles * 64 * 2))
+
+
+def test_seconds_are_those_of_the_same_machine():
+    report = simulate(tiny_mlp(), TINY)
+    assert report.seconds(TINY) == pytest.approx(report.step_cycles / 0.85e9)
+    with pytest.raises(LazyError, match="tiny"):
+        report.seconds(WSE2)
+
+
+def test_floor_plan_shows_each_pe_of_a_small_mesh():
+    report = simulate(tiny_mlp(), TINY).pipelined
+    drawn = floor_plan(report, TINY).splitlines()[1:9]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    for n, row in enumerate(report.rows):
+        x, y, width, height = row.rect
+        shown = [drawn[v][u] for v in range(y, y + height) for u in range(x, x + width)]
+        assert shown == [letters[n]] * (width * height)
+    assert sum(line.count(".") for line in drawn) == 64 - sum(r.rect[2] * r.rect[3] for r in report.rows)
+
+
+def test_floor_plan_of_a_wafer_fits_the_screen_and_has_a_legend():
+    report = simulate(mlp(), WSE2).pipelined
+    lines = floor_plan(report, WSE2).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("cycles" in line for line in lines) == len(report.rows)
+    assert "A" in lines[1]
+
+
+def test_floor_plan_of_nothing_gives_the_reason():
+    report = simulate(mlp((784, 512, 10)), TINY).pipelined
+    assert report.reason in floor_plan(report, TINY)
+
+
+def test_gantt_has_a_bar_for_each_lane_and_marks_the_critical_path():
+    timeline = plan(tiny_mlp(), TINY).streaming.timeline
+    chart = gantt(timeline, 50)
+    lines = chart.splitlines()
+    assert f"{timeline.end_cycles:,} cycles" in lines[0]
+    assert [line.split()[0] for line in lines[1:]] == [lane.split()[0] for lane in timeline.lanes]
+    assert "+" in chart
+    busy = [max(line.count(c) for c in "+#") for line in lines[1:]]
+    assert min(busy) > 0

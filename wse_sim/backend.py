@@ -1,0 +1,71 @@
+"""The wafer as a backend: another backend computes the numbers, this one says what the wafer would take.
+
+Timing does not depend on values, so a program is simulated once, when it is compiled; a step only adds its cycles.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazytensor.errors import PlacementError
+from lazytensor.ir.cirh import Program
+from lazytensor.runtime.backend import Backend, Executable, Store
+from wse_sim.machine import WSE2, Machine
+from wse_sim.modes import require_mode, simulate
+from wse_sim.report import Report
+
+
+class WaferExecutable:
+    """A compiled program with its report and a virtual clock."""
+
+    def __init__(self, inner: Executable, report: Report):
+        self.program = inner.program
+        self.report = report
+        self.steps_run = 0
+        self._inner = inner
+
+    def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Run one step on the host, and let the wafer's clock advance by a steady step."""
+        fetches = self._inner.step(batch)
+        self.steps_run += 1
+        return fetches
+
+    @property
+    def elapsed_cycles(self) -> int:
+        """Cycles of the steps run so far, without the first fill."""
+        return self.steps_run * self.report.step_cycles
+
+    @property
+    def elapsed_seconds(self) -> float:
+        return self.elapsed_cycles / self.report.clock_hz
+
+
+class WaferBackend:
+    """Delegates numerics to `host` and simulates on `machine` (a record or the name of a preset)."""
+
+    name = "wafer"
+
+    def __init__(self, host: Backend, machine: Machine | str = WSE2, mode: str = "auto"):
+        self.host = host
+        self.machine = Machine.by_name(machine) if isinstance(machine, str) else machine
+        self.mode = require_mode(mode)
+        # The programs are kept with their reports, so that an id stays the id of one program.
+        self._reports: dict[int, tuple[Program, Report]] = {}
+
+    def compile(self, program: Program, store: Store) -> WaferExecutable:
+        """Compile `program` on the host and simulate it, once for each program.
+
+        Raises PlacementError if it does not fit in the mode asked for (with "auto": in none).
+        """
+        report = self.report(program)
+        if not report.fits:
+            raise PlacementError(
+                f"the program does not fit {self.machine.name} in {report.mode} mode: {report.chosen.reason}"
+            )
+        return WaferExecutable(self.host.compile(program, store), report)
+
+    def report(self, program: Program) -> Report:
+        """The report of `program`, which need not fit."""
+        if id(program) not in self._reports:
+            self._reports[id(program)] = program, simulate(program, self.machine, self.mode)
+        return self._reports[id(program)][1]

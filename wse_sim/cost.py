@@ -1,0 +1,175 @@
+"""The first reading of a phase program: cycles, bytes and words on the wires, by closed forms.
+
+Time is an algebra: `Seq` adds, `Par` takes the maximum, `Repeat` multiplies. Traffic always adds. Each leaf is rounded
+up to whole cycles, so the laws of the algebra hold exactly.
+"""
+
+import math
+from dataclasses import dataclass
+
+from wse_sim import collectives
+from wse_sim.collectives import Terms
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a phase program takes.
+
+    `latency_cycles` is the part of `cycles` that even a single wavelet would need; `compute_cycles` what would remain
+    if all moves were free. `wire_words` counts wavelet-hops.
+    """
+
+    cycles: int = 0
+    latency_cycles: int = 0
+    compute_cycles: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    wire_words: int = 0
+
+    def then(self, other: "Cost") -> "Cost":
+        return Cost(
+            self.cycles + other.cycles,
+            self.latency_cycles + other.latency_cycles,
+            self.compute_cycles + other.compute_cycles,
+            *self._traffic(other),
+        )
+
+    def beside(self, other: "Cost") -> "Cost":
+        return Cost(
+            max(self.cycles, other.cycles),
+            max(self.latency_cycles, other.latency_cycles),
+            max(self.compute_cycles, other.compute_cycles),
+            *self._traffic(other),
+        )
+
+    def times(self, n: int) -> "Cost":
+        return Cost(
+            self.cycles * n,
+            self.latency_cycles * n,
+            self.compute_cycles * n,
+            self.bytes_in * n,
+            self.bytes_out * n,
+            self.wire_words * n,
+        )
+
+    def _traffic(self, other: "Cost") -> tuple[int, int, int]:
+        return (
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+            self.wire_words + other.wire_words,
+        )
+
+
+FREE = Cost()
+
+
+def cost(phase: Phase, machine: Machine) -> Cost:
+    """Fold a phase program on `machine`."""
+    match phase:
+        case Seq(parts):
+            total = FREE
+            for one in parts:
+                total = total.then(cost(one, machine))
+            return total
+        case Par(parts):
+            total = FREE
+            for one in parts:
+                total = total.beside(cost(one, machine))
+            return total
+        case Repeat(times, body):
+            return cost(body, machine).times(times)
+        case Compute():
+            return _compute(phase, machine)
+        case Stream():
+            return _stream(phase, machine)
+        case _:
+            return _move(phase, machine)
+
+
+def words(elements: int, itemsize: int, machine: Machine) -> int:
+    """Wavelets that carry `elements` of `itemsize` bytes."""
+    return ceil_div(elements * itemsize * 8, machine.link_bits)
+
+
+def _compute(phase: Compute, machine: Machine) -> Cost:
+    if not phase.vectors or not phase.length:
+        return FREE
+    one_vector = machine.dsd_setup_cycles + phase.length / machine.per_cycle(phase.op, phase.itemsize)
+    cycles = math.ceil(phase.vectors * one_vector)
+    return Cost(cycles, 0, cycles)
+
+
+def _stream(phase: Stream, machine: Machine) -> Cost:
+    """Bytes over the longest side; the last of them crosses the rectangle along both axes and turns once."""
+    if not phase.bytes:
+        return FREE
+    rect = phase.rect
+    wavelets = words(phase.bytes, 1, machine)
+    short, long = sorted((rect.width, rect.height))
+    flow = ceil_div(wavelets, long) * machine.wavelet_cycles
+    if phase.port == "edge":
+        flow = max(flow, phase.bytes * 8 / machine.edge_bits_per_cycle)
+    hops = rect.width + rect.height - 2
+    latency = hops * machine.hop_cycles + 2 * machine.ramp_cycles + machine.turn_cycles
+    bytes_in, bytes_out = (phase.bytes, 0) if phase.direction == "in" else (0, phase.bytes)
+    # A PE lies (short + 1) / 2 hops from the side on the average.
+    return Cost(
+        math.ceil(flow + latency), math.ceil(latency), 0, bytes_in, bytes_out, ceil_div(wavelets * (short + 1), 2)
+    )
+
+
+def _move(phase: Shift | Broadcast | Reduce | AllReduce, machine: Machine) -> Cost:
+    if not isinstance(phase, Shift) and phase.axis == "xy":
+        return _move_plane(phase, machine)
+    pes, lines = _lines(phase.rect, phase.axis, getattr(phase, "groups", 1))
+    if not pes:
+        return FREE
+    if isinstance(phase, AllReduce):
+        return _all_reduce_line(pes, lines, phase.words, machine)
+    return _from_terms(_line_terms(phase, pes, machine), lines, machine)
+
+
+def _lines(rect: Rect, axis: str, groups: int) -> tuple[int, int]:
+    """PEs of one line, and how many such lines the rectangle has."""
+    length, across = (rect.width, rect.height) if axis == "x" else (rect.height, rect.width)
+    return length // groups, across * groups
+
+
+def _line_terms(phase: Shift | Broadcast | Reduce, pes: int, machine: Machine) -> Terms:
+    if isinstance(phase, Shift):
+        return collectives.shift(pes, phase.words, phase.hops)
+    if isinstance(phase, Broadcast):
+        return collectives.broadcast(pes, phase.words)
+    return collectives.best_reduce(pes, phase.words, machine)[1]
+
+
+def _from_terms(terms: Terms, lines: int, machine: Machine) -> Cost:
+    latency = math.ceil(terms.latency_cycles(machine))
+    return Cost(terms.cycles(machine), latency, 0, 0, 0, math.ceil(terms.energy) * lines)
+
+
+def _all_reduce_line(pes: int, lines: int, count: int, machine: Machine) -> Cost:
+    """The faster of a ring and a reduction followed by a broadcast."""
+    reduced = _from_terms(collectives.best_reduce(pes, count, machine)[1], lines, machine)
+    two_steps = reduced.then(_from_terms(collectives.broadcast(pes, count), lines, machine))
+    ring = _from_terms(collectives.ring_all_reduce(pes, count), lines, machine)
+    return min(two_steps, ring, key=lambda c: c.cycles)
+
+
+def _move_plane(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> Cost:
+    """Both axes: a reduction runs along the rows, then down one column; the answer goes back from the corner."""
+    rect = phase.rect
+    has_turn = rect.width > 1 and rect.height > 1 and phase.words > 0
+    turn_cycles = math.ceil(machine.turn_cycles) if has_turn else 0
+    turn = Cost(turn_cycles, turn_cycles)
+    if isinstance(phase, Broadcast):
+        flood = collectives.broadcast_plane(rect.width, rect.height, phase.words)
+        return _from_terms(flood, 1, machine).then(turn)
+    rows = _from_terms(collectives.best_reduce(rect.width, phase.words, machine)[1], rect.height, machine)
+    column = _from_terms(collectives.best_reduce(rect.height, phase.words, machine)[1], 1, machine)
+    if isinstance(phase, Reduce):
+        return rows.then(column)
+    return rows.then(column).then(_move_plane(Broadcast(rect, "xy", phase.words), machine))

@@ -1,0 +1,185 @@
+"""The machine as data: a frozen record of numbers, four presets, and for each number the place it was published.
+
+Keys of the sources: SDKWP, the vendor's SDK technical overview. HC31, the Hot Chips 31 slides. LIE, S. Lie, Cerebras
+Architecture Deep Dive (IEEE Micro 2023). ISPD, the ISPD-2020 contest description. LUCZ, Luczynski et al., HPDC'24
+(arXiv:2404.15888) and its code. EX, the vendor's csl-examples. SPMM, cycle counts in the public SpMM_Cerebras
+repository. ALCF, a public file of measurements on WSE-3 silicon. STEN, timings in the public stencil-cerebras
+repository. A number that nobody published is marked "assumed" and says what was assumed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lazytensor.errors import LazyError
+
+Sourced = Mapping[str, tuple[float, str]]
+"""Field name -> (value, where it comes from)."""
+
+_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A mesh of processing elements (PEs) with its edge I/O. Rates are in elements per cycle and PE.
+
+    `width` and `height` count all PEs; a program gets `usable_width` times `usable_height` of them. `special` stands
+    for division, exponential, logarithm and their like. `ramp_cycles` is the latency between core and router (T_R).
+    """
+
+    name: str
+    width: int
+    height: int
+    reserved_columns: int
+    reserved_rows: int
+    clock_hz: float
+    sram_bytes_per_pe: int
+    usable_bytes_per_pe: int
+    fma_f16_per_cycle: float
+    fma_f32_per_cycle: float
+    add_f16_per_cycle: float
+    add_f32_per_cycle: float
+    move_f16_per_cycle: float
+    move_f32_per_cycle: float
+    special_cycles: float
+    dsd_setup_cycles: float
+    link_bits: int
+    wavelet_cycles: float
+    hop_cycles: float
+    ramp_cycles: float
+    turn_cycles: float
+    colours: int
+    edge_bits_per_s: float
+    sources: Mapping[str, str] = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in NUMERIC_FIELDS:
+            value = getattr(self, name)
+            if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+                raise LazyError(f"machine {self.name!r} has {name} = {value}", todo="Give a positive number.")
+        if self.usable_width < 1 or self.usable_height < 1:
+            raise LazyError(f"machine {self.name!r} reserves its whole mesh", todo="Reserve fewer rows or columns.")
+
+    @classmethod
+    def by_name(cls, name: str) -> "Machine":
+        """The preset called `name`. Raises LazyError, listing the presets, if there is none."""
+        if name not in MACHINES:
+            raise LazyError(f"there is no machine {name!r}", todo=f"Use one of {', '.join(MACHINES)}.")
+        return MACHINES[name]
+
+    @property
+    def usable_width(self) -> int:
+        return self.width - self.reserved_columns
+
+    @property
+    def usable_height(self) -> int:
+        return self.height - self.reserved_rows
+
+    @property
+    def usable_pes(self) -> int:
+        return self.usable_width * self.usable_height
+
+    @property
+    def edge_bits_per_cycle(self) -> float:
+        """Bits that cross the wafer's edge in one cycle, each way."""
+        return self.edge_bits_per_s / self.clock_hz
+
+    @property
+    def depth_step_cycles(self) -> float:
+        """Cycles for one dependent visit of a core: up the ramp, store, down the ramp (2 T_R + 1, LUCZ)."""
+        return 2 * self.ramp_cycles + 1
+
+    def per_cycle(self, op: str, itemsize: int) -> float:
+        """Elements that one PE handles in a cycle: `op` is "fma", "add", "move" or "special".
+
+        Types of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, 8 bytes at half of that.
+        """
+        if op == "special":
+            return 1 / self.special_cycles
+        if itemsize <= 2:
+            return float(getattr(self, f"{op}_f16_per_cycle"))
+        return float(getattr(self, f"{op}_f32_per_cycle")) / (itemsize / 4)
+
+
+NUMERIC_FIELDS = tuple(f.name for f in fields(Machine) if f.name not in ("name", "sources"))
+
+
+def _build(name: str, table: Sourced) -> Machine:
+    values: dict[str, Any] = {key: value for key, (value, _) in table.items()}
+    return Machine(name=name, sources={key: source for key, (_, source) in table.items()}, **values)
+
+
+def _assumed_from_wse2(*names: str) -> Sourced:
+    return {n: (_WSE2[n][0], f"assumed as on WSE-2 ({_WSE2[n][1]})") for n in names}
+
+
+_WSE2: Sourced = {
+    "width": (757, "LUCZ: fabric dimensions passed to the compiler in the published job scripts"),
+    "height": (996, "LUCZ: as the width"),
+    "reserved_columns": (7, "EX: with host transfers a program may be at most the fabric's width - 7"),
+    "reserved_rows": (2, "EX: with host transfers a program may be at most the fabric's height - 2"),
+    "clock_hz": (0.85e9, "EX, LUCZ: cycles to seconds at 850 MHz; LIE names 1.1 GHz as the maximum"),
+    "sram_bytes_per_pe": (49_152, "SDKWP, LIE: 48 KiB"),
+    "usable_bytes_per_pe": (44_976, "ALCF: the smallest program with host transfers occupies 4,176 bytes (WSE-3 SDK)"),
+    "fma_f16_per_cycle": (4, "LIE: four 16-bit multiply-adds a cycle"),
+    "fma_f32_per_cycle": (1, "SPMM: N + 6 cycles for N elements without bank conflict; 2 N + 6 with one"),
+    "add_f16_per_cycle": (4, "LIE: four 16-bit lanes"),
+    "add_f32_per_cycle": (2, "derived from the 64-bit ports of LIE: two 32-bit lanes"),
+    "move_f16_per_cycle": (4, "derived from the 64-bit write port of LIE"),
+    "move_f32_per_cycle": (2, "derived from the 64-bit write port of LIE"),
+    "special_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
+    "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
+    "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
+    "wavelet_cycles": (1, "SDKWP: one wavelet a cycle and link"),
+    "hop_cycles": (1, "LUCZ: one cycle from router to router"),
+    "ramp_cycles": (2, "LUCZ: T_R = 2, fitted there"),
+    "turn_cycles": (0, "LUCZ: the model has no term for turns; assumed none"),
+    "colours": (24, "SDKWP, EX: ids 0 to 23 can be routed"),
+    "edge_bits_per_s": (1.2e12, "SDKWP: 12 x 100 Gb Ethernet"),
+}
+
+_WSE1: Sourced = {
+    **_assumed_from_wse2(*_WSE2),
+    "width": (633, "ISPD: fabric of 633 x 633"),
+    "height": (633, "ISPD: fabric of 633 x 633"),
+    "reserved_columns": (0, "ISPD: the contest places on all of the 633 columns"),
+    "reserved_rows": (0, "ISPD: the contest places on all of the 633 rows"),
+    "sram_bytes_per_pe": (49_152, "ISPD: memory limit of 24,576 words of 2 bytes"),
+    "edge_bits_per_s": (1.2e12, "HC31: 12 x 100 Gb Ethernet"),
+}
+
+_WSE3: Sourced = {
+    **_assumed_from_wse2(*_WSE2),
+    "width": (762, "ALCF: fabric dimensions of the compiled programs"),
+    "height": (1172, "ALCF: fabric dimensions of the compiled programs"),
+    "clock_hz": (0.875e9, "STEN: 3,598 cycles are reported as 4.112 us"),
+    "sram_bytes_per_pe": (49_152, "ALCF: 48 KiB, measured"),
+    "usable_bytes_per_pe": (44_976, "ALCF: the smallest program with host transfers occupies 4,176 bytes"),
+    "fma_f16_per_cycle": (2.92, "ALCF: silicon; the vendor's simulator gives 4"),
+    "fma_f32_per_cycle": (0.5, "ALCF: silicon and simulator"),
+    "add_f16_per_cycle": (2.92, "assumed as the multiply-add of ALCF, which moves as many operands"),
+    "add_f32_per_cycle": (1.46, "assumed half of the 16-bit rate"),
+    "move_f16_per_cycle": (4.82, "ALCF: silicon; the vendor's simulator gives 8"),
+    "move_f32_per_cycle": (2.44, "ALCF: silicon; the vendor's simulator gives 4"),
+    "dsd_setup_cycles": (16, "ALCF: 15 to 17 cycles before a vector operation starts"),
+    "wavelet_cycles": (1.125, "ALCF: cycles per wavelet in a stream on silicon; 1.000 in the simulator"),
+    "hop_cycles": (2, "ALCF: silicon; more than 32 hops westward take longer"),
+    "ramp_cycles": (0.535, "ALCF: 2 T_R + 1 = 2.07 fitted to whole programs"),
+    "turn_cycles": (20, "ALCF: silicon, extra cycles where a route changes its axis"),
+}
+
+_TINY_TEXT = "chosen for teaching: every figure fits on a page"
+_TINY: Sourced = {
+    **_WSE2,
+    "width": (8, _TINY_TEXT),
+    "height": (8, _TINY_TEXT),
+    "reserved_columns": (0, _TINY_TEXT),
+    "reserved_rows": (0, _TINY_TEXT),
+    "edge_bits_per_s": (8 * 32 * 0.85e9, "chosen for teaching: one full link for each row"),
+}
+
+TINY = _build("tiny", _TINY)
+WSE1 = _build("wse1", _WSE1)
+WSE2 = _build("wse2", _WSE2)
+WSE3 = _build("wse3", _WSE3)
+MACHINES = {m.name: m for m in (TINY, WSE1, WSE2, WSE3)}
