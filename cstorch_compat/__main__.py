@@ -1,0 +1,140 @@
+"""`lazywafer run SCRIPT`, `lazywafer info`, and `python -m cstorch_compat SCRIPT`."""
+
+import argparse
+import json
+import os
+import pathlib
+import platform
+import runpy
+import sys
+import traceback
+from importlib import metadata
+
+import h5py
+import numpy as np
+
+import cstorch_compat
+from cstorch_compat import run, shim
+from lazytensor import config
+from wse_sim import MACHINES
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lazywafer", description="Run cstorch scripts without the system.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
+    runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
+    runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
+    runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
+    runner.add_argument("script", help="the Python script")
+    runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    given = sys.argv[1:] if argv is None else argv
+    options = _parser().parse_args(given)
+    return info() if options.command == "info" else run_script(options)
+
+
+def run_script(options: argparse.Namespace) -> int:
+    """Run a script with the shim installed; then print and write the reports of its wafer runs."""
+    report = pathlib.Path(options.report) if options.report else None
+    if report is not None and report.suffix not in (".json", ".txt"):
+        print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
+        return 2
+    if not pathlib.Path(options.script).is_file():
+        print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
+        return 2
+    run.options.machine, run.options.mode, run.options.progress = options.machine, options.mode, True
+    shim.install()
+    status = _execute(options.script, options.args)
+    if status == 0:
+        _reported(report)
+    return status
+
+
+def _execute(script: str, args: list[str]) -> int:
+    """Run a script as `python script args` would. Its own errors keep their traceback."""
+    sys.argv = [script, *args]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as e:
+        return _exit_status(e)
+    except KeyboardInterrupt:
+        return 130
+    except BaseException as e:
+        _print_error(e, script)
+        return 1
+    return 0
+
+
+def _exit_status(e: SystemExit) -> int:
+    if e.code is None or isinstance(e.code, int):
+        return e.code or 0
+    print(e.code, file=sys.stderr)
+    return 1
+
+
+def _print_error(e: BaseException, script: str) -> None:
+    """The traceback from the script's own first frame on, without the frames that started it."""
+    tb = e.__traceback__
+    while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(script):
+        tb = tb.tb_next
+    module = sys.modules.get(e.name or "") if isinstance(e, ImportError) else None
+    if module is not None and module.__name__.startswith("cstorch_compat."):
+        # `from torch import x` hides why x is missing; asking for the attribute brings the reason out.
+        try:
+            getattr(module, str(e).split("'")[1])
+        except AttributeError as reason:
+            e.add_note(str(reason))
+    traceback.print_exception(type(e), e, tb or e.__traceback__)
+
+
+def _reported(path: pathlib.Path | None) -> None:
+    backend = run.current_backend(raise_exception=False)
+    reports = [r for r in backend.reports if r is not None] if backend is not None else []
+    for report in reports:
+        print()
+        print(report.text())
+    if path is None:
+        return
+    if path.suffix == ".json":
+        text = json.dumps([r.as_dict() for r in reports], indent=1)
+    else:
+        text = "\n\n".join(r.text() for r in reports)
+    path.write_text(text + "\n")
+
+
+def _blas() -> str:
+    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+    return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
+
+
+def info() -> int:
+    """Print what a bug report needs."""
+    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
+    rows = {
+        "lazywafer": cstorch_compat.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "h5py": h5py.__version__,
+        "numba": metadata.version("numba"),
+        "BLAS": _blas(),
+        "BLAS core type": os.environ.get("OPENBLAS_CORETYPE", "chosen by the library"),
+        "CPUs": str(os.cpu_count()),
+        "threads": ", ".join(f"{k}={v}" for k, v in sorted(threads.items())) or "not limited",
+        "cache folder": str(config.current().cache_folder),
+    }
+    for name, value in rows.items():
+        print(f"{name:15} {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "info", "-h", "--help"):
+        sys.exit(main(["run", *sys.argv[1:]]))
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Layers below the emulated API that know files and numbers but no tensors."""

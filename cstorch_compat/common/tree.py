@@ -1,0 +1,33 @@
+"""Nested structures of tensors: batches, arguments of closures, state dicts."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lazytensor.tensor import Tensor
+
+
+def _children(tree: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(tree, Mapping):
+        yield from tree.items()
+    elif isinstance(tree, list | tuple):
+        yield from enumerate(tree)
+
+
+def flatten(tree: Any, path: str = "") -> list[tuple[str, Tensor]]:
+    """The tensors in a structure, with paths such as "_0_labels"."""
+    if isinstance(tree, Tensor):
+        return [(path, tree)]
+    return [leaf for key, child in _children(tree) for leaf in flatten(child, f"{path}_{key}")]
+
+
+def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
+    """The structure with every tensor replaced; everything else stays as it is."""
+    if isinstance(tree, Tensor):
+        return change(tree)
+    if isinstance(tree, Mapping):
+        return type(tree)((k, map_tensors(v, change)) for k, v in tree.items())  # type: ignore[call-arg]
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_tensors(v, change) for v in tree))
+    if isinstance(tree, list | tuple):
+        return type(tree)(map_tensors(v, change) for v in tree)
+    return tree

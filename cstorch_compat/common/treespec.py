@@ -1,0 +1,227 @@
+"""The tree of a checkpoint: containers to dotted leaves, their JSON description, and back.
+
+The description is what a checkpoint keeps in `__spec__`: `[outline, "[1, node]"]`, where the outline is for people and
+each node names its container type, its labels (`context`) and its children.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazytensor.errors import CheckpointError
+
+_DICTS: dict[str, type] = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
+_SEQUENCES: dict[str, type] = {"builtins.list": list, "builtins.tuple": tuple, "builtins.set": set}
+_NAMEDTUPLE = "collections.namedtuple"
+_TYPE_NAMES = {kind: name for name, kind in (_DICTS | _SEQUENCES).items()}
+_LEAF: dict = {"type": None, "context": None, "children_spec": []}
+_KEY_TYPES = (str, int, float, bool, type(None))  # what JSON gives back as it was
+_PROTOCOL = 1
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A value under its dotted key. `original` is the key of the first leaf that is the very same object."""
+
+    key: str
+    value: object
+    original: str
+
+
+@dataclass(frozen=True)
+class FlatTree:
+    """The leaves of a tree, in order, and the `__spec__` text that describes its containers."""
+
+    leaves: tuple[Leaf, ...]
+    spec: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One container of a described tree, or a leaf when `make` is None. `labels` are its keys or positions."""
+
+    make: Any
+    labels: tuple
+    children: tuple["Node", ...]
+
+
+def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
+    """The leaves and the description of `tree`.
+
+    `namedtuples` gives each namedtuple class that may occur under the name by which the file records it. Raises
+    CheckpointError for keys that the file cannot hold.
+    """
+    pairs: list[tuple[str, object]] = []
+    names = {kind: name for name, kind in namedtuples.items()}
+    try:
+        node = _describe(tree, (), pairs, names)
+        spec = spec_text(node)
+    except RecursionError as e:
+        raise CheckpointError(
+            "the saved object is nested too deeply", todo="Save a flat dict; look for a list or dict that holds itself."
+        ) from e
+    _check_keys([key for key, _ in pairs])
+    first: dict[int, str] = {}
+    return FlatTree(tuple(Leaf(key, value, first.setdefault(id(value), key)) for key, value in pairs), spec)
+
+
+def spec_of_leaf(key: str) -> list:
+    """The `__spec__` pair that every leaf's own metadata repeats: a dict with this one leaf."""
+    node = {"type": "builtins.dict", "context": json.dumps([key]), "children_spec": [_LEAF]}
+    return [{key: "*"}, json.dumps([_PROTOCOL, node])]
+
+
+def spec_text(node: dict) -> str:
+    """The JSON text of `__spec__` for the node of the root."""
+    outline = None if _holds_set(node) else _outline(node)
+    return json.dumps([outline, json.dumps([_PROTOCOL, node])], indent=4)
+
+
+def _describe(tree: object, path: tuple[str, ...], leaves: list, names: Mapping[type, str]) -> dict:
+    kind = type(tree)
+    if isinstance(tree, dict) and kind in _TYPE_NAMES:
+        name, context = _TYPE_NAMES[kind], _context(tree, path)
+        items: Iterable = tree.items()
+    elif isinstance(tree, (list, tuple, set)) and (kind in _TYPE_NAMES or kind in names):
+        name, context = (_NAMEDTUPLE, names[kind]) if kind in names else (_TYPE_NAMES[kind], "null")
+        items = enumerate(tree)
+    else:
+        leaves.append((".".join(path), tree))
+        return _LEAF
+    children = [_describe(child, (*path, str(label)), leaves, names) for label, child in items]
+    return {"type": name, "context": context, "children_spec": children}
+
+
+def _context(tree: dict, path: tuple[str, ...]) -> str:
+    for key in tree:
+        if type(key) not in _KEY_TYPES:
+            raise CheckpointError(
+                f"the dict at {'.'.join(path)!r} has a key {key!r} of type {type(key).__name__}",
+                todo="A checkpoint keeps only keys that are str, int, float, bool or None: convert this one.",
+            )
+    return json.dumps(list(tree))
+
+
+def _check_keys(keys: list[str]) -> None:
+    seen = set()
+    for key in keys:
+        if key in seen:
+            raise CheckpointError(
+                f"two values would both be stored as {key!r}",
+                todo="Dotted keys and nested dicts share one name space, as do 1 and '1': rename one of them.",
+            )
+        if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
+            raise CheckpointError(f"the key {key!r} cannot name anything in a file", todo="Use plain Unicode text.")
+        seen.add(key)
+
+
+def _outline(node: dict) -> object:
+    if node["type"] is None:
+        return "*"
+    children = [_outline(child) for child in node["children_spec"]]
+    if node["type"] in _DICTS:
+        return dict(zip(json.loads(node["context"]), children, strict=True))
+    return children
+
+
+def _holds_set(node: dict) -> bool:
+    return node["type"] == "builtins.set" or any(_holds_set(child) for child in node["children_spec"])
+
+
+def parse(text: object, namedtuples: Mapping[str, type]) -> Node:
+    """The tree that a `__spec__` text describes. Raises CheckpointError when it is not such a text."""
+    try:
+        described = json.loads(text)[1]  # type: ignore[arg-type]
+        protocol, root = json.loads(described)
+        if protocol != _PROTOCOL:
+            raise _unreadable(f"protocol {protocol!r} is unknown")
+        return _node(root, namedtuples)
+    except (ValueError, TypeError, LookupError, RecursionError) as e:
+        raise _unreadable(f"{type(e).__name__}: {e}") from e
+
+
+def _node(spec: dict, namedtuples: Mapping[str, type]) -> Node:
+    name, context = spec["type"], spec["context"]
+    children = tuple(_node(child, namedtuples) for child in spec["children_spec"])
+    if name is None:
+        if children:
+            raise _unreadable("a leaf has children")
+        return Node(None, (), ())
+    if name in _DICTS:
+        return Node(_DICTS[name], _labels(context, len(children)), children)
+    if name in _SEQUENCES:
+        return Node(_SEQUENCES[name], tuple(range(len(children))), children)
+    if name == _NAMEDTUPLE and context in namedtuples:
+        return Node(namedtuples[context], tuple(range(len(children))), children)
+    raise _unreadable(f"it names a container {name!r} ({context!r}) that is not known here")
+
+
+def _labels(context: str, count: int) -> tuple:
+    labels = json.loads(context)
+    if not isinstance(labels, list) or any(type(label) not in _KEY_TYPES for label in labels):
+        raise _unreadable(f"{context} is not a list of plain dict keys")
+    if len(set(labels)) != count or len(labels) != count:
+        raise _unreadable(f"a dict has {len(set(labels))} keys for {count} values")
+    return tuple(labels)
+
+
+def _unreadable(why: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint's description of its tree cannot be read: {why}",
+        todo="Save it again from plain dicts, lists and tuples, with str or int keys.",
+    )
+
+
+def keys(node: Node, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The dotted keys of the leaves below `node`, in the order in which `rebuild` wants their values."""
+    if node.make is None:
+        yield ".".join(path)
+    for label, child in zip(node.labels, node.children, strict=True):
+        yield from keys(child, (*path, str(label)))
+
+
+def rebuild(node: Node, values: Iterator) -> object:
+    """The tree of `node` with `values` as its leaves. Raises CheckpointError when they do not fit its containers."""
+    if node.make is None:
+        return next(values)
+    children = [rebuild(child, values) for child in node.children]
+    try:
+        if issubclass(node.make, dict):
+            return node.make(zip(node.labels, children, strict=True))
+        return node.make(*children) if hasattr(node.make, "_fields") else node.make(children)
+    except TypeError as e:  # an unhashable member of a set, or too many fields
+        raise _unreadable(str(e)) from e
+
+
+class _Branch(dict):
+    """An inner dict of `nest`, told from a leaf that happens to be a dict."""
+
+
+def nest(leaves: Mapping[str, object]) -> object:
+    """The nesting that dotted keys suggest, for files whose own description is a pickle.
+
+    The container types are a guess: keys 0..n-1 make a list, other whole numbers stay int keys, all else is a dict.
+    """
+    root = _Branch()
+    for key, value in leaves.items():
+        *parents, last = key.split(".")
+        branch: object = root
+        for name in parents:
+            branch = branch.setdefault(name, _Branch()) if isinstance(branch, _Branch) else None
+        if not isinstance(branch, _Branch) or last in branch:
+            raise _unreadable(f"{key!r} is both a value and a group of values")
+        branch[last] = value
+    return _guess(root)
+
+
+def _guess(value: object) -> object:
+    if not isinstance(value, _Branch):
+        return value
+    children = {name: _guess(child) for name, child in value.items()}
+    if not children or not all(name.isdecimal() and str(int(name)) == name for name in children):
+        return children
+    if set(children) == {str(i) for i in range(len(children))}:
+        return [children[str(i)] for i in range(len(children))]
+    return {int(name): children[name] for name in sorted(children, key=int)}

@@ -1,0 +1,1 @@
+"""One facade for each generation of the API; also what `import cerebras` finds."""

@@ -1,0 +1,8 @@
+"""What `cerebras.pytorch.utils` offers."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.generations.cstorch.utils import data
+
+manifest.explain("cerebras.pytorch.utils", sys.modules[__name__])

@@ -1,0 +1,67 @@
+"""Which names of the emulated packages exist here, and what to say of the others.
+
+`known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use.
+A name that a module has is provided; one that is only listed is known but missing; any other is unknown.
+"""
+
+import difflib
+import functools
+import pathlib
+from types import ModuleType
+from typing import NoReturn
+
+from lazytensor import source
+from lazytensor.errors import NameMissing
+
+PARTIAL = {
+    "torch.nn.functional.cross_entropy": "class weights and label smoothing are missing",
+    "torch.nn.CrossEntropyLoss": "class weights and label smoothing are missing",
+    "torch.Tensor.__getitem__": "integers, slices, None and Ellipsis; no index tensors or masks",
+    "cerebras.pytorch.utils.data.DataLoader": "workers run in the client's process",
+    "cerebras.pytorch.distributed.ClusterConfig": "the settings are kept and have no effect",
+    "torch.utils.data.DataLoader": "workers run in the client's process",
+    "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
+    "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
+}
+"""Names that are there but do less than the original, with the reason."""
+
+
+@functools.cache
+def known_names() -> frozenset[str]:
+    """Every name of `known_names.txt`."""
+    return frozenset((pathlib.Path(__file__).parent / "known_names.txt").read_text().split())
+
+
+def status(name: str, module: ModuleType) -> str:
+    """ "full", "partial", "missing" or "unknown" for a dotted name whose module is given."""
+    if hasattr(module, name.rpartition(".")[2]):
+        return "partial" if name in PARTIAL else "full"
+    return "missing" if name in known_names() else "unknown"
+
+
+def refuse(public: str, name: str, have: list[str]) -> NoReturn:
+    """Raise NameMissing for `public.name`; `have` are the names that the module does provide."""
+    full = f"{public}.{name}"
+    if full in known_names() or any(n.startswith(full + ".") for n in known_names()):
+        raise NameMissing(
+            f"module {public!r} has no attribute {name!r}: it is known but missing in this version",
+            where=source.where(),
+            todo="Replace it by an operation that is there, or run this part with the original package.",
+        )
+    near = difflib.get_close_matches(name, have, 1)
+    raise NameMissing(
+        f"module {public!r} has no attribute {name!r}: no such name is known",
+        where=source.where(),
+        todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
+    )
+
+
+def explain(public: str, module: ModuleType) -> None:
+    """Make a module answer for the names that it does not have."""
+
+    def missing(name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(f"module {public!r} has no attribute {name!r}")
+        refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
+
+    module.__dict__["__getattr__"] = missing

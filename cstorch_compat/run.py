@@ -1,0 +1,277 @@
+"""The state of a run: one backend in a process, models prepared for it, the executor whose loop is running."""
+
+import functools
+import pathlib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cstorch_compat.common.closures import Call
+from cstorch_compat.session import LAZY, EagerSession, WaferSession
+from lazytensor import source, trace
+from lazytensor.compiler.lower import lower_to_cirh
+from lazytensor.dtype import DType, float16
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.store import Store
+from lazytensor.step import StepRunner
+from lazytensor.tensor import CPU, Device
+from wse_sim import WaferBackend
+
+NO_BACKEND = (
+    "No active Cerebras backend found. Please make sure that your model has been prepared for compilation.\n"
+    "You can do this using a call to:\n\n\tcompiled_model = cstorch.compile(model, backend)"
+)
+NO_EXECUTOR = (
+    "Detected that a data executor was not used.\nPlease wrap your dataloader in a Cerebras DataExecutor:\n\n"
+    "\texecutor = cstorch.utils.data.DataExecutor(dataloader, ...)"
+)
+TYPES = ("CPU", "GPU", "CSX")
+
+
+@dataclass
+class Options:
+    """What `lazywafer run` decides for the whole process."""
+
+    machine: str = "wse2"
+    mode: str = "auto"
+    progress: bool = False
+    half: DType = float16
+
+
+options = Options()
+
+
+@dataclass
+class Backend:
+    """Where a run takes place. One per process; made by `cstorch.backend(...)`."""
+
+    backend_type: str
+    artifact_dir: pathlib.Path
+    compile_dir: pathlib.Path | None = None
+    validate_only: bool = False
+    compile_only: bool = False
+    cluster_config: Any = None
+    store: Store = field(default_factory=Store)
+    reports: list[Any] = field(default_factory=list)
+    models: int = 0
+
+    def __post_init__(self) -> None:
+        host = HostBackend()
+        self.is_cpu, self.is_gpu, self.is_csx = self.backend_type == "CPU", False, self.backend_type == "CSX"
+        self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
+        if self.is_csx:
+            wafer = WaferBackend(host, options.machine, options.mode)
+            self.runner = StepRunner(wafer, self.store, lower_to_cirh)
+        else:
+            self.runner = StepRunner(host, self.store)
+
+    @property
+    def is_e2e_execution(self) -> bool:
+        """Whether steps are executed, and not only traced or compiled."""
+        return not (self.validate_only or self.compile_only)
+
+    @property
+    def is_tracing(self) -> bool:
+        """Whether a traced function is running."""
+        return _tracing > 0
+
+    @property
+    def device(self) -> "DeviceScope":
+        """A context manager under which models are made for this backend."""
+        return DeviceScope(self)
+
+    def session(self) -> EagerSession | WaferSession:
+        """A new execution."""
+        if not self.is_csx:
+            return EagerSession(self.runner, self.store)
+        number = 1
+        while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
+            number += 1
+        execute = "trace" if self.validate_only else "compile" if self.compile_only else "all"
+        return WaferSession(self.runner, folder, options.half, execute, self.reports.append)
+
+    def __str__(self) -> str:
+        return f"CerebrasBackend({self.backend_type})"
+
+
+@dataclass
+class DeviceScope:
+    """`with backend.device:` as scripts write it; parameters move when the model is compiled."""
+
+    owner: Backend
+
+    def __enter__(self) -> "DeviceScope":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+_backend: Backend | None = None
+_executor: Any = None
+_tracing = 0
+
+
+def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend:
+    """The backend of this process; without a type the one that was made before.
+
+    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config.
+    Raises RuntimeError for a second one or a missing one, ValueError for an unknown type, TypeError for an unknown
+    argument.
+    """
+    global _backend
+    if backend_type is None:
+        return current_backend()
+    kind = str(getattr(backend_type, "name", backend_type)).upper()
+    if kind not in TYPES:
+        raise ValueError(
+            f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."
+        )
+    if kind == "GPU":
+        raise RuntimeError(
+            "GPU was specified as the target device, but CUDA is not available. Use the CPU or the CSX backend."
+        )
+    if _backend is not None:
+        raise RuntimeError(
+            f"Cannot instantiate multiple backends. A backend with type {_backend.backend_type} has already been "
+            "instantiated.\nUse cstorch.backend() to access the existing backend."
+        )
+    _backend = (_csx if kind == "CSX" else _cpu)(*args, **kwargs)
+    return _backend
+
+
+def _cpu(artifact_dir: Any = None) -> Backend:
+    return Backend("CPU", pathlib.Path(artifact_dir or "."))
+
+
+def _csx(
+    artifact_dir: Any = None,
+    compile_dir: Any = None,
+    compile_only: bool = False,
+    validate_only: bool = False,
+    cluster_config: Any = None,
+) -> Backend:
+    if compile_only and validate_only:
+        raise ValueError("compile_only and validate_only exclude each other")
+    folder = pathlib.Path(artifact_dir or "cerebras_logs")
+    cache = pathlib.Path(compile_dir) if compile_dir else None
+    return Backend("CSX", folder, cache, validate_only, compile_only, cluster_config)
+
+
+def current_backend(raise_exception: bool = True) -> Backend:
+    """The backend that was made. Raises RuntimeError if there is none."""
+    if _backend is None and raise_exception:
+        raise RuntimeError(NO_BACKEND)
+    return _backend  # type: ignore[return-value]
+
+
+def use_cs() -> bool:
+    """Whether the run takes place on a CSX."""
+    return _backend is not None and _backend.is_csx
+
+
+def current_torch_device() -> Device:
+    """The device that tensors of the run live on."""
+    return _backend.torch_device if _backend is not None else CPU
+
+
+def state_device() -> Device:
+    """The device of optimizer and metric state."""
+    return LAZY if use_cs() else CPU
+
+
+def current_executor() -> Any:
+    """The executor whose loop is running. Raises RuntimeError outside a loop."""
+    if _executor is None:
+        raise RuntimeError(NO_EXECUTOR)
+    return _executor
+
+
+def enter_executor(executor: Any) -> Any:
+    """Make an executor the running one; returns the one before it."""
+    global _executor
+    before, _executor = _executor, executor
+    return before
+
+
+def compile_model(model: Any, backend: Any = None) -> Callable:
+    """Prepare a module: name its parameters and buffers, put them on the backend's device.
+
+    Returns a function that calls the model and carries its public methods.
+    """
+    owner = _backend_for(backend)
+    if "_compiled" not in model.__dict__:
+        model.__dict__["_compiled"] = owner
+        _name_state(model, "model" if owner.models == 0 else f"model_{owner.models}", owner)
+        owner.models += 1
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return model(*args, **kwargs)
+
+    for name in dir(model):
+        if not name.startswith("_") and callable(getattr(model, name)):
+            setattr(compiled, name, getattr(model, name))
+    compiled.device = owner.torch_device  # type: ignore[attr-defined]
+    return compiled
+
+
+def _name_state(model: Any, prefix: str, owner: Backend) -> None:
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        trace.register(tensor.cell, f"{prefix}.{name}")
+        tensor.device = LAZY if owner.is_csx else CPU
+    for name, module in model.named_modules():
+        module.__dict__["_scope"] = name.rpartition(".")[2] or prefix
+
+
+def _backend_for(backend: Any) -> Backend:
+    if isinstance(backend, Backend):
+        return backend
+    if backend is None:
+        return _backend or make_backend("CPU")
+    if _backend is not None and _backend.backend_type == str(backend).upper():
+        return _backend
+    return make_backend(backend)
+
+
+def trace_function(step_fn: Callable) -> Callable:
+    """Mark a function as the body of a step: everything in it belongs to the graph that is compiled."""
+
+    def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
+        global _tracing
+        executor = current_executor()
+        _tracing += 1
+        try:
+            return executor.session.call(step_fn, args, kwargs)
+        finally:
+            _tracing -= 1
+
+    generated_trace_fn.__qualname__ = "trace.<locals>.generated_trace_fn"
+    return generated_trace_fn
+
+
+def closure(function: Callable, needs_checkpoint: bool) -> Callable:
+    """A function that is called when the step is over; at once where no loop runs."""
+
+    @functools.wraps(function)
+    def queued(*args: Any, **kwargs: Any) -> Any:
+        if _executor is None:
+            if needs_checkpoint:
+                raise RuntimeError(
+                    "Cannot fetch a checkpoint outside of an execution context. Call this in the loop over a "
+                    "cstorch.utils.data.DataExecutor."
+                )
+            return function(*args, **kwargs)
+        closures = _executor.session.closures
+        if closures.is_running:
+            return function(*args, **kwargs) if _executor.is_checkpoint_step or not needs_checkpoint else None
+        closures.queue.append(Call(function, args, kwargs, needs_checkpoint))
+        return None
+
+    return queued
+
+
+def warn(text: str) -> None:
+    """Warn at the user's line."""
+    place = source.where()
+    warnings.warn_explicit(text, UserWarning, place.file, place.line)

@@ -1,0 +1,199 @@
+"""How steps are executed on each backend.
+
+On the CPU backend a traced function runs its body every time, as PyTorch would, and its results are there when it
+returns. On CSX the body runs once; the step ends when the loop asks for the next batch, and values can be read in
+closures only. Client and server are modelled in one thread: a real one would add races and teach nothing.
+"""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.common.closures import Closures
+from cstorch_compat.common.tree import flatten, map_tensors
+from lazytensor import precision, source, trace
+from lazytensor.compiler.lower import lower_to_cirh
+from lazytensor.compiler.simplify import simplify
+from lazytensor.dtype import DType
+from lazytensor.errors import StateError, TraceError
+from lazytensor.ir.graph import Graph, leaf
+from lazytensor.ir.text import cirh_text, torch_text
+from lazytensor.runtime.backend import Executable
+from lazytensor.runtime.store import Store
+from lazytensor.step import StepRunner
+from lazytensor.tensor import Device, Tensor
+from lazytensor.trace import Capture, Cell
+
+LAZY = Device("lazy", 0)
+
+
+class EagerSession:
+    """The CPU backend: each call of a traced function is captured, compiled once, and executed at once."""
+
+    def __init__(self, runner: StepRunner, store: Store):
+        self.runner, self.store = runner, store
+        self.closures = Closures()
+
+    def begin(self, batch: Any) -> Any:
+        """The batch as the loop sees it."""
+        return batch
+
+    def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
+        """Run a traced function."""
+        if trace.current is not None:
+            return step_fn(*args, **kwargs)
+        capture = Capture(self.store, readable=True)
+        for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
+            if not t.lens and t.cell.home is None and not t.cell.state and t.cell.epoch is None:
+                capture.feed(t.cell, i, f"input{path}")
+        with capture:
+            result = step_fn(*args, **kwargs)
+            self.runner.run(capture)
+        return result
+
+    def end(self, is_checkpoint: bool) -> None:
+        """The loop has come round: run the closures."""
+        self.closures.run(is_checkpoint, lambda arguments: arguments)
+
+    def close(self) -> None:
+        """The loop is over."""
+
+
+class WaferSession:
+    """The CSX backend: the body is traced in the first step, and later steps replay the program.
+
+    `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). `on_report` is given the
+    report of the compiled program.
+    """
+
+    def __init__(
+        self, runner: StepRunner, folder: pathlib.Path, half: DType, execute: str, on_report: Callable[[Any], None]
+    ):
+        self.runner, self.folder, self.half = runner, folder, half
+        self.execute, self.on_report = execute, on_report
+        self.closures = Closures()
+        self.capture: Capture | None = None
+        self.executable: Executable | None = None
+        self.graph: Graph | None = None
+        self._seen_batch: Any = None
+        self._arrays: list[np.ndarray] = []
+        self._results: dict[Callable, Any] = {}
+        self._repeated: dict[Callable, list] = {}
+        self._marked: dict[tuple, tuple[str, Tensor]] = {}
+        self._fetches: dict[tuple, np.ndarray] = {}
+
+    def begin(self, batch: Any) -> Any:
+        """Take in a batch; the loop sees tensors that have no values on the client."""
+        self._arrays = [t.array() for _, t in flatten(batch)]
+        if self.capture is not None:
+            self.capture.hide()
+            return self._seen_batch
+        self.capture = Capture(self.runner.store, readable=False)
+        self._seen_batch = map_tensors(batch, _on_device)
+        for i, (path, t) in enumerate(flatten(self._seen_batch)):
+            self.capture.feed(t.cell, i, f"input{path}")
+        self.capture.is_open = False
+        self.capture.__enter__()
+        return self._seen_batch
+
+    def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
+        """Trace the body in the first step; later give back the handles that it returned."""
+        assert self.capture is not None
+        if step_fn in self._results:
+            self.closures.queue += self._repeated[step_fn]
+            return self._results[step_fn]
+        if self.graph is not None:
+            raise TraceError(
+                "a traced function was called for the first time after the first step",
+                where=source.where(),
+                todo="Call every @cstorch.trace function in the first iteration of the loop.",
+            )
+        before = len(self.closures.queue)
+        self.capture.is_open = True
+        try:
+            with precision.autocast(self.half):
+                result = step_fn(*args, **kwargs)
+        finally:
+            self.capture.is_open = False
+        self._results[step_fn], self._repeated[step_fn] = result, self.closures.queue[before:]
+        return result
+
+    def end(self, is_checkpoint: bool) -> None:
+        """Execute the step on its batch and run the closures that wait for it."""
+        assert self.capture is not None
+        if self.graph is None:
+            self.graph = self._traced_graph()
+            self._write_texts(self.graph)
+            if self.execute != "trace":
+                self.executable = self.runner.compile(self.graph)
+                self.on_report(self.executable.report)
+        if self.execute != "all" or self.executable is None:
+            self.closures.queue.clear()
+            self.capture.leave()
+            return
+        values = [v.copy() for v in self.executable.step(self._arrays)]
+        self._fetches = dict(zip(self._marked, values, strict=True))
+        self.capture.reveal([t.cell for _, t in self._waiting()], [self._fetches[k] for k, _ in self._waiting()])
+        self.closures.run(is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched))
+
+    def _traced_graph(self) -> Graph:
+        """What was captured, with the outputs that a closure or the caller of the traced function gets."""
+        assert self.capture is not None
+        graph, _ = self.capture.graph()
+        self._mark_outputs()
+        names = tuple(name for name, _ in self._marked.values())
+        outputs = tuple(t.node for _, t in self._marked.values())
+        if not outputs and not graph.updates:
+            raise StateError(
+                "The compiled model has no computational graph. This happens when no tensors have been marked as "
+                "outputs of the graph.",
+                todo="Pass a result of the traced function, such as the loss, to a @cstorch.step_closure.",
+            )
+        return Graph(graph.inputs, graph.state, outputs, graph.updates, names)
+
+    def _mark_outputs(self) -> None:
+        """Collect what somebody gets; its name is the parameter of the closure that takes it, and the path inside."""
+        for call in self.closures.queue:
+            for parameter, value in call.arguments().items():
+                for path, t in flatten(value):
+                    self._mark(f"output_{parameter}{path}", t)
+        for i, (_, t) in enumerate(pair for result in self._results.values() for pair in flatten(result)):
+            self._mark(f"output_{i}", t)
+
+    def _mark(self, name: str, t: Tensor) -> None:
+        if t.cell.home is None:  # what has a home is state, and is fetched from there
+            self._marked.setdefault(_identity(t), (name, t))
+
+    def _waiting(self) -> list[tuple[tuple, Tensor]]:
+        """The outputs whose cells can take the value: those made in the step, seen whole."""
+        assert self.capture is not None
+        fed = {id(cell) for cell, *_ in self.capture.inputs}
+        return [(k, t) for k, (_, t) in self._marked.items() if not t.lens and id(t.cell) not in fed]
+
+    def _fetched(self, t: Tensor) -> Tensor:
+        """What a closure sees of a tensor: its value on the client."""
+        array = self._fetches.get(_identity(t))
+        return Tensor(Cell(leaf(np.array(t.array() if array is None else array), t.spec)))
+
+    def _write_texts(self, graph: Graph) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "torch.mlir").write_text(torch_text(graph))
+        (self.folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), self.half.name))
+
+    def close(self) -> None:
+        """The loop is over: the client sees values again."""
+        if self.capture is not None and trace.current is self.capture:
+            self.capture.leave()
+
+
+def _on_device(t: Tensor) -> Tensor:
+    made = Tensor(Cell(leaf(t.array(), t.spec)))
+    made.device = LAZY
+    return made
+
+
+def _identity(t: Tensor) -> tuple:
+    """What two handles on the same value have in common."""
+    return id(t.cell), tuple(step for step in t.lens if step[0] != "variable")

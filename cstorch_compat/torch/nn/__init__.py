@@ -1,0 +1,10 @@
+"""What `import torch.nn` finds."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.torch.nn import functional, init
+from lazytensor import nn as _nn
+
+globals().update({name: getattr(_nn, name) for name in _nn.__all__ if name not in ("functional", "init")})
+manifest.explain("torch.nn", sys.modules[__name__])

@@ -1,0 +1,8 @@
+"""What `import torch.utils` finds."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.torch.utils import data
+
+manifest.explain("torch.utils", sys.modules[__name__])

@@ -1,0 +1,268 @@
+"""Runs: executors, closures and steps on both backends, each in a process of its own."""
+
+import json
+
+import numpy as np
+import pytest
+
+TRAIN = """
+import sys
+torch.manual_seed(1)
+backend = cstorch.backend(sys.argv[1])
+model = MLP()
+compiled = cstorch.compile(model, backend)
+optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+calls = []
+
+@cstorch.trace
+def step(batch):
+    calls.append(1)
+    x, y = batch
+    loss = F.cross_entropy(compiled(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+@cstorch.step_closure
+def log(loss):
+    print("loss", loss.item())
+"""
+
+
+def losses(done) -> list[float]:
+    assert done.returncode == 0, done.stderr
+    return [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("loss")]
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_training_lowers_the_loss(script, backend):
+    found = losses(
+        script(
+            TRAIN
+            + """
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=30):
+    log(step(batch))
+""",
+            backend,
+        )
+    )
+    assert len(found) == 30
+    assert np.mean(found[-3:]) < 0.9 * np.mean(found[:3])
+
+
+def test_half_precision_on_the_wafer_stays_near_the_host(script):
+    body = TRAIN + "\nfor batch in cstorch.utils.data.DataExecutor(loader(), num_steps=12):\n    log(step(batch))\n"
+    host, wafer = losses(script(body, "CPU")), losses(script(body, "CSX"))
+    np.testing.assert_allclose(wafer, host, rtol=2e-3)  # float16 has 11 bits
+    assert wafer != host
+
+
+@pytest.mark.parametrize(("backend", "expected"), [("CPU", 7), ("CSX", 1)])
+def test_the_body_runs_each_step_on_the_cpu_and_once_on_the_wafer(script, backend, expected):
+    done = script(
+        TRAIN
+        + """
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=7):
+    step(batch)
+print(len(calls))
+""",
+        backend,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == str(expected)
+
+
+ORDER = """
+import sys
+backend = cstorch.backend(sys.argv[1])
+model = MLP()
+compiled = cstorch.compile(model, backend)
+log = []
+
+@cstorch.trace
+def step(batch):
+    inside(compiled(batch[0]).sum())
+    return compiled(batch[0]).mean()
+
+@cstorch.step_closure
+def inside(x):
+    log.append(["inside", type(x.item()).__name__])
+
+@cstorch.step_closure
+def first(i, x):
+    log.append(["first", i, type(x.item()).__name__])
+
+@cstorch.checkpoint_closure
+def save(i):
+    log.append(["save", i, sorted(model.state_dict())[0]])
+
+executor = cstorch.utils.data.DataExecutor(loader(), num_steps=3, checkpoint_steps=2)
+for i, batch in enumerate(executor):
+    x = step(batch)
+    save(i)
+    first(i, x)
+    log.append(["body", i])
+import json
+print(json.dumps(log))
+"""
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_closures_run_after_the_body_in_the_order_of_their_calls(script, backend):
+    done = script(ORDER, backend)
+    assert done.returncode == 0, done.stderr
+    log = json.loads(done.stdout.splitlines()[0])
+    expected = []
+    for i in range(3):
+        expected += [["body", i], ["inside", "float"]]
+        expected += [["save", i, "fc1.bias"]] if i in (1, 2) else []
+        expected += [["first", i, "float"]]
+    assert log == expected
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_a_closure_sees_the_last_value_a_tensor_was_given(script, backend):
+    done = script(
+        """
+        import sys
+        backend = cstorch.backend(sys.argv[1])
+        compiled = cstorch.compile(MLP(), backend)
+
+        @cstorch.step_closure
+        def show(x):
+            print(x.tolist())
+
+        @cstorch.trace
+        def step(batch):
+            x = batch[0].sum() * 0
+            show(x)
+            x.add_(5)
+            return x
+
+        for batch in cstorch.utils.data.DataExecutor(loader(1), num_steps=2):
+            step(batch)
+        """,
+        backend,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[:2] == ["5.0", "5.0"]
+
+
+RESUME = """
+import sys
+backend = cstorch.backend(sys.argv[1])
+torch.manual_seed(3)
+model = MLP()
+compiled = cstorch.compile(model, backend)
+optimizer = cstorch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+if len(sys.argv) > 3:
+    state = cstorch.load(sys.argv[3])
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+
+@cstorch.trace
+def step(batch):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(compiled(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    return loss
+
+@cstorch.step_closure
+def log(loss):
+    print("loss", loss.item().hex())
+
+@cstorch.checkpoint_closure
+def save(path):
+    cstorch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+executor = cstorch.utils.data.DataExecutor(loader(1), num_steps=int(sys.argv[2]), checkpoint_steps=4)
+for i, batch in enumerate(executor, 1):
+    log(step(batch))
+    save(f"{sys.argv[2]}_{i}.mdl")
+"""
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_a_resumed_run_continues_bit_for_bit(script, backend):
+    whole = script(RESUME, backend, "8")
+    rest = script(RESUME, backend, "4", "8_4.mdl")
+    assert whole.returncode == 0 and rest.returncode == 0, whole.stderr + rest.stderr
+    lines = [line for line in whole.stdout.splitlines() if line.startswith("loss")]
+    assert [line for line in rest.stdout.splitlines() if line.startswith("loss")] == lines[4:]
+
+
+def test_two_executors_follow_each_other_in_one_process(script):
+    done = script(
+        TRAIN
+        + """
+from cerebras.pytorch.metrics import AccuracyMetric
+for batch in cstorch.utils.data.DataExecutor(loader(1), num_steps=60):
+    step(batch)
+accuracy = AccuracyMetric("accuracy")
+
+@cstorch.trace
+def evaluate(batch):
+    accuracy(labels=batch[1], predictions=compiled(batch[0]).argmax(-1))
+    return compiled(batch[0]).sum()
+
+for batch in cstorch.utils.data.DataExecutor(loader(1), num_steps=2):
+    evaluate(batch)
+print(float(accuracy), model.fc1.weight.sum().item() != 0)
+import os
+print(sorted(os.listdir("cerebras_logs/executors")), os.path.exists("cerebras_logs/executors/000002/cirh.mlir"))
+""",
+        "CSX",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["1.0 True", "['000001', '000002'] True"]
+
+
+@pytest.mark.parametrize("option", ["validate_only", "compile_only"])
+def test_only_one_step_is_traced_and_no_closure_runs_without_execution(script, option):
+    done = script(
+        f"""
+        import warnings
+        backend = cstorch.backend("CSX", {option}=True)
+        compiled = cstorch.compile(MLP(), backend)
+
+        @cstorch.trace
+        def step(batch):
+            return compiled(batch[0]).sum()
+
+        @cstorch.step_closure
+        def log(x):
+            raise AssertionError("a closure ran")
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            executor = cstorch.utils.data.DataExecutor(loader(), num_steps=5)
+        steps = [log(step(batch)) for batch in executor]
+        print(len(steps), len(caught))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "1 1"
+    assert ("limit:" in done.stdout) == (option == "compile_only")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        ("cstorch.backend('CSX'); cstorch.backend('CPU')", "RuntimeError", "multiple backends"),
+        ("cstorch.backend('TPU')", "ValueError", "Expected one of"),
+        ("cstorch.backend()", "RuntimeError", "No active Cerebras backend"),
+        ("cstorch.backend('CPU', foo=1)", "TypeError", "unexpected keyword argument 'foo'"),
+        ("cstorch.utils.data.DataLoader([1])", "TypeError", "Expected a callable"),
+        ("cstorch.backend('CPU'); cstorch.utils.data.DataExecutor([1])", "TypeError", "not wrapped"),
+        ("cstorch.backend('CPU'); cstorch.utils.data.DataExecutor(loader(), num_steps=0)", "RuntimeError", ">= 1"),
+        ("cstorch.backend('CPU'); cstorch.trace(lambda b: b)(1)", "RuntimeError", "data executor was not used"),
+        ("cstorch.optim.SGD(MLP().parameters(), lr=0.1)", "RuntimeError", "No active Cerebras backend"),
+        ("cstorch.distributed.ClusterConfig(num_csx=-1)", "ValueError", "non-negative"),
+    ],
+)
+def test_wrong_calls_are_refused_with_the_original_kind_of_error(script, call, error, words):
+    done = script(f"try:\n    {call}\nexcept {error} as e:\n    print(e)\n")
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout

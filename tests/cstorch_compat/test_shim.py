@@ -1,0 +1,85 @@
+"""The import shim: whose modules are found, and what is said of names that are not there."""
+
+import pathlib
+
+import pytest
+
+from cstorch_compat import manifest
+from tests.conftest import ROOT, python
+
+
+def test_torch_is_ours_and_no_real_one_can_be_imported(script):
+    done = script(
+        """
+        import sys, torchvision, cerebras.pytorch
+        print(torch.__file__, torchvision.__file__, cerebras.pytorch.__file__, sep="\\n")
+        print("_C" in dir(torch), any(n.startswith("torch") and "cstorch" not in m.__name__
+              for n, m in list(sys.modules.items()) if m is not None))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    *files, last = done.stdout.splitlines()
+    assert all(pathlib.Path(f).is_relative_to(ROOT / "cstorch_compat") for f in files)
+    assert last == "False False"
+
+
+def test_two_names_of_a_module_are_one_object(script):
+    done = script(
+        """
+        import cstorch_compat.torch.nn as inner
+        import torch.nn.functional
+        assert torch.nn is inner and nn.functional is F and torch.nn.functional.relu is F.relu
+        """
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_uninstall_makes_the_names_unimportable_again(tmp_path):
+    code = (
+        "import cstorch_compat, sys\ncstorch_compat.install()\nimport torch\ncstorch_compat.uninstall()\n"
+        "assert 'torch' not in sys.modules\n"
+        "try:\n    import torch\nexcept ModuleNotFoundError:\n    print('gone')\n"
+        "else:\n    print('ours' if 'cstorch_compat' in torch.__file__ else 'real')\n"
+    )
+    done = python("-c", code, cwd=tmp_path)
+    assert done.stdout.strip() in ("gone", "real"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("torch.meshgrid", "known but missing"),
+        ("nn.LSTM", "known but missing"),
+        ("F.interpolate", "known but missing"),
+        ("cstorch.optim.Lion", "known but missing"),
+        ("cstorch.sparse.GMP", "known but missing"),
+        ("torch.zeross", "Did you mean torch.zeros?"),
+        ("torch.optim.SDG", "no such name is known"),
+        ("cstorch.no_such_name", "no such name is known"),
+    ],
+)
+def test_a_name_that_is_not_there_says_which_kind_it_is_and_where(script, expression, words):
+    done = script(f"x = 1\n{expression}\n")
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert f"{expression.rpartition('.')[2]!r}" in done.stderr
+    assert "script.py" in done.stderr
+
+
+def test_a_failed_from_import_carries_the_reason(script):
+    done = script("from torch.nn import LSTM\n")
+    assert done.returncode == 1
+    assert "ImportError" in done.stderr
+    assert "known but missing" in done.stderr
+
+
+def test_hasattr_and_getattr_with_a_default_work_on_missing_names(script):
+    done = script("assert not hasattr(torch, 'compile') and getattr(nn, 'LSTM', None) is None")
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_partial_name_is_known_or_provided():
+    names = manifest.known_names()
+    roots = {n.split(".")[0] for n in names}
+    assert roots == {"torch", "torchvision", "cerebras"}
+    assert all(reason and name.split(".")[0] in roots for name, reason in manifest.PARTIAL.items())
