@@ -42,15 +42,16 @@ def status(name: str, module: ModuleType) -> str:
 def refuse(public: str, name: str, have: list[str]) -> NoReturn:
     """Raise NameMissing for `public.name`; `have` are the names that the module does provide."""
     full = f"{public}.{name}"
+    owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
     if full in known_names() or any(n.startswith(full + ".") for n in known_names()):
         raise NameMissing(
-            f"module {public!r} has no attribute {name!r}: it is known but missing in this version",
+            f"{owner} has no attribute {name!r}: it is known but missing in this version",
             where=source.where(),
             todo="Replace it by an operation that is there, or run this part with the original package.",
         )
     near = difflib.get_close_matches(name, have, 1)
     raise NameMissing(
-        f"module {public!r} has no attribute {name!r}: no such name is known",
+        f"{owner} has no attribute {name!r}: no such name is known",
         where=source.where(),
         todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
@@ -65,3 +66,14 @@ def explain(public: str, module: ModuleType) -> None:
         refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
 
     module.__dict__["__getattr__"] = missing
+
+
+def explain_class(public: str, kind: type) -> None:
+    """Make the instances of a class answer for the attributes that they do not have."""
+
+    def missing(self: object, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
+
+    kind.__getattr__ = missing  # type: ignore[attr-defined]

@@ -72,4 +72,5 @@ def allclose(
     return _allclose(input.array(), other.array(), rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
+manifest.explain_class("torch.Tensor", Tensor)
 manifest.explain("torch", sys.modules[__name__])

@@ -56,6 +56,8 @@ def test_uninstall_makes_the_names_unimportable_again(tmp_path):
         ("torch.zeross", "Did you mean torch.zeros?"),
         ("torch.optim.SDG", "no such name is known"),
         ("cstorch.no_such_name", "no such name is known"),
+        ("torch.ones(2).to_sparse", "known but missing"),
+        ("torch.ones(2).sumn", "Did you mean torch.Tensor.sum?"),
     ],
 )
 def test_a_name_that_is_not_there_says_which_kind_it_is_and_where(script, expression, words):
