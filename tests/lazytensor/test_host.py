@@ -13,7 +13,7 @@ from lazytensor.errors import CompileError, ShapeError, StateError
 from lazytensor.ir.cirh import Buffer, Instr, Program
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
-from lazytensor.ops import OPS, call, full_like
+from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.linalg import matmul
 from lazytensor.ops.shape import reshape
 from lazytensor.runtime.host import HostBackend
@@ -145,3 +145,18 @@ def test_dispatch_costs_less_than_a_microsecond_per_instruction():
         best = min(best, time.perf_counter() - begin)
     gc.enable()
     assert best / 40 < 1.0e-6
+
+
+def test_a_view_of_a_constant_whose_value_is_known_compiles():
+    x, known = batch(0, Type((6,), float32)), reshape(full(89, Type((2, 3), float32)), (6,))
+    known.value = np.full(6, 89, np.float32)
+    got = run_host(Graph((x,), {}, (call("add", known, x),), {}), [[np.ones(6, np.float32)]], {})
+    np.testing.assert_array_equal(got[0][0][0], np.full(6, 90, np.float32))
+
+
+def test_an_empty_slice_compiles():
+    x = state("x", Type((2, 3), float32))
+    part = call("slice", reshape(x, (6,)), starts=(1,), limits=(1,), strides=(1,))
+    with config.override(check=True):
+        got = run_host(Graph((), {"x": x}, (call("exp", part), call("neg", x)), {}), [[]], {"x": np.ones((2, 3), "f4")})
+    assert got[0][0][0].shape == (0,)
