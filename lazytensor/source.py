@@ -10,6 +10,9 @@ from lazytensor.ir.types import Where
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _scopes: list[str] = []
 _fixed: Where | None = None
+# Every operation asks where it was called, mostly from few lines of few files.
+_ours: dict[str, bool] = {}
+_places: dict[tuple[str, int, str], Where] = {}
 
 
 def push_scope(name: str) -> None:
@@ -27,10 +30,22 @@ def where() -> Where:
     if _fixed is not None:
         return _fixed
     frame = sys._getframe(1)
-    scope = _scopes[-1] if _scopes else ""
-    while frame.f_code.co_filename.startswith(_HOUSE) and frame.f_back is not None:
+    file = frame.f_code.co_filename
+    while _is_ours(file) and frame.f_back is not None:
         frame = frame.f_back
-    return Where(frame.f_code.co_filename, frame.f_lineno, scope)
+        file = frame.f_code.co_filename
+    key = (file, frame.f_lineno, _scopes[-1] if _scopes else "")
+    place = _places.get(key)
+    if place is None:
+        place = _places[key] = Where(*key)
+    return place
+
+
+def _is_ours(file: str) -> bool:
+    ours = _ours.get(file)
+    if ours is None:
+        ours = _ours[file] = file.startswith(_HOUSE)
+    return ours
 
 
 @contextmanager
