@@ -251,21 +251,20 @@ def trace_function(step_fn: Callable) -> Callable:
 
 
 def closure(function: Callable, needs_checkpoint: bool) -> Callable:
-    """A function that is called when the step is over; at once where no loop runs."""
+    """A function that is called when the step is over; where no loop runs, at once, or not at all for a checkpoint.
+
+    A call made by a closure waits for the end of the next step, as in the original.
+    """
 
     @functools.wraps(function)
     def queued(*args: Any, **kwargs: Any) -> Any:
-        if _executor is None:
-            if needs_checkpoint:
-                raise RuntimeError(
-                    "Cannot fetch a checkpoint outside of an execution context. Call this in the loop over a "
-                    "cstorch.utils.data.DataExecutor."
-                )
+        if _executor is not None:
+            session = _executor.session
+            session.closures.queue.append(Call(function, session.held(args), session.held(kwargs), needs_checkpoint))
+            return None
+        if not needs_checkpoint:
             return function(*args, **kwargs)
-        closures = _executor.session.closures
-        if closures.is_running:
-            return function(*args, **kwargs) if _executor.is_checkpoint_step or not needs_checkpoint else None
-        closures.queue.append(Call(function, args, kwargs, needs_checkpoint))
+        warn(f"{function.__name__} was not called: state is fetched in the loop over a cstorch.utils.data.DataExecutor")
         return None
 
     return queued

@@ -23,7 +23,7 @@ from lazytensor.ir.text import cirh_text, torch_text
 from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from lazytensor.tensor import Device, Tensor
+from lazytensor.tensor import Device, Tensor, untracked, wrap
 from lazytensor.trace import Capture, Cell
 
 LAZY = Device("lazy", 0)
@@ -52,6 +52,10 @@ class EagerSession:
             result = step_fn(*args, **kwargs)
             self.runner.run(capture)
         return result
+
+    def held(self, arguments: Any) -> Any:
+        """The arguments of a closure as they are at its call; PyTorch's eager tensors may change until it runs."""
+        return map_tensors(arguments, lambda t: wrap(untracked(t.node)))
 
     def end(self, is_checkpoint: bool) -> None:
         """The loop has come round: run the closures."""
@@ -120,6 +124,10 @@ class WaferSession:
         self._results[step_fn], self._repeated[step_fn] = result, self.closures.queue[before:]
         return result
 
+    def held(self, arguments: Any) -> Any:
+        """The arguments of a closure: the very handles, whose last value in the step is the one that counts."""
+        return arguments
+
     def end(self, is_checkpoint: bool) -> None:
         """Execute the step on its batch and run the closures that wait for it."""
         assert self.capture is not None
@@ -139,7 +147,7 @@ class WaferSession:
         self.closures.run(is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched))
 
     def _traced_graph(self) -> Graph:
-        """What was captured, with the outputs that a closure or the caller of the traced function gets."""
+        """What was captured, with the outputs that a closure takes."""
         assert self.capture is not None
         graph, _ = self.capture.graph()
         self._mark_outputs()
@@ -154,13 +162,11 @@ class WaferSession:
         return Graph(graph.inputs, graph.state, outputs, graph.updates, names)
 
     def _mark_outputs(self) -> None:
-        """Collect what somebody gets; its name is the parameter of the closure that takes it, and the path inside."""
+        """Collect what closures take; its name is the parameter of the closure, and the path inside."""
         for call in self.closures.queue:
             for parameter, value in call.arguments().items():
                 for path, t in flatten(value):
                     self._mark(f"output_{parameter}{path}", t)
-        for i, (_, t) in enumerate(pair for result in self._results.values() for pair in flatten(result)):
-            self._mark(f"output_{i}", t)
 
     def _mark(self, name: str, t: Tensor) -> None:
         if t.cell.home is None:  # what has a home is state, and is fetched from there

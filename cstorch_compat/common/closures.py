@@ -32,7 +32,6 @@ class Closures:
     """The calls of one step, in the order in which they were made."""
 
     queue: list[Call] = field(default_factory=list)
-    is_running: bool = False
 
     def run(self, is_checkpoint: bool, prepare: Callable[[Any], Any]) -> None:
         """Make the calls; those of checkpoint closures only if this is a checkpoint step.
@@ -40,10 +39,6 @@ class Closures:
         `prepare` turns arguments into what the closure sees.
         """
         waiting, self.queue = self.queue, []
-        self.is_running = True
-        try:
-            for call in waiting:
-                if is_checkpoint or not call.needs_checkpoint:
-                    call.function(*prepare(call.args), **prepare(call.kwargs))
-        finally:
-            self.is_running = False
+        for call in waiting:
+            if is_checkpoint or not call.needs_checkpoint:
+                call.function(*prepare(call.args), **prepare(call.kwargs))

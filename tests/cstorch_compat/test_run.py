@@ -121,8 +121,8 @@ def test_closures_run_after_the_body_in_the_order_of_their_calls(script, backend
     assert log == expected
 
 
-@pytest.mark.parametrize("backend", ["CPU", "CSX"])
-def test_a_closure_sees_the_last_value_a_tensor_was_given(script, backend):
+@pytest.mark.parametrize(("backend", "expected"), [("CPU", "0.0"), ("CSX", "5.0")])
+def test_a_closure_sees_the_value_at_its_call_or_on_the_wafer_the_last_one(script, backend, expected):
     done = script(
         """
         import sys
@@ -131,7 +131,7 @@ def test_a_closure_sees_the_last_value_a_tensor_was_given(script, backend):
 
         @cstorch.step_closure
         def show(x):
-            print(x.tolist())
+            print(x.tolist(), x.requires_grad, x.device)
 
         @cstorch.trace
         def step(batch):
@@ -146,7 +146,40 @@ def test_a_closure_sees_the_last_value_a_tensor_was_given(script, backend):
         backend,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[:2] == ["5.0", "5.0"]
+    assert done.stdout.splitlines()[:2] == [f"{expected} False cpu"] * 2
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_a_closure_called_by_a_closure_waits_for_the_next_step(script, backend):
+    done = script(
+        """
+        import sys, warnings
+        backend = cstorch.backend(sys.argv[1])
+        compiled = cstorch.compile(MLP(), backend)
+
+        @cstorch.checkpoint_closure
+        def save(i):
+            print("save", i)
+
+        @cstorch.step_closure
+        def outer(i, x):
+            save(i)
+
+        @cstorch.trace
+        def step(batch):
+            return compiled(batch[0]).sum()
+
+        executor = cstorch.utils.data.DataExecutor(loader(4), checkpoint_steps=2)
+        for batch in executor:
+            outer(executor.user_iteration, step(batch))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            print(save(9), len(caught))
+        """,
+        backend,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == ["save 1", "save 3", "None 1"]
 
 
 RESUME = """
