@@ -1,4 +1,4 @@
-"""`lazywafer run SCRIPT`, `lazywafer info`, and `python -m cstorch_compat SCRIPT`."""
+"""`lazywafer run SCRIPT`, `lazywafer coverage`, `lazywafer info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 import cstorch_compat
-from cstorch_compat import run, shim
+from cstorch_compat import coverage, run, shim
 from lazytensor import config
 from wse_sim import MACHINES
 
@@ -28,6 +28,8 @@ def _parser() -> argparse.ArgumentParser:
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
     runner.add_argument("script", help="the Python script")
     runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
+    covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     return parser
 
@@ -36,6 +38,8 @@ def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     given = sys.argv[1:] if argv is None else argv
     options = _parser().parse_args(given)
+    if options.command == "coverage":
+        return coverage.report(options.list)
     return info() if options.command == "info" else run_script(options)
 
 
@@ -135,6 +139,6 @@ def info() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "info", "-h", "--help"):
+    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "info", "coverage", "-h", "--help"):
         sys.exit(main(["run", *sys.argv[1:]]))
     sys.exit(main())

@@ -32,11 +32,32 @@ def known_names() -> frozenset[str]:
     return frozenset((pathlib.Path(__file__).parent / "known_names.txt").read_text().split())
 
 
-def status(name: str, module: ModuleType) -> str:
-    """ "full", "partial", "missing" or "unknown" for a dotted name whose module is given."""
-    if hasattr(module, name.rpartition(".")[2]):
-        return "partial" if name in PARTIAL else "full"
-    return "missing" if name in known_names() else "unknown"
+MISSING = {
+    "torch.cuda": "there is no GPU",
+    "torch.backends": "there are no CUDA libraries to configure",
+    "torch.accelerator": "there is no accelerator",
+    "torch.distributed": "a run is one process",
+    "torch.multiprocessing": "a run is one process",
+    "torch.nn.parallel": "a run is one process",
+    "torch.nn.DataParallel": "a run is one process",
+    "torch.jit": "graphs are captured by cstorch.trace",
+    "torch.compile": "graphs are captured by cstorch.trace",
+    "torch.onnx": "there is no exporter",
+    "torch.sparse": "there are no sparse layouts",
+    "torch.Tensor.to_sparse": "there are no sparse layouts",
+    "torch.polar": "there are no complex numbers",
+    "torch.view_as_complex": "there are no complex numbers",
+    "torch.view_as_real": "there are no complex numbers",
+    "torchvision": "only MNIST and a few transforms are there",
+    "cerebras.pytorch.mesh": "not written yet",
+}
+"""Reasons for names that are missing, by the longest prefix; the others are not written yet."""
+
+
+def reason_for(name: str) -> str:
+    """Why a known name is missing."""
+    prefix = max((p for p in MISSING if name == p or name.startswith(p + ".")), key=len, default="")
+    return MISSING.get(prefix, "not written yet")
 
 
 def refuse(public: str, name: str, have: list[str]) -> NoReturn:
@@ -45,7 +66,7 @@ def refuse(public: str, name: str, have: list[str]) -> NoReturn:
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
     if full in known_names() or any(n.startswith(full + ".") for n in known_names()):
         raise NameMissing(
-            f"{owner} has no attribute {name!r}: it is known but missing in this version",
+            f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
             where=source.where(),
             todo="Replace it by an operation that is there, or run this part with the original package.",
         )

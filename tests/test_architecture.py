@@ -43,7 +43,7 @@ LAYERS = """
     wse_sim
 
     cstorch_compat.manifest  cstorch_compat.shim
-    cstorch_compat.common.lz4  cstorch_compat.common.treespec  cstorch_compat.common.tree
+    cstorch_compat.coverage  cstorch_compat.common.lz4  cstorch_compat.common.treespec  cstorch_compat.common.tree
     cstorch_compat.common.h5file  cstorch_compat.common.closures  cstorch_compat.common.progress
     cstorch_compat.common.checkpoint
     cstorch_compat.session

@@ -80,6 +80,16 @@ def test_hasattr_and_getattr_with_a_default_work_on_missing_names(script):
     assert done.returncode == 0, done.stderr
 
 
+def test_coverage_gives_every_known_name_a_status_and_every_gap_a_reason(tmp_path):
+    done = python("-m", "cstorch_compat", "coverage", "--list", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    listed = [line for line in done.stdout.splitlines() if line.startswith(("partial", "missing"))]
+    assert all(line.rpartition(": ")[2] for line in listed)
+    names = {line.split()[1].rstrip(":") for line in listed}
+    assert "cerebras.pytorch.optim.Lion" in names and "torch.zeros" not in names
+    assert names <= manifest.known_names()
+
+
 def test_every_partial_name_is_known_or_provided():
     names = manifest.known_names()
     roots = {n.split(".")[0] for n in names}
