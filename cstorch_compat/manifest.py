@@ -14,8 +14,6 @@ from lazytensor import source
 from lazytensor.errors import NameMissing
 
 PARTIAL = {
-    "torch.nn.functional.cross_entropy": "class weights and label smoothing are missing",
-    "torch.nn.CrossEntropyLoss": "class weights and label smoothing are missing",
     "torch.Tensor.__getitem__": "integers, slices, None and Ellipsis; no index tensors or masks",
     "cerebras.pytorch.utils.data.DataLoader": "workers run in the client's process",
     "cerebras.pytorch.distributed.ClusterConfig": "the settings are kept and have no effect",

@@ -9,6 +9,12 @@ from lazytensor.ir.types import Where
 from lazytensor.ops.op import OPS
 from lazytensor.ops.pointwise import add
 
+SAVES_NOTHING = frozenset(
+    """add sub neg reshape transpose slice slice_update broadcast_in_dim concat convert cast reduce variable ruled
+    detach band_part""".split()
+)
+"""Operations whose gradient needs no value of the forward pass, so that walking back twice is no mistake."""
+
 
 def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
     """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.
@@ -21,12 +27,23 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
-    if question not in memo:
-        memo[question] = _grad(outputs, seeds, wrt)
-    return memo[question]
+    if question in memo:
+        return memo[question]
+    order = tracked(outputs)
+    found = _grad(order, outputs, seeds, wrt)
+    if not any(n.op == "ruled" for n in order):  # a user's function is to be called each time
+        memo[question] = found
+    return found
 
 
-def _grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+def tracked(outputs: Sequence[Node]) -> list[Node]:
+    """The nodes below `outputs` through which a gradient may flow, inputs before users."""
+    return [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
+
+
+def _grad(
+    order: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]
+) -> list[Node | None]:
     found: dict[Node, Node] = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
@@ -37,7 +54,6 @@ def _grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -
             )
         _accumulate(found, output, seed)
     wanted = set(wrt)
-    order = [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
     for n in reversed(order):
         g = found.get(n) if n in wanted else found.pop(n, None)
         if g is not None and n.inputs:

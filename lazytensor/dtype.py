@@ -41,6 +41,11 @@ class DType:
         """True for the types that live in float32 arrays and are rounded."""
         return self.kind == "f" and self.itemsize == 2
 
+    @property
+    def largest(self) -> float:
+        """The largest finite number of a floating-point type."""
+        return float((2 - 2.0**-self.mantissa_bits) * 2.0 ** (2 ** (self.exponent_bits - 1) - 1))
+
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 

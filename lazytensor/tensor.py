@@ -6,7 +6,7 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,6 +86,7 @@ class Tensor:
         "device",
         "_seen",
         "_node",
+        "_spent",
         "__dict__",
         "__weakref__",
     )
@@ -98,6 +99,7 @@ class Tensor:
         self.device = CPU
         self._seen: Node | None = None
         self._node: Node | None = None
+        self._spent: Node | None = None  # the value whose graph backward has used up
 
     # -- the value ---------------------------------------------------------------------------------------------------
 
@@ -244,21 +246,50 @@ class Tensor:
     # -- gradients ---------------------------------------------------------------------------------------------------
 
     def backward(
-        self, gradient: "Tensor | None" = None, retain_graph: bool | None = None, create_graph: bool = False
+        self,
+        gradient: "Tensor | None" = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: "Tensor | Sequence[Tensor] | None" = None,
     ) -> None:
-        """Add the gradient of this tensor to `.grad` of every leaf it was computed from.
+        """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`.
 
-        Raises AutogradError if it is no scalar and no `gradient` is given, or if nothing requires a gradient.
+        Raises AutogradError if it is no scalar and no `gradient` is given, if nothing requires a gradient, or the
+        second time on the same tensor unless `retain_graph` was asked for.
         """
         root = self.node
         seed = self._seed(gradient)
         if not root.tracks:
             autograd.grad([root], [seed], [])
+        self.spend(create_graph if retain_graph is None else retain_graph)
         wanted = [(n, t) for n in autograd.leaves([root]) if (t := _leaves.get(n.attrs["uid"])) is not None]
+        if inputs is not None:
+            chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+            wanted = [(n, t) for n, t in wanted if any(t is c for c in chosen)]
+            wanted += [(c.node, c) for c in chosen if not c.leaf_id]
         found = autograd.grad([root], [seed], [n for n, _ in wanted])
         for (_, t), g in zip(wanted, found, strict=True):
             if g is not None:
-                t.accumulate(g if create_graph else untracked(g))
+                seen = hooked(t, g) if t.__dict__ else g
+                t.accumulate(seen if create_graph else untracked(seen))
+                for after in list(t.__dict__.get("_after_hooks", {}).values()) if t.__dict__ else ():
+                    after(t)
+
+    def spend(self, is_retained: bool | None) -> None:
+        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed.
+
+        Only the tensor itself remembers: values are immutable, so nothing is lost when another one shares its graph.
+        """
+        root = self.node
+        if self._spent is root and any(n.op not in autograd.SAVES_NOTHING for n in autograd.tracked([root])):
+            raise AutogradError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
+                "already been freed).",
+                where=source.where(),
+                todo="Specify retain_graph=True the first time.",
+            )
+        if not is_retained:
+            self._spent = root
 
     def _seed(self, gradient: "Tensor | None") -> Node:
         if gradient is not None:
@@ -368,6 +399,14 @@ def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: 
     Tensor.__init__(made, adopt(leaf(array, Type(array.shape, dtype))))
     made.__dict__.update(extra)
     return made.requires_grad_() if requires_grad else made
+
+
+def hooked(t: Tensor, g: Node) -> Node:
+    """The gradient of a leaf after the hooks that were registered on it."""
+    for hook in list(t.__dict__.get("_hooks", {}).values()):
+        answer = hook(wrap(g))
+        g = g if answer is None else answer.node
+    return g
 
 
 def wrap(n: Node) -> Tensor:

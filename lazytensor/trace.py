@@ -155,6 +155,7 @@ class Capture:
 
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable
+        self.rules = 0  # how many nodes with a gradient of the user's were made
         self.is_open = True  # whether operations may be recorded now
         self.touched: list[tuple[Cell, Node | None, Node]] = []
         self.born: list[weakref.ref] = []

@@ -117,6 +117,11 @@ def _positive(d: Draw) -> np.ndarray:
     return d.within(0.2, 4)
 
 
+def _off_zero(d: Draw) -> np.ndarray:
+    """Of either sign, far enough from 0 for finite differences of a quotient."""
+    return d.cast(d.within(0.5, 2) * d.rng.choice([-1, 1], d.shape))
+
+
 def _between(low: float, high: float) -> Callable[[Draw], np.ndarray]:
     return lambda d: d.within(low, high)
 
@@ -362,7 +367,7 @@ ROWS: dict[str, Row] = {
     "sigmoid": _unary(lambda x: 0.5 + 0.5 * math.tanh(x / 2)),
     "sqrt": _unary(math.sqrt, _positive),
     "rsqrt": _unary(lambda x: x**-0.5, _positive),
-    "reciprocal": _unary(lambda x: x**-1),
+    "reciprocal": _unary(lambda x: x**-1, _off_zero),
     "abs": _unary(lambda x: math.copysign(x, 1), kinds="fi"),
     "sign": _unary(lambda x: (x > 0) - (x < 0), kinds="fi"),
     "floor": _unary(math.floor, Draw.off_grid),
@@ -381,7 +386,7 @@ ROWS: dict[str, Row] = {
     "add": _binary(lambda a, b: a - -b),
     "sub": _binary(lambda a, b: a + -b),
     "mul": _binary(lambda a, b: b * a),
-    "div": _binary(operator.truediv, "f"),
+    "div": Row(lambda d: ([d.distinct(), _off_zero(d)], {}), _each(operator.truediv), "f", special=True),
     "maximum": _binary(lambda a, b: a if a > b else b),
     "minimum": _binary(lambda a, b: a if a < b else b),
     "pow": Row(lambda d: ([d.within(0.3, 2), d.values()], {}), _each(math.pow), special=True),
@@ -448,3 +453,17 @@ NOT_DIFFERENTIABLE = STRUCTURE | set(
     """full const arange detach variable gt ge lt le eq ne logical_and logical_or logical_xor logical_not isnan isfinite
     arg_reduce random_uniform random_normal softmax_cross_entropy""".split()
 )
+
+# The rows of a family are made of what stands above.
+from tests import op_rows_factor, op_rows_index, op_rows_nn, op_rows_rule, op_rows_special, op_rows_strided  # noqa: E402
+
+ROWS |= op_rows_nn.ROWS
+NOT_DIFFERENTIABLE |= op_rows_nn.NOT_DIFFERENTIABLE
+ROWS |= op_rows_strided.ROWS
+ROWS |= op_rows_rule.ROWS
+ROWS |= op_rows_special.ROWS
+NOT_DIFFERENTIABLE |= op_rows_special.NOT_DIFFERENTIABLE
+ROWS |= op_rows_index.ROWS
+NOT_DIFFERENTIABLE |= op_rows_index.NOT_DIFFERENTIABLE
+ROWS |= op_rows_factor.ROWS
+NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE

@@ -16,7 +16,7 @@ LONGEST_FILE = 500
 # Lowest layer first. A name covers the modules below it that have no entry of their own. A module imports from lower
 # layers, and within its own layer only from the same entry.
 LAYERS = """
-    lazytensor.errors  lazytensor.config
+    lazytensor.errors  lazytensor.config  lazytensor.pytree
     lazytensor.dtype
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.random
@@ -27,10 +27,11 @@ LAYERS = """
     lazytensor.runtime
     lazytensor.trace
     lazytensor.tensor  lazytensor.step
-    lazytensor.printing  lazytensor.modes
+    lazytensor.printing  lazytensor.modes  lazytensor.gradients
     lazytensor.functions
     lazytensor.nn  lazytensor.data
-    lazytensor.optim
+    lazytensor.optim  lazytensor.stored
+    lazytensor.serialization
     lazytensor
 
     wse_sim.machine  wse_sim.timeline  wse_sim.wiring

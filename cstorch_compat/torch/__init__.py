@@ -4,19 +4,21 @@ import builtins as _builtins
 import math as _math
 import sys
 
-from numpy import allclose as _allclose
-
 import lazytensor
 from cstorch_compat import manifest
-from cstorch_compat.torch import cuda, nn, optim, utils
+from cstorch_compat.torch import autograd, cuda, linalg, nn, optim, random, utils
 from lazytensor import dtype as _dtype
 from lazytensor.dtype import DType as dtype
 from lazytensor.functions import promotion as _promotion
+from lazytensor.functions import windows as _windows
 from lazytensor.nn.functional import silu as _silu
+from lazytensor.random import default_generator
+from lazytensor.serialization import load, save
 from lazytensor.tensor import Device as device
 from lazytensor.tensor import Size, Tensor
 
-globals().update({name: getattr(lazytensor, name) for name in lazytensor.PUBLIC if name not in ("nn", "optim")})
+_OWN = ("nn", "optim", "autograd", "random")  # modules with a mirror of their own
+globals().update({name: getattr(lazytensor, name) for name in lazytensor.PUBLIC if name not in _OWN})
 
 bool = _dtype.bool_
 float, double, half = _dtype.float32, _dtype.float64, _dtype.float16
@@ -30,6 +32,7 @@ subtract, multiply, divide, absolute, clip = (
     lazytensor.clamp,
 )
 silu = _silu
+trace = _windows.trace  # lazytensor.trace is a module
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 strided, contiguous_format, preserve_format, channels_last = (
     "torch.strided",
@@ -54,22 +57,6 @@ def is_floating_point(input: Tensor) -> _builtins.bool:
 def numel(input: Tensor) -> _builtins.int:
     """The number of elements."""
     return input.spec.size
-
-
-def equal(input: Tensor, other: Tensor) -> _builtins.bool:
-    """Whether two tensors have the same shape and values."""
-    return input.shape == other.shape and (input.array() == other.array()).all().item()
-
-
-def allclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: _builtins.float = 1e-5,
-    atol: _builtins.float = 1e-8,
-    equal_nan: _builtins.bool = False,
-) -> _builtins.bool:
-    """Whether all elements differ by at most atol + rtol * |other|."""
-    return _allclose(input.array(), other.array(), rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
 manifest.explain_class("torch.Tensor", Tensor)

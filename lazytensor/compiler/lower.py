@@ -1,7 +1,7 @@
 """Lowering: operations that the target does not know become graphs of simpler ones, by their own `decompose`.
 
 There are two targets. CIRH knows what the vendor's front end prints (`Op.native`); the host keeps every op that has a
-loop body, since log1p(x) is more exact than log(1 + x), and takes `exact` before `decompose`.
+loop body or is `whole`, since log1p(x) is more exact than log(1 + x), and takes `exact` before `decompose`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def _for_cirh(op: Op) -> Callable[..., Node] | None:
 def _for_host(op: Op) -> Callable[..., Node] | None:
     if op.exact is not None:
         return op.exact
-    return None if op.native or op.scalar else op.decompose
+    return None if op.native or op.scalar or op.whole else op.decompose
 
 
 def lower_to_cirh(graph: Graph) -> Graph:

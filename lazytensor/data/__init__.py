@@ -10,7 +10,7 @@ from lazytensor.data.dataset import (
     TensorDataset,
     random_split,
 )
-from lazytensor.data.errors import DataOptionError, SampleTypeError
+from lazytensor.data.errors import DataOptionError, OptionTypeError, SampleTypeError, WorkerError
 from lazytensor.data.loader import DataLoader
 from lazytensor.data.sampler import (
     BatchSampler,
@@ -31,6 +31,7 @@ __all__ = [
     "DataOptionError",
     "Dataset",
     "IterableDataset",
+    "OptionTypeError",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -38,6 +39,7 @@ __all__ = [
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
+    "WorkerError",
     "WorkerInfo",
     "default_collate",
     "default_convert",

@@ -12,6 +12,14 @@ class SampleTypeError(DataError, TypeError):
     """A sample is of a type that cannot be put into a batch or be transformed."""
 
 
+class OptionTypeError(DataError, TypeError):
+    """An option is of a type that it cannot have."""
+
+
+class WorkerError(DataError):
+    """A worker of a loader died, took too long, or raised what cannot be raised again in the parent."""
+
+
 def check_count(name: str, value: object) -> None:
     """Refuse anything but a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:

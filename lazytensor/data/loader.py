@@ -1,15 +1,20 @@
 """DataLoader: reads a data set in some order and gives batches."""
 
 import itertools
+import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
 from lazytensor import source
-from lazytensor.data.collate import Collate, default_collate, default_convert, gathered
-from lazytensor.data.dataset import Dataset, IterableDataset, samples
-from lazytensor.data.errors import DataOptionError
+from lazytensor.data.collate import Collate, default_collate, default_convert
+from lazytensor.data.crew import Crew, WorkerBatches
+from lazytensor.data.dataset import Dataset, IterableDataset
+from lazytensor.data.errors import DataOptionError, OptionTypeError
+from lazytensor.data.fetch import Recipe, fetched, streamed
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
-from lazytensor.data.worker import Worker, hired
+from lazytensor.data.worker import Post
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
@@ -18,10 +23,10 @@ T = TypeVar("T", covariant=True)
 class DataLoader(Generic[T]):
     """Batches of a data set; `shuffle=True` gives PyTorch's order for the same seed, bit for bit.
 
-    Workers are no processes yet: with `num_workers` above 0 the batches are made in this process, in the same order
-    and with the same random numbers (see `lazytensor.data.worker`). `pin_memory`, `pin_memory_device`, `timeout`,
-    `multiprocessing_context`, `prefetch_factor` and `in_order` are accepted and change nothing. Each pass draws a seed
-    for the workers from `generator`, also when there are none, since PyTorch does.
+    `num_workers` above 0 makes the batches in that many processes, forked where the system can and spawned otherwise
+    (`multiprocessing_context` decides differently); order and random numbers are PyTorch's. A worker that dies or
+    exceeds `timeout` raises WorkerError. `pin_memory`, `pin_memory_device` and `in_order` are accepted and change
+    nothing. Each pass draws a seed for the workers from `generator`, also when there are none, since PyTorch does.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class DataLoader(Generic[T]):
         in_order: bool = True,
     ):
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        self._context = _context(num_workers, multiprocessing_context)
         is_stream = isinstance(dataset, IterableDataset)
         _check_order(is_stream, batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.num_workers, self.drop_last, self.generator = dataset, num_workers, drop_last, generator
@@ -63,7 +69,7 @@ class DataLoader(Generic[T]):
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
         self.batch_size = batch_size if batch_sampler is None else None
         self.collate_fn: Collate = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
-        self._kept: list[Worker] | None = None
+        self._kept: WorkerBatches | None = None
 
     def __len__(self) -> int:
         """The number of batches. Raises TypeError for a stream without a length."""
@@ -75,59 +81,27 @@ class DataLoader(Generic[T]):
         return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
-        if self._kept is not None:
-            return self._in_turns(self._kept)
+        if self._kept is not None and self._kept.is_open:
+            return self._kept.begin(self._order())
         seed = draw_seed(self.generator)
-        if not self.num_workers:
-            return self._batches()
-        workers = hired(self.num_workers, seed, self.dataset, self.worker_init_fn)
+        is_batched = self.batch_sampler is not None
+        recipe = Recipe(self.dataset, self.collate_fn, is_batched, self.batch_size, self.drop_last)
+        if self.num_workers:
+            return self._by_workers(recipe, seed)
+        return streamed(recipe) if recipe.is_stream else map(partial(fetched, recipe), self._order())
+
+    def _by_workers(self, recipe: Recipe, seed: int) -> WorkerBatches:
+        crew = Crew(Post(0, self.num_workers, seed, recipe, self.worker_init_fn), self._context)
+        batches = WorkerBatches(crew, recipe, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
-            self._kept = workers
-        return self._in_turns(workers)
+            self._kept = batches
+        return batches.begin(self._order())
 
-    def _batches(self) -> Iterator[Any]:
+    def _order(self) -> Iterator[Any]:
+        """What the workers or `fetched` are asked for: indices, or None over and over for a stream."""
         if isinstance(self.dataset, IterableDataset):
-            return self._from_stream()
-        return map(self._fetch, self.sampler if self.batch_sampler is None else self.batch_sampler)
-
-    def _in_turns(self, workers: list[Worker]) -> Iterator[Any]:
-        """Batch i from worker i modulo their number; a stream is read by each of them to its end."""
-        if isinstance(self.dataset, IterableDataset):
-            yield from self._streams_in_turns(workers)
-            return
-        order = self.sampler if self.batch_sampler is None else self.batch_sampler
-        for worker, index in zip(itertools.cycle(workers), order, strict=False):
-            with worker.at_work():
-                batch = self._fetch(index)
-            yield batch
-
-    def _streams_in_turns(self, workers: list[Worker]) -> Iterator[Any]:
-        busy = [(worker, self._from_stream()) for worker in workers]
-        ended = object()
-        while busy:
-            for worker, batches in list(busy):
-                with worker.at_work():
-                    batch = next(batches, ended)
-                if batch is ended:
-                    busy.remove((worker, batches))
-                else:
-                    yield batch
-
-    def _from_stream(self) -> Iterator[Any]:
-        stream = iter(self.dataset)  # type: ignore[call-overload]
-        if self.batch_size is None:
-            yield from map(self.collate_fn, stream)
-            return
-        while batch := list(itertools.islice(stream, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield self.collate_fn(batch)
-
-    def _fetch(self, index: Any) -> Any:
-        """One batch by its list of indices, or one sample by its index if there are no batches."""
-        if self.batch_sampler is None:
-            return self.collate_fn(self.dataset[index])
-        found = gathered(self.dataset, index) if self.collate_fn is default_collate else None
-        return found if found is not None else self.collate_fn(samples(self.dataset, index))
+            return itertools.repeat(None)
+        return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
 
 
 def _refused(what: str, todo: str) -> DataOptionError:
@@ -141,10 +115,30 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
         raise _refused(f"timeout option should be non-negative, and is {timeout}", "Leave it out.")
     if num_workers == 0 and prefetch_factor is not None:
         raise _refused("prefetch_factor says how far workers run ahead, and num_workers is 0", "Leave it out.")
-    if num_workers > 0 and prefetch_factor is not None and prefetch_factor < 0:
-        raise _refused(f"prefetch_factor option should be non-negative, and is {prefetch_factor}", "Leave it out.")
+    if num_workers > 0 and prefetch_factor is not None and prefetch_factor <= 0:
+        raise _refused(f"prefetch_factor option should be above 0, and is {prefetch_factor}", "Leave it out.")
     if num_workers == 0 and is_persistent:
         raise _refused("persistent_workers option needs num_workers > 0", "Leave it out.")
+
+
+def _context(num_workers: int, wanted: Any) -> Any:
+    """The way to start processes: the wanted one, else fork, else spawn."""
+    known = multiprocessing.get_all_start_methods()
+    if wanted is None:
+        return multiprocessing.get_context("fork" if "fork" in known else "spawn")
+    if num_workers == 0:
+        raise _refused("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
+    if isinstance(wanted, str) and wanted not in known:
+        raise _refused(f"multiprocessing_context should be one of {known}, and is {wanted!r}", "Use one of these.")
+    if isinstance(wanted, BaseContext):
+        return wanted
+    if not isinstance(wanted, str):
+        raise OptionTypeError(
+            f"multiprocessing_context should be a context or the name of a start method, and is {wanted!r}",
+            where=source.where(),
+            todo=f"Use one of {known}.",
+        )
+    return multiprocessing.get_context(wanted)
 
 
 def _check_order(

@@ -19,7 +19,7 @@ from lazytensor.ops import full as full_node
 from lazytensor.tensor import CPU, Device, Tensor, from_array, wrap
 from lazytensor.trace import adopt
 
-PUBLIC = """arange as_tensor empty empty_like eye from_numpy full full_like linspace ones ones_like rand
+PUBLIC = """arange as_tensor empty empty_like eye from_numpy full full_like linspace logspace ones ones_like rand
     rand_like randint randn randn_like randperm tensor zeros zeros_like"""
 METHODS = IN_PLACE = ""
 
@@ -94,19 +94,42 @@ def full(
     return finished(wrap(full_node(value, Type(shape, dtype or scalar_dtype(value)))), device, requires_grad)
 
 
-def zeros(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+def zeros(
+    *args: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Tensor:
     """A tensor of zeros."""
-    return full(size_of(size), 0.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+    shape = size_of(args if size is None else (size,))
+    return full(shape, 0.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def ones(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+def ones(
+    *args: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Tensor:
     """A tensor of ones."""
-    return full(size_of(size), 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
+    shape = size_of(args if size is None else (size,))
+    return full(shape, 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 
-def empty(*size: Any, dtype: DType | None = None, device: Any = None, requires_grad: bool = False, **_: Any) -> Tensor:
+def empty(
+    *args: Any,
+    size: Any = None,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **_: Any,
+) -> Tensor:
     """A tensor whose values nobody promises; here they are zeros."""
-    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+    return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def full_like(x: Tensor, fill_value: float, *, dtype: DType | None = None, device: Any = None, **_: Any) -> Tensor:
@@ -129,21 +152,43 @@ def empty_like(x: Tensor, *, dtype: DType | None = None, device: Any = None, **_
     return zeros_like(x, dtype=dtype, device=device)
 
 
+def _number(value: Any) -> Any:
+    """A number, or the one that a tensor holds."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
 def arange(
-    start: float, end: float | None = None, step: float = 1, *, dtype: DType | None = None, device: Any = None
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """start, start + step, ... below end; with one argument 0, 1, ... below it."""
-    start, end = (0, start) if end is None else (start, end)
+    start, end, step = (_number(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
     integral = all(isinstance(v, int) for v in (start, end, step))
     found = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
-    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, found))), device)
+    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, found))), device, requires_grad)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """`steps` values from start to end, both included."""
+    if steps < 0:
+        raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
+    start, end = _number(start), _number(end)
     found = dtype or default_dtype()
     working = found.host.type if found.kind == "f" else np.float64
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
@@ -152,12 +197,33 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     up = working(start) + i.astype(working) * step
     down = working(end) - (steps - 1 - i).astype(working) * step
     values = np.where(i < steps // 2, up, down) if steps > 1 else np.full(steps, start, working)
-    return tensor(values.astype(working), dtype=found, device=device)
+    return tensor(values.astype(working), dtype=found, device=device, requires_grad=requires_grad)
 
 
-def eye(n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None) -> Tensor:
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """base to the powers of `linspace(start, end, steps)`."""
+    found = dtype or default_dtype()
+    exponents = linspace(start, end, steps, dtype=found if found.kind == "f" else dt.float64).array()
+    powers = np.power(np.float64(base), exponents.astype(np.float64))
+    return tensor(powers, dtype=found, device=device, requires_grad=requires_grad)
+
+
+def eye(
+    n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Ones on the diagonal, zeros elsewhere."""
-    return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device)
+    if min(n, n if m is None else m) < 0:
+        raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
+    return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 
 def rand(

@@ -1,31 +1,220 @@
-"""Reading and writing parts of a tensor with integers, slices, None and Ellipsis."""
+"""Reading and writing parts of a tensor: integers, slices, None and Ellipsis see it, tensors and masks pick from it."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from lazytensor import source
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source, trace
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
+from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, prepared
-from lazytensor.tensor import Tensor
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call
+from lazytensor.ops.index import in_bounds, pick, place
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.tensor import Tensor, arg, from_array
+
+PUBLIC = "index_put"
+METHODS = "index_put"
+IN_PLACE = "index_put"
+
+Picks = list[tuple[int, Tensor]]
+"""Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """The part of x that `index` names, as a view. Raises IndexError outside the extents."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    taken = sum(p is not None and p is not Ellipsis for p in parts)
+    """The part of x that `index` names: a view, or a copy if tensors choose. Raises IndexError outside the extents."""
+    if x.spec.shape:
+        if index.__class__ is int:
+            return shapes.select(x, 0, index)
+        if index.__class__ is slice:
+            return _sliced(x, 0, index)
+    view, picks = _seen(x, index)
+    if not picks:
+        return view
+    dims, indices = _resolved(view, picks)
+    return made(pick(arg(view), indices, dims), view)
+
+
+def setitem(x: Tensor, index: Any, value: Operand) -> None:
+    """Write `value`, broadcast, to the part of x that `index` names."""
+    view, picks = _seen(x, index)
+    if isinstance(value, np.ndarray | np.number):
+        value = from_array(np.asarray(value), view.dtype)
+    if not picks:
+        view.write(prepared(_trimmed(value, view.spec.shape), view.dtype, view.spec.shape))
+    elif _is_plain_mask(picks, view, value):
+        view.write(_masked(view, picks[0][1], value))
+    else:
+        dims, indices = _resolved(view, picks)
+        view.write(_put(view, dims, indices, value, False))
+
+
+def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    """x with `values` written to, or added to, x[indices]; None takes a whole dimension."""
+    _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
+    dims, found = _resolved(x, picks)
+    return made(_put(x, dims, found, values, accumulate), x, values)
+
+
+def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
+    base = arg(x)
+    shape = pick(base, indices, dims).type.shape
+    value = _trimmed(value, shape)
+    try:
+        n = prepared(value, x.dtype, shape)
+    except ShapeError:
+        raise ShapeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of "  # type: ignore[union-attr]
+            f"shape {list(shape)}",
+            where=source.where(),
+        ) from None
+    return place(base, n, indices, dims, accumulate)
+
+
+def _trimmed(value: Operand, shape: tuple[int, ...]) -> Operand:
+    """A value without the leading extents of 1 that its target does not have."""
+    if isinstance(value, Tensor) and value.ndim > len(shape):
+        extra = value.ndim - len(shape)
+        if all(e == 1 for e in value.spec.shape[:extra]):
+            return shapes.view(value, value.spec.shape[extra:])
+    return value
+
+
+def _is_plain_mask(picks: Picks, view: Tensor, value: Operand) -> bool:
+    """Whether writing needs no places: one mask, and a value that is the same for each of its hits."""
+    if len(picks) != 1 or picks[0][1].dtype is not dt.bool_:
+        return False
+    at, mask = picks[0]
+    rest = view.ndim - at - mask.ndim
+    return at == 0 and mask.ndim > 0 and (not isinstance(value, Tensor) or value.ndim <= rest)
+
+
+def _masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
+    _check_mask(view, 0, mask)
+    shape = view.spec.shape
+    n = call("reshape", arg(mask), shape=(*mask.spec.shape, *(1,) * (view.ndim - mask.ndim)))
+    return call("where", broadcast_to(n, shape), prepared(value, view.dtype, shape), arg(view))
+
+
+def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
+    """x through the integers, slices and None of an index, and the tensors of it with the dimensions they index."""
+    parts = [_part(p) for p in _flat(index)]
+    taken = sum(_extent_taken(p) for p in parts)
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - taken)
-    out, d = x, 0
+    view, d, picks = x, 0, []
     for p in parts:
+        if p is Ellipsis:
+            continue  # a second one finds nothing left
         if p is None:
-            out, d = shapes.unsqueeze(out, d), d + 1
+            view, d = shapes.unsqueeze(view, d), d + 1
         elif isinstance(p, slice):
-            out, d = _sliced(out, d, p), d + 1
+            view, d = _sliced(view, d, p), d + 1
+        elif isinstance(p, bool):
+            view = shapes.unsqueeze(view, d)
+            picks.append((d, from_array(np.zeros(int(p), np.int64))))
+            d += 1
+        elif isinstance(p, Tensor):
+            picks.append((d, p))
+            d += max(p.ndim, 1) if p.dtype is dt.bool_ else 1
         else:
-            out = shapes.select(out, d, _integer(p))
-    return out
+            view = shapes.select(view, d, p)
+    return view, picks
+
+
+def _flat(index: Any) -> list[Any]:
+    """The parts of an index. A list is one part, unless it holds slices, sequences or tensors as a tuple would."""
+    if isinstance(index, tuple):
+        return list(index)
+    odd = (slice, type(None), type(Ellipsis), list, tuple, Tensor, np.ndarray)
+    if isinstance(index, list) and len(index) < 32 and any(isinstance(p, odd) for p in index):
+        return index
+    return [index]
+
+
+def _part(p: Any) -> Any:
+    """One part of an index as None, Ellipsis, a slice, a bool, an int, or a tensor of int64 or bool."""
+    if p is None or p is Ellipsis or isinstance(p, slice | bool) or p.__class__ is int:
+        return p
+    if isinstance(p, list | tuple | range | np.ndarray) and not (isinstance(p, np.ndarray) and not p.ndim):
+        array = np.asarray([q.tolist() if isinstance(q, Tensor) else q for q in p])
+        p = from_array(array.astype(np.int64) if not array.size and array.dtype.kind != "b" else array)
+    if isinstance(p, Tensor):
+        return _index_tensor(p)
+    if isinstance(p, np.bool_):
+        return bool(p)
+    if not hasattr(p, "__index__"):
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(p).__name__})"
+        )
+    return p.__index__()
+
+
+def _index_tensor(p: Tensor) -> Any:
+    if p.dtype.kind == "f":
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    if p.dtype is dt.uint8:
+        p = made(cast(arg(p), dt.bool_), p)
+    if not p.ndim and p.dtype is dt.bool_:
+        return bool(p)
+    if not p.ndim and trace.current is None:
+        return int(p)
+    return p if p.dtype in (dt.bool_, dt.int64) else made(cast(arg(p), dt.int64), p)
+
+
+def _extent_taken(p: Any) -> int:
+    """How many dimensions a part of an index uses up."""
+    if p is None or p is Ellipsis or isinstance(p, bool):
+        return 0
+    return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1
+
+
+def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, ...]]:
+    """Dimensions and int64 nodes of an index; a mask becomes the places of its hits, one tensor for each dimension."""
+    dims: list[int] = []
+    nodes: list[Node] = []
+    for d, p in picks:
+        if p.dtype is dt.bool_:
+            _check_mask(view, d, p)
+            for k, hits in enumerate(np.nonzero(p.array("indexing with a bool mask"))):
+                dims.append(d + k)
+                nodes.append(from_array(hits.astype(np.int64)).node)
+        else:
+            check_places(p, view.spec.shape[d], d)
+            dims.append(d)
+            nodes.append(arg(p))
+    try:
+        np.broadcast_shapes(*(n.type.shape for n in nodes))
+    except ValueError:
+        given = ", ".join(str(list(n.type.shape)) for n in nodes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {given}"
+        ) from None
+    return tuple(dims), tuple(nodes)
+
+
+def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
+    shape = view.spec.shape
+    for k, e in enumerate(mask.spec.shape):
+        if shape[d + k] != e:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {k} does not match the shape of the indexed "
+                f"tensor {list(shape)} at index {d + k}"
+            )
+
+
+def check_places(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
+    """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already."""
+    if trace.current is None:
+        in_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
 
 
 def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
@@ -36,19 +225,3 @@ def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
     if (start, stride) == (0, 1) and limit == extent:
         return x
     return shapes.sliced(x, d, start, max(limit, start), stride)
-
-
-def _integer(part: Any) -> int:
-    if isinstance(part, bool) or not hasattr(part, "__index__") or (isinstance(part, Tensor) and part.ndim):
-        raise ShapeError(
-            f"indexing with {type(part).__name__} is not known yet",
-            where=source.where(),
-            todo="Use integers, slices, None or Ellipsis; choose elements with torch.where.",
-        )
-    return part.__index__()
-
-
-def setitem(x: Tensor, index: Any, value: Operand) -> None:
-    """Write `value`, broadcast, to the part of x that `index` names."""
-    part = getitem(x, index)
-    part.write(prepared(value, part.dtype, part.spec.shape))

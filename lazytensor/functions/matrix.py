@@ -83,16 +83,29 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
     return pw.mul(shapes.unsqueeze(a, 1), shapes.unsqueeze(b, 0))
 
 
+def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
+    """beta * x + alpha * product; with beta = 0 nothing of x is used, not even NaN."""
+    if x.dtype.kind == "b" and product.dtype.kind == "b":
+        return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
+    product = product if pw.is_number(alpha, 1) else _scaled(product, alpha)
+    if pw.is_number(beta, 0):
+        return shapes.expand(product, broadcast_shape(x.spec.shape, product.spec.shape))
+    return pw.add(x if pw.is_number(beta, 1) else _scaled(x, beta), product)
+
+
+def _scaled(x: Tensor, factor: Operand) -> Tensor:
+    """x times a factor that takes the dtype of x: integers stay integers."""
+    return pw.mul(x, int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
+
+
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b)"""
-    scaled = mm(a, b) if pw.is_number(alpha, 1) else pw.mul(mm(a, b), alpha)
-    return pw.add(x if pw.is_number(beta, 1) else pw.mul(x, beta), scaled)
+    return combined(x, mm(a, b), beta, alpha)
 
 
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks of matrices."""
-    scaled = bmm(a, b) if pw.is_number(alpha, 1) else pw.mul(bmm(a, b), alpha)
-    return pw.add(x if pw.is_number(beta, 1) else pw.mul(x, beta), scaled)
+    return combined(x, bmm(a, b), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -12,14 +12,73 @@ from lazytensor import dtype as dt
 from lazytensor import printing, random, source
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
-from lazytensor.functions import creation, indexing, matrix, reductions, shapes
+from lazytensor.functions import (
+    activations,
+    arrange,
+    attention,
+    contraction,
+    convolution,
+    creation,
+    gathering,
+    indexing,
+    integers,
+    interpolation,
+    linalg,
+    losses,
+    margins,
+    matrix,
+    normalization,
+    pooling,
+    protocols,
+    quantiles,
+    randomness,
+    reductions,
+    resampling,
+    scans,
+    shapes,
+    sorting,
+    special,
+    spectral,
+    statistics,
+    windows,
+)
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.ops import const, full
 from lazytensor.ops.pointwise import cast
 from lazytensor.tensor import CPU, Device, Tensor
 
-FAMILIES = (creation, pw, reductions, shapes, matrix)
+FAMILIES = (
+    creation,
+    pw,
+    reductions,
+    shapes,
+    matrix,
+    arrange,
+    windows,
+    integers,
+    special,
+    indexing,
+    gathering,
+    sorting,
+    scans,
+    contraction,
+    statistics,
+    linalg,
+    activations,
+    attention,
+    convolution,
+    interpolation,
+    losses,
+    margins,
+    normalization,
+    pooling,
+    resampling,
+    quantiles,
+    spectral,
+    protocols,
+    randomness,
+)
 """Each says by itself which of its functions are public names, methods of Tensor, and methods that write in place."""
 
 OPERATORS = {
@@ -31,9 +90,11 @@ OPERATORS = {
     "mod": pw.remainder,
     "pow": pw.pow,
     "matmul": matrix.matmul,
-    "and": pw.bitwise_and,
-    "or": pw.bitwise_or,
-    "xor": pw.bitwise_xor,
+    "and": integers.bitwise_and,
+    "or": integers.bitwise_or,
+    "xor": integers.bitwise_xor,
+    "lshift": integers.bitwise_left_shift,
+    "rshift": integers.bitwise_right_shift,
 }
 COMPARISONS = {"gt": pw.gt, "ge": pw.ge, "lt": pw.lt, "le": pw.le, "eq": pw.eq, "ne": pw.ne}
 _OPERANDS = (Tensor, bool, int, float)
@@ -200,13 +261,15 @@ _CONVERSIONS = {
     "long": dt.int64,
     "int": dt.int32,
     "short": dt.int16,
+    "char": dt.int8,
+    "byte": dt.uint8,
     "bool": dt.bool_,
 }
 _OTHERS: dict[str, Any] = {
     "__neg__": pw.neg,
     "__pos__": lambda x: x,
     "__abs__": pw.abs,
-    "__invert__": pw.bitwise_not,
+    "__invert__": integers.bitwise_not,
     "__getitem__": indexing.getitem,
     "__setitem__": indexing.setitem,
     "__repr__": printing.text,
@@ -225,12 +288,14 @@ _OTHERS: dict[str, Any] = {
     "element_size": lambda x: x.dtype.itemsize,
     "is_floating_point": lambda x: x.dtype.is_floating_point,
     "T": property(lambda x: shapes.permute(x, tuple(reversed(range(x.ndim))))),
-    "mT": property(lambda x: shapes.transpose(x, -2, -1)),
+    "mT": property(windows.transposed),
+    "mH": property(windows.transposed),
+    "H": property(windows.adjoint),
+    "where": lambda x, condition, other: pw.where(condition, x, other),
     "subtract": pw.sub,
     "multiply": pw.mul,
     "divide": pw.div,
     "clip": pw.clamp,
     "absolute": pw.abs,
-    "swapaxes": shapes.transpose,
 }
 attach()

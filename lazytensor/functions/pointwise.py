@@ -1,5 +1,6 @@
 """Element by element: arithmetic, comparison, selection, conversion and the elementary functions."""
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -17,20 +18,21 @@ from lazytensor.functions.promotion import (
     prepared,
     result_type,
 )
-from lazytensor.ops import call
+from lazytensor.ops import call, full
 from lazytensor.ops.pointwise import cast
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
-PUBLIC = """abs add addcdiv addcmul atan2 bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clone cos
+PUBLIC = """abs add addcdiv addcmul atan2 ceil clamp clone cos
     div eq erf exp expm1 floor floor_divide fmod ge gt isfinite isinf isnan le lerp log log1p log2
     logical_and logical_not logical_or logical_xor lt masked_fill maximum minimum mul ne neg pow
     reciprocal relu remainder round rsqrt rsub sigmoid sign sin sqrt square sub tan tanh trunc where"""
 METHODS = """add sub rsub mul div floor_divide remainder pow square fmod atan2 maximum minimum gt ge lt le eq ne
     logical_and logical_or logical_xor logical_not masked_fill clamp addcmul addcdiv lerp exp expm1
     log log1p log2 sqrt rsqrt sin cos tan tanh sigmoid erf reciprocal abs neg sign relu isnan
-    isfinite isinf floor ceil round trunc bitwise_not bitwise_and bitwise_or bitwise_xor clone"""
-IN_PLACE = """add sub mul div floor_divide remainder pow fmod logical_not masked_fill clamp addcmul addcdiv lerp
-    exp log sqrt rsqrt tanh sigmoid reciprocal abs neg relu floor ceil round trunc"""
+    isfinite isinf floor ceil round trunc clone"""
+IN_PLACE = """add sub mul div floor_divide remainder pow square fmod atan2 gt ge lt le eq ne logical_and logical_or
+    logical_xor logical_not masked_fill clamp addcmul addcdiv lerp exp expm1 log log1p log2 sqrt rsqrt sin cos tan
+    tanh sigmoid erf reciprocal abs neg sign relu floor ceil round trunc"""
 
 
 def made(n: Any, *inputs: Any) -> Tensor:
@@ -58,28 +60,42 @@ def is_number(value: Operand, number: float) -> bool:
 
 def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     """a + alpha * b"""
-    return _binary("add", a, b if is_number(alpha, 1) else mul(b, alpha))
+    return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, alpha))
 
 
 def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """a - alpha * b. Raises ShapeError for two booleans."""
-    if isinstance(a, Tensor) and a.dtype.kind == "b":
-        _refuse_bool("Subtraction", a, b)
-    return _binary("sub", a, b if is_number(alpha, 1) else mul(b, alpha))
+    """a - alpha * b. Raises ShapeError for booleans."""
+    for v in (a, b):
+        if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
+            _refuse_bool("Subtraction")
+    return _binary("sub", a, b if is_number(alpha, 1) else _scaled(a, b, alpha))
 
 
-def _refuse_bool(what: str, *values: Operand) -> None:
-    if result_type(*values).kind == "b":
+def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
+    """alpha * b, in the type that a and b have together."""
+    common = result_type(a, b)
+    if common.kind != "f" and isinstance(alpha, float):
         raise ShapeError(
-            f"{what}, the `-` operator, with a bool tensor is not supported.",
-            where=source.where(),
-            todo="If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+            "For integral input tensors, argument alpha must not be a floating point number.", where=source.where()
         )
+    if common.kind == "b":
+        alpha = bool(alpha)
+    if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
+        return bool(b and alpha) if common.kind == "b" else b * alpha
+    return mul(b, alpha)
 
 
-def rsub(a: Operand, b: Operand) -> Tensor:
-    """b - a"""
-    return sub(b, a)
+def _refuse_bool(what: str) -> None:
+    raise ShapeError(
+        f"{what}, the `-` operator, with a bool tensor is not supported.",
+        where=source.where(),
+        todo="If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+    )
+
+
+def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
+    """b - alpha * a"""
+    return sub(b, a, alpha=alpha)
 
 
 def mul(a: Operand, b: Operand) -> Tensor:
@@ -93,29 +109,56 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """a / b; with rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type."""
     if rounding_mode is None:
         return _binary("div", a, b, _floating(a, b))
-    kept = result_type(a, b)
-    # Integers below 2^53 and their quotients, rounded, are exact in double precision.
-    quotient = _binary("div", a, b, None if kept.kind == "f" else dt.float64)
-    rounded = call("floor" if rounding_mode == "floor" else "trunc", quotient.node)
-    return made(cast(rounded, kept), a, b)
+    if rounding_mode not in ("floor", "trunc"):
+        raise ShapeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}",
+            where=source.where(),
+        )
+    if rounding_mode == "floor":
+        return floor_divide(a, b)
+    if result_type(a, b).kind == "f":
+        return made(call("trunc", call("div", *operands(a, b))), a, b)
+    return floor_divide(sub(a, fmod(a, b)), b)
+
+
+def _divided(name: str, a: Operand, b: Operand) -> Tensor:
+    """A division that integers have too. Raises ShapeError for a number that is zero, and for booleans."""
+    kind = result_type(a, b).kind
+    if kind == "b":
+        raise ShapeError(f"\"{name}_cpu\" not implemented for 'Bool'", where=source.where(), todo="Convert to int.")
+    if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0):
+        raise ShapeError("ZeroDivisionError", where=source.where(), todo="Integers cannot be divided by zero.")
+    return _binary(name, a, b)
+
+
+def _is_known_zero(x: Tensor) -> bool:
+    """Whether an element is zero, where that can be said without computing anything."""
+    value = x.node.value
+    return value is not None and not value.all()
 
 
 def floor_divide(a: Operand, b: Operand) -> Tensor:
     """The quotient, rounded down."""
-    return div(a, b, rounding_mode="floor")
+    return _divided("floor_divide", a, b)
 
 
 def remainder(a: Operand, b: Operand) -> Tensor:
     """What is left after floor division; it has the sign of b."""
-    return sub(a, mul(floor_divide(a, b), b))
+    return _divided("remainder", a, b)
 
 
 def pow(a: Operand, exponent: Operand) -> Tensor:
-    """a to a power; the exponent 2 becomes a product."""
+    """a to a power; the exponent 2 becomes a product. Raises ShapeError for integers to a negative number."""
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = cast_to(a, result_type(a, exponent))
         return mul(base, base)
-    return _binary("pow", a, exponent)
+    if result_type(a, exponent).kind == "f":
+        return _binary("pow", a, exponent)
+    if not isinstance(exponent, Tensor) and exponent < 0:
+        raise ShapeError(
+            "Integers to negative integer powers are not allowed.", where=source.where(), todo="Use a float base."
+        )
+    return _binary("integer_pow", a, exponent)
 
 
 def square(x: Tensor) -> Tensor:
@@ -125,7 +168,7 @@ def square(x: Tensor) -> Tensor:
 
 def fmod(a: Operand, b: Operand) -> Tensor:
     """The remainder with the sign of a."""
-    return _binary("fmod", a, b)
+    return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divided("integer_fmod", a, b)
 
 
 def atan2(a: Tensor, b: Tensor) -> Tensor:
@@ -208,8 +251,15 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     """x limited to min..max; either bound may be missing."""
     if min is None and max is None:
         raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
-    if min is None or max is None:
+    if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
+        n = arg(x)
+        low, high = -math.inf if min is None else min, math.inf if max is None else max
+        return made(call("clamp", n, full(low, n.type), full(high, n.type)), x)
+    dtype = result_type(x, *(v for v in (min, max) if v is not None))
+    if dtype.kind != "f" and (min is None or max is None):
         return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
+    # Not `maximum`, which shares the gradient where x is the bound.
+    min, max = -math.inf if min is None else min, math.inf if max is None else max
     dtype, shape = result_type(x, min, max), common_shape(x, min, max)
     return made(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
 
@@ -222,13 +272,28 @@ def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
 
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     """x + value * a / b"""
+    if result_type(a, b).kind != "f":
+        raise ShapeError(
+            "Integer division with addcdiv is no longer supported",
+            where=source.where(),
+            todo="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
+        )
     quotient = div(a, b)
     return add(x, quotient if is_number(value, 1) else mul(quotient, _number(value, "addcdiv")))
 
 
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
-    """a + weight * (b - a)"""
-    return add(a, mul(sub(b, a), weight))
+    """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
+    if a.dtype is not b.dtype:
+        raise ShapeError(
+            f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}",
+            where=source.where(),
+            todo="Convert one of them with .to(dtype).",
+        )
+    way = sub(b, a)
+    if not isinstance(weight, Tensor):
+        return add(a, mul(way, weight)) if weight < 0.5 else sub(b, mul(way, 1 - weight))
+    return where(lt(weight, 0.5), add(a, mul(way, weight)), sub(b, mul(way, sub(1, weight))))
 
 
 def _number(value: Operand, name: str) -> Operand:
@@ -265,7 +330,7 @@ reciprocal = _unary("reciprocal", "1 / x.")
 silu = _unary("silu", "x * sigmoid(x).")
 abs = _unary("abs", "The absolute value.", to_float=False)
 _negative = _unary("neg", "The negative.", to_float=False)
-sign = _unary("sign", "-1, 0 or 1.", to_float=False)
+_sign = _unary("sign", "-1, 0 or 1.", to_float=False)
 relu = _unary("relu", "x where it is positive, else 0.", to_float=False)
 isnan = _unary("isnan", "Whether x is not a number.", to_float=False)
 isfinite = _unary("isfinite", "Whether x is neither infinite nor NaN.", to_float=False)
@@ -285,14 +350,14 @@ def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
 
 floor = _rounding("floor", "The largest integer that is not above x.")
 ceil = _rounding("ceil", "The smallest integer that is not below x.")
-round = _rounding("round", "The nearest integer, ties to even.")
+_round = _rounding("round", "The nearest integer, ties to even.")
 trunc = _rounding("trunc", "x without its fraction.")
 
 
 def neg(x: Tensor) -> Tensor:
     """The negative. Raises ShapeError for booleans."""
     if x.dtype.kind == "b":
-        _refuse_bool("Negation", x)
+        _refuse_bool("Negation")
     return _negative(x)
 
 
@@ -301,31 +366,19 @@ def isinf(x: Tensor) -> Tensor:
     return eq(abs(x), math.inf) if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
 
 
-def bitwise_not(x: Tensor) -> Tensor:
-    """Each bit inverted; for bool the negation. Raises ShapeError for floating-point numbers."""
-    if x.dtype.kind == "f":
-        raise ShapeError(
-            f"~ (bitwise_not) is not known for {x.dtype.name}", where=source.where(), todo="Compare first."
-        )
-    return logical_not(x) if x.dtype.kind == "b" else sub(neg(x), 1)
+def sign(x: Tensor) -> Tensor:
+    """-1, 0 or 1; a boolean is its own sign."""
+    return clone(x) if x.dtype.kind == "b" else _sign(x)
 
 
-def _bitwise(name: str, logical: Callable[[Operand, Operand], Tensor]) -> Callable[[Operand, Operand], Tensor]:
-    def function(a: Operand, b: Operand) -> Tensor:
-        if result_type(a, b).kind != "b":
-            raise ShapeError(
-                f"bitwise_{name} is known here for bool only", where=source.where(), todo="Compare first, or use NumPy."
-            )
-        return logical(a, b)
-
-    function.__name__ = function.__qualname__ = f"bitwise_{name}"
-    function.__doc__ = f"Logical {name} of booleans; integers are not known yet."
-    return function
-
-
-bitwise_and = _bitwise("and", logical_and)
-bitwise_or = _bitwise("or", logical_or)
-bitwise_xor = _bitwise("xor", logical_xor)
+def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number with so many decimals, ties to even; negative ones round to tens, hundreds, ..."""
+    if not decimals:
+        return _round(x)
+    if x.dtype.kind != "f":
+        raise ShapeError(f"round with decimals is not known for {x.dtype.name}", where=source.where())
+    scale = 10.0 ** builtins.abs(decimals)
+    return div(_round(mul(x, scale)), scale) if decimals > 0 else mul(_round(div(x, scale)), scale)
 
 
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:

@@ -1,22 +1,22 @@
 """Reductions over all or some dimensions."""
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import arange
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, default_dtype
-from lazytensor.functions.shapes import dim_of, unsqueeze, view
+from lazytensor.functions.shapes import dim_of, view
+from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import reshape
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = "all amax amin any argmax argmin log_softmax logsumexp max mean min norm prod softmax std sum var"
-METHODS = "sum prod mean amax amin argmax argmin max min any all var std norm softmax log_softmax logsumexp"
+PUBLIC = "all amax amin any argmax argmin log_softmax logsumexp max mean min prod softmax sum"
+METHODS = "sum prod mean amax amin argmax argmin max min any all softmax log_softmax logsumexp"
 IN_PLACE = ""
 
 Dim = int | Sequence[int] | None
@@ -74,11 +74,20 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
-    if dim is None:
+    if dim is None or not x.ndim:
+        dim_of(dim or 0, x.ndim)
+        if not x.spec.size:
+            raise IndexError(f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.")
         flat = call("reshape", arg(x), shape=(x.spec.size,))
         out = made(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
+    _some(x, dim_of(dim, x.ndim), f"arg{kind}")
     return made(call("arg_reduce", arg(x), kind=kind, dim=dim_of(dim, x.ndim), keepdim=keepdim), x)
+
+
+def _some(x: Tensor, dim: int, what: str) -> None:
+    if x.spec.shape[dim] == 0:
+        raise IndexError(f"{what}(): Expected reduction dim {dim} to have non-zero size.")
 
 
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -91,12 +100,16 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     return _arg(x, "min", dim, keepdim)
 
 
-def _picked(x: Tensor, indices: Tensor, dim: int, keepdim: bool) -> Tensor:
-    """The elements at `indices` along a dimension, so that the gradient goes to them alone."""
-    places = arange(x.spec.shape[dim])
-    places = view(places, tuple(-1 if d == dim else 1 for d in range(x.ndim)))
-    hit = pw.eq(places, indices if keepdim else unsqueeze(indices, dim))
-    return _reduce(pw.where(hit, x, pw.mul(x.detach(), 0) if x.dtype.kind == "i" else 0.0), "add", dim, keepdim)
+def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
+    """The extreme along a dimension and its place; the gradient goes to that place alone."""
+    if not x.ndim:
+        return ValuesIndices(view(x, ()), _arg(x, kind, dim, keepdim))
+    n, at = arg(x), dim_of(int(dim), x.ndim)
+    _some(x, at, kind)
+    places = call("arg_reduce", n, kind=kind, dim=at, keepdim=True)
+    pair = call("gather", n, places, dim=at), places
+    shape = x.spec.shape if keepdim else (*x.spec.shape[:at], *x.spec.shape[at + 1 :])
+    return ValuesIndices(*(made(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
 
 
 def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
@@ -105,9 +118,7 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
         return pw.maximum(x, dim)
     if dim is None:
         return amax(x)
-    at = dim_of(int(dim), x.ndim)
-    indices = argmax(x, at, keepdim)
-    return ValuesIndices(_picked(x, indices, at, keepdim), indices)
+    return _picked(x, "max", int(dim), keepdim)
 
 
 def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
@@ -116,9 +127,7 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
         return pw.minimum(x, dim)
     if dim is None:
         return amin(x)
-    at = dim_of(int(dim), x.ndim)
-    indices = argmin(x, at, keepdim)
-    return ValuesIndices(_picked(x, indices, at, keepdim), indices)
+    return _picked(x, "min", int(dim), keepdim)
 
 
 def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
@@ -136,47 +145,23 @@ def _truth(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
     return pw.cast_to(out, x.dtype) if x.dtype is dt.uint8 else out
 
 
-def var(
-    x: Tensor, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> Tensor:
-    """The variance; divided by the number of elements less `correction` (1, or 0 if not unbiased)."""
-    dims = dims_of(dim, x.ndim)
-    n = math.prod(x.spec.shape[d] for d in dims)
-    less = correction if correction is not None else float(unbiased)
-    centred = pw.sub(x, mean(x, dims, True)) if dims else pw.sub(x, x)
-    total = _reduce(pw.mul(centred, centred), "add", dims or None, keepdim)
-    return pw.div(total, n - less if n > less else 0.0)
-
-
-def std(
-    x: Tensor, dim: Dim = None, unbiased: bool = True, keepdim: bool = False, *, correction: float | None = None
-) -> Tensor:
-    """The standard deviation, the root of `var`."""
-    return pw.sqrt(var(x, dim, unbiased, keepdim, correction=correction))
-
-
-def norm(x: Tensor, p: float | str = 2, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The p-norm: p = 2 Euclidean, 1 sum of absolute values, infinity the largest one."""
-    size = pw.abs(x)
-    if p in ("fro", 2, 2.0):
-        return pw.sqrt(sum(pw.mul(x, x), dim, keepdim))
-    if p == math.inf:
-        return amax(size, dim, keepdim)
-    if p == 1:
-        return sum(size, dim, keepdim)
-    return pw.pow(sum(pw.pow(size, float(p)), dim, keepdim), 1 / float(p))
+def _along(x: Tensor, name: str, n: Node, dim: int) -> Tensor:
+    """An operation along a dimension; a scalar counts as one element of one dimension."""
+    if n.type.shape:
+        return made(call(name, n, dim=dim), x)
+    return made(reshape(call(name, reshape(n, (1,)), dim=0), ()), x)
 
 
 def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum along a dimension."""
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
-    return made(call("softmax", n, dim=dim_of(dim, x.ndim)), x)
+    return _along(x, "softmax", n, dim_of(dim, x.ndim))
 
 
 def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The logarithm of softmax, computed without overflow."""
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
-    return made(call("log_softmax", n, dim=dim_of(dim, x.ndim)), x)
+    return _along(x, "log_softmax", n, dim_of(dim, x.ndim))
 
 
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:

@@ -46,14 +46,14 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def view(x: Tensor, *size: Any) -> Tensor:
+def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x in another shape over the same storage; one extent may be -1."""
-    return x.view_through("reshape", shape=_shape_of(x, size))
+    return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
 
-def reshape(x: Tensor, *size: Any) -> Tensor:
+def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor:
     """x in another shape: a view, or a copy if the elements do not lie so that there is one."""
-    shape = _shape_of(x, size)
+    shape = _shape_of(x, size if shape is None else (shape,))
     if x.lens:
         layout = _layout(x)
         if not np.may_share_memory(layout, layout.reshape(shape)):
@@ -80,10 +80,11 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-def permute(x: Tensor, *dims: Any) -> Tensor:
+def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
     """The dimensions in another order."""
-    order = dims[0] if len(dims) == 1 and isinstance(dims[0], Sequence) else dims
-    return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in order))
+    given = order if dims is None else (dims,)
+    wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
+    return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in wanted))
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -191,7 +192,9 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     extent = x.spec.shape[at]
     sizes = split_size_or_sections
     if isinstance(sizes, int):
-        sizes = [min(sizes, extent - i) for i in range(0, extent, sizes)] or [0]
+        if sizes <= 0 and (sizes or extent):
+            raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
+        sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
@@ -200,6 +203,8 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` pieces of equal size."""
+    if chunks <= 0:
+        raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
     return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
 
 
@@ -208,17 +213,29 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
 
 
+def _refuse_nothing(tensors: Sequence[Tensor]) -> None:
+    if not len(tensors):
+        raise ShapeError("expected a non-empty list of Tensors", where=source.where())
+
+
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension."""
-    if not tensors:
-        raise ShapeError("expected a non-empty list of Tensors", where=source.where())
+    _refuse_nothing(tensors)
+    if not all(x.spec.shape for x in tensors):
+        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), todo="Use stack.")
     dtype = result_type(*tensors)
-    at = dim_of(dim, tensors[0].ndim)
+    # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
+    like = next((x.spec.shape for x in tensors if x.spec.shape != (0,)), (0,))
+    at = dim_of(dim, len(like))
+    if like != (0,):
+        nothing = (*like[:at], 0, *like[at + 1 :])
+        tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
     return made(call("concat", *(cast(arg(x), dtype) for x in tensors), dim=at), *tensors)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape side by side in a new dimension."""
+    _refuse_nothing(tensors)
     return cat([unsqueeze(x, dim) for x in tensors], dim_of(dim, tensors[0].ndim + 1))
 
 

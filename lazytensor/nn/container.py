@@ -6,7 +6,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from lazytensor.nn.module import Module
+from lazytensor.nn.module import Module, Parameter
+from lazytensor.tensor import Tensor
 
 
 def _at(modules: list[Module], index: int) -> Module:
@@ -40,9 +41,18 @@ class Sequential(Module):
         modules = list(self._modules.values())
         return Sequential(*modules[index]) if isinstance(index, slice) else _at(modules, index)
 
+    def __setitem__(self, index: int, module: Module) -> None:
+        self._modules[list(self._modules)[index]] = module
+
     def append(self, module: Module) -> "Sequential":
         """Add a module at the end."""
         self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> "Sequential":
+        """Add modules at the end."""
+        for module in modules:
+            self.append(module)
         return self
 
 
@@ -70,6 +80,13 @@ class ModuleList(Module):
         """Add a module at the end."""
         self.add_module(str(len(self)), module)
         return self
+
+    def insert(self, index: int, module: Module) -> None:
+        """Add a module before a place."""
+        modules = list(self._modules.values())
+        modules.insert(index, module)
+        self._modules.clear()
+        self._modules.update({str(i): m for i, m in enumerate(modules)})
 
     def extend(self, modules: Iterable[Module]) -> "ModuleList":
         """Add modules at the end."""
@@ -121,3 +138,139 @@ class ModuleDict(Module):
     def items(self) -> Iterable[tuple[str, Module]]:
         """Names and modules."""
         return self._modules.items()
+
+    def pop(self, key: str) -> Module:
+        """Take a module out. Raises KeyError if there is none of that name."""
+        return self._modules.pop(key)
+
+    def update(self, modules: Mapping[str, Module]) -> None:
+        """Add or replace modules."""
+        for name, module in modules.items():
+            self._modules[name] = module
+
+
+def _parameter(value: Any) -> Any:
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+_KINDS = {
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+}
+"""The older names of types, which a ParameterDict prints."""
+
+
+def _summary(value: Any, names: Mapping[str, str] = {}) -> str:
+    kind = "Parameter" if isinstance(value, Parameter) else type(value).__name__
+    if not isinstance(value, Tensor):
+        return f"Object of type: {kind}"
+    name = names.get(value.dtype.name, value.dtype.name)
+    return f"{kind} containing: [torch.{name} of size {'x'.join(map(str, value.shape))}]"
+
+
+class ParameterList(Module):
+    """A list whose tensors are parameters."""
+
+    def __init__(self, values: Iterable[Any] = ()):
+        super().__init__()
+        self._size = 0
+        self.extend(values)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(self._size))
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return ParameterList([self[i] for i in range(*index.indices(self._size))])
+        if not -self._size <= index < self._size:
+            raise IndexError(f"index {index} is out of range")
+        return getattr(self, str(index % self._size))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        if not -self._size <= index < self._size:
+            raise IndexError(f"index {index} is out of range")
+        setattr(self, str(index % self._size), _parameter(value))
+
+    def append(self, value: Any) -> "ParameterList":
+        """Add a value at the end."""
+        self._size += 1
+        self[self._size - 1] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> "ParameterList":
+        """Add values at the end."""
+        for value in values:
+            self.append(value)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"    ({i}): {_summary(v)}" for i, v in enumerate(self))
+
+    def __repr__(self) -> str:
+        return f"ParameterList(\n{self.extra_repr()}\n)" if self._size else "ParameterList()"
+
+
+class ParameterDict(Module):
+    """A dictionary whose tensors are parameters."""
+
+    def __init__(self, parameters: Any = None):
+        super().__init__()
+        self._keys: dict[str, None] = {}
+        self.update(parameters or {})
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._keys:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._keys[key] = None
+        setattr(self, key, _parameter(value))
+
+    def __delitem__(self, key: str) -> None:
+        del self._keys[key]
+        delattr(self, key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def keys(self) -> Iterable[str]:
+        """The names, in the order of their adding."""
+        return self._keys.keys()
+
+    def values(self) -> Iterable[Any]:
+        """The parameters."""
+        return (self[k] for k in self._keys)
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Names and parameters."""
+        return ((k, self[k]) for k in self._keys)
+
+    def update(self, parameters: Any) -> None:
+        """Add or replace parameters, from a mapping or from pairs."""
+        pairs = parameters.items() if isinstance(parameters, Mapping | ParameterDict) else parameters
+        for key, value in pairs:
+            self[key] = value
+
+    def pop(self, key: str) -> Any:
+        """Take a parameter out. Raises KeyError if there is none of that name."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def extra_repr(self) -> str:
+        return "\n".join(f"    ({k}): {_summary(v, _KINDS)}" for k, v in self.items())
+
+    def __repr__(self) -> str:
+        return f"ParameterDict(\n{self.extra_repr()}\n)" if self._keys else "ParameterDict()"

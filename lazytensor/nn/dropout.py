@@ -1,12 +1,16 @@
-"""Dropout."""
+"""Dropout of elements and of whole channels, as modules."""
 
-from lazytensor.nn import functional
+from collections.abc import Callable
+
+from lazytensor.functions import activations as F
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
 
 class Dropout(Module):
     """In training, zeroes elements with probability p and scales the others by 1 / (1 - p)."""
+
+    function: Callable[..., Tensor] = staticmethod(F.dropout)
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
@@ -15,8 +19,38 @@ class Dropout(Module):
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        """Any shape."""
-        return functional.dropout(input, self.p, self.training, self.inplace)
+        """The shape stays."""
+        return self.function(input, self.p, self.training, self.inplace)
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """Dropout of whole channels of [N, C, L] or [C, L]."""
+
+    function = staticmethod(F.dropout1d)
+
+
+class Dropout2d(Dropout):
+    """Dropout of whole channels of [N, C, H, W]."""
+
+    function = staticmethod(F.dropout2d)
+
+
+class Dropout3d(Dropout):
+    """Dropout of whole channels of [N, C, D, H, W] or [C, D, H, W]."""
+
+    function = staticmethod(F.dropout3d)
+
+
+class AlphaDropout(Dropout):
+    """Dropout that keeps mean and variance of what SELU gives."""
+
+    function = staticmethod(F.alpha_dropout)
+
+
+class FeatureAlphaDropout(Dropout):
+    """AlphaDropout of whole channels."""
+
+    function = staticmethod(F.feature_alpha_dropout)

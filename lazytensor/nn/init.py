@@ -2,9 +2,13 @@
 
 import math
 
+import numpy as np
+
 from lazytensor import random
 from lazytensor.errors import ShapeError
-from lazytensor.tensor import Tensor, grad_mode
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.special import erfinv
+from lazytensor.tensor import Tensor, from_array, grad_mode
 
 _GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
 
@@ -91,3 +95,78 @@ def kaiming_normal_(
 ) -> Tensor:
     """Normal with the variance that keeps the signal through the nonlinearity."""
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Ones on the diagonal of a matrix, zeros elsewhere. Raises ValueError for another rank."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    return _set(tensor, np.eye(tensor.spec.shape[0], tensor.spec.shape[1]))
+
+
+def _set(tensor: Tensor, values: np.ndarray) -> Tensor:
+    with grad_mode(False):
+        return tensor.copy_(from_array(values.astype(tensor.dtype.host), tensor.dtype))  # type: ignore[attr-defined]
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The weight of a convolution that gives its input back. Raises ValueError for other ranks than 3 to 5."""
+    if tensor.ndim not in (3, 4, 5):
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    out, inputs, *kernel = tensor.spec.shape
+    if out % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    values = np.zeros(tensor.spec.shape)
+    centre = tuple(k // 2 for k in kernel)
+    for group in range(groups):
+        for i in range(min(out // groups, inputs)):
+            values[(group * (out // groups) + i, i, *centre)] = 1
+    return _set(tensor, values)
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: random.Generator | None = None,
+) -> Tensor:
+    """Normal within a..b: uniform numbers sent through the inverse of the normal distribution function."""
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+
+    low, high = below((a - mean) / std), below((b - mean) / std)
+    uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
+    with grad_mode(False):
+        values = pw.add(pw.mul(erfinv(tensor), std * math.sqrt(2.0)), mean)
+        return tensor.copy_(pw.clamp(values, float(a), float(b)))  # type: ignore[attr-defined]
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
+    """Rows (or columns, if there are more rows) that are orthonormal, times gain. Raises ValueError below rank 2."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    if not tensor.spec.size:
+        return tensor
+    rows = tensor.spec.shape[0]
+    shape = (rows, tensor.spec.size // rows)
+    drawn = random.chosen(generator).normal(shape, tensor.dtype)
+    q, r = np.linalg.qr(drawn.T if shape[0] < shape[1] else drawn)
+    q = q * np.sign(np.diag(r))
+    q = q.T if shape[0] < shape[1] else q
+    return _set(tensor, (q * gain).reshape(tensor.spec.shape))
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None) -> Tensor:
+    """Normal, with a fraction of each column set to zero. Raises ValueError for another rank than 2."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.spec.shape
+    source = random.chosen(generator)
+    values = source.normal((rows, columns), tensor.dtype, 0, std)
+    zeros = math.ceil(sparsity * rows)
+    for column in range(columns):
+        values[random.chosen(None).permutation(rows)[:zeros], column] = 0
+    return _set(tensor, values)

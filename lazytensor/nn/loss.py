@@ -1,29 +1,304 @@
-"""Losses as modules."""
+"""Losses as modules: what `forward` of each takes is what its function takes."""
 
-from lazytensor.nn import functional
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.functions import losses as F
+from lazytensor.functions import margins
+from lazytensor.functions.ctc import ctc_loss
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
 
-class CrossEntropyLoss(Module):
-    """Cross entropy of class scores [N, C] and labels int64[N]."""
+class _Loss(Module):
+    """A loss of input and target; options become keyword arguments of the function."""
 
-    def __init__(self, ignore_index: int = -100, reduction: str = "mean"):
+    function: Callable[..., Tensor]
+    options: tuple[str, ...] = ()
+
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
-        self.ignore_index, self.reduction = ignore_index, reduction
+        older = size_average is not None or reduce is not None
+        self.reduction = F.chosen("mean", size_average, reduce) if older else reduction
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """[N, C], [N] -> [] or [N] with reduction="none"."""
-        return functional.cross_entropy(input, target, ignore_index=self.ignore_index, reduction=self.reduction)
+    def forward(self, *inputs: Any) -> Tensor:
+        """The loss: a scalar, or the elements with reduction="none"."""
+        given = {name: getattr(self, name) for name in self.options}
+        return type(self).function(*inputs, **given, reduction=self.reduction)
 
 
-class MSELoss(Module):
-    """The mean, sum or elements of (input - target)^2."""
+class _WeightedLoss(_Loss):
+    """A loss that weighs classes or elements with a buffer."""
 
-    def __init__(self, reduction: str = "mean"):
-        super().__init__()
-        self.reduction = reduction
+    options: tuple[str, ...] = ("weight",)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> [] or the shape with reduction="none"."""
-        return functional.mse_loss(input, target, reduction=self.reduction)
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+class L1Loss(_Loss):
+    """|input - target|"""
+
+    function = staticmethod(F.l1_loss)
+
+
+class MSELoss(_Loss):
+    """(input - target)^2"""
+
+    function = staticmethod(F.mse_loss)
+
+
+class CrossEntropyLoss(_WeightedLoss):
+    """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities."""
+
+    function = staticmethod(F.cross_entropy)
+    options = ("weight", "ignore_index", "label_smoothing")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+
+class NLLLoss(_WeightedLoss):
+    """Minus the log-probability of the label: [N, C, ...] and [N, ...]."""
+
+    function = staticmethod(F.nll_loss)
+    options = ("weight", "ignore_index")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index = ignore_index
+
+
+class BCELoss(_WeightedLoss):
+    """Cross entropy of probabilities of yes."""
+
+    function = staticmethod(F.binary_cross_entropy)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """Cross entropy of scores of yes."""
+
+    function = staticmethod(F.binary_cross_entropy_with_logits)
+    options = ("weight", "pos_weight")
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over classes of yes-or-no cross entropies."""
+
+    function = staticmethod(margins.multilabel_soft_margin_loss)
+
+
+class SoftMarginLoss(_Loss):
+    """log(1 + exp(-t x))"""
+
+    function = staticmethod(margins.soft_margin_loss)
+
+
+class KLDivLoss(_Loss):
+    """t (log t - x) of log-probabilities x."""
+
+    function = staticmethod(F.kl_div)
+    options = ("log_target",)
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+
+class SmoothL1Loss(_Loss):
+    """Quadratic below beta, linear above."""
+
+    function = staticmethod(F.smooth_l1_loss)
+    options = ("beta",)
+
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+
+class HuberLoss(_Loss):
+    """Quadratic up to delta, linear above."""
+
+    function = staticmethod(F.huber_loss)
+    options = ("delta",)
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+
+class _MarginLoss(_Loss):
+    """A loss with a margin."""
+
+    options: tuple[str, ...] = ("margin",)
+    default = 0.0
+
+    def __init__(
+        self,
+        margin: float | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.margin = self.default if margin is None else margin
+
+
+class HingeEmbeddingLoss(_MarginLoss):
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+
+    function = staticmethod(margins.hinge_embedding_loss)
+    default = 1.0
+
+
+class MarginRankingLoss(_MarginLoss):
+    """max(0, margin - t (x1 - x2))"""
+
+    function = staticmethod(margins.margin_ranking_loss)
+
+
+class CosineEmbeddingLoss(_MarginLoss):
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1."""
+
+    function = staticmethod(margins.cosine_embedding_loss)
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p. Raises ValueError for p other than 1 and 2."""
+
+    function = staticmethod(margins.multi_margin_loss)
+    options = ("weight", "p", "margin")
+
+    def __init__(
+        self,
+        p: int = 1,
+        margin: float = 1.0,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError("only p == 1 and p == 2 supported")
+        self.p, self.margin = p, margin
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin)"""
+
+    function = staticmethod(margins.triplet_margin_loss)
+    options = ("margin", "p", "eps", "swap")
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """`TripletMarginLoss` with any distance."""
+
+    function = staticmethod(margins.triplet_margin_with_distance_loss)
+    options = ("distance_function", "margin", "swap")
+
+    def __init__(
+        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
+    ):
+        super().__init__(reduction=reduction)
+        self.distance_function, self.margin, self.swap = distance_function or margins.pairwise_distance, margin, swap
+
+
+class PoissonNLLLoss(_Loss):
+    """Negative log-likelihood of a Poisson distribution."""
+
+    function = staticmethod(F.poisson_nll_loss)
+    options = ("log_input", "full", "eps")
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ):
+        super().__init__(size_average, reduce, reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+
+class GaussianNLLLoss(_Loss):
+    """Negative log-likelihood of a normal distribution: input, target, variance."""
+
+    function = staticmethod(F.gaussian_nll_loss)
+    options = ("full", "eps")
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+        super().__init__(reduction=reduction)
+        self.full, self.eps = full, eps
+
+
+class CTCLoss(_Loss):
+    """The probability of a label sequence over all alignments: log_probs, targets and the lengths of both."""
+
+    function = staticmethod(ctc_loss)
+    options = ("blank", "zero_infinity")
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity

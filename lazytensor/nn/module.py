@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from lazytensor import source
-from lazytensor.dtype import float16, float32
+from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import empty
 from lazytensor.functions.methods import copy_
+from lazytensor.nn.hooks import after_loading, after_saving, before_loading, watched
 from lazytensor.tensor import Tensor, grad_mode, untracked
 from lazytensor.trace import adopt
 
@@ -37,6 +38,10 @@ class Buffer(Tensor):
         self.device, self.persistent = data.device, persistent
 
 
+_HOOKS = """_forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks _state_dict_hooks _load_pre_hooks
+    _load_post_hooks""".split()
+
+
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` found missing or superfluous: two lists of names."""
 
@@ -61,7 +66,8 @@ class Module:
         own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
         own["_transient"] = set()
         own["_scope"] = ""
-        own["_forward_hooks"], own["_forward_pre_hooks"] = {}, {}
+        for hooks in _HOOKS:
+            own[hooks] = {}
 
     # -- attributes --------------------------------------------------------------------------------------------------
 
@@ -156,7 +162,10 @@ class Module:
         try:
             if own["_forward_pre_hooks"]:
                 args = self._before(args)
-            out = self.forward(*args, **kwargs)
+            if own["_backward_hooks"] or own["_backward_pre_hooks"]:
+                out = watched(self, self.forward, args, kwargs)
+            else:
+                out = self.forward(*args, **kwargs)
             return self._after(args, out) if own["_forward_hooks"] else out
         finally:
             source.pop_scope()
@@ -181,6 +190,28 @@ class Module:
     def register_forward_pre_hook(self, hook: Callable) -> "Handle":
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
         return Handle(self._forward_pre_hooks, hook)
+
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> "Handle":
+        """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
+        return Handle(self._backward_hooks, hook)
+
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> "Handle":
+        """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
+        return Handle(self._backward_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> "Handle":
+        """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
+        return Handle(self._state_dict_hooks, hook)
+
+    _register_state_dict_hook = register_state_dict_post_hook
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> "Handle":
+        """Call hook(module, state_dict, prefix, metadata, strict, [], [], []) before loading; it may edit the dict."""
+        return Handle(self._load_pre_hooks, hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> "Handle":
+        """Call hook(module, incompatible_keys) after loading, before anything is refused."""
+        return Handle(self._load_post_hooks, hook)
 
     # -- what there is -----------------------------------------------------------------------------------------------
 
@@ -248,22 +279,44 @@ class Module:
             found = getattr(found, part)
         return found
 
+    def get_parameter(self, target: str) -> "Parameter":
+        """The parameter at a path. Raises AttributeError if there is none."""
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._parameters_at(name, "_parameters")
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a path. Raises AttributeError if there is none."""
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._parameters_at(name, "_buffers")
+
+    def _parameters_at(self, name: str, table: str) -> Any:
+        if name not in self.__dict__[table]:
+            raise AttributeError(f"`{name}` is not in {table} of {type(self).__name__}")
+        return self.__dict__[table][name]
+
     # -- state -------------------------------------------------------------------------------------------------------
 
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers by path; they share storage with the module."""
+        out = self._plain_state(prefix)
+        if not keep_vars:
+            out = OrderedDict((k, v.detach()) for k, v in out.items())
+        return after_saving(self.named_modules(prefix=prefix.rstrip(".")), out)
+
+    def _plain_state(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
         out: OrderedDict[str, Tensor] = OrderedDict()
         for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
             for name, value in (*module._parameters.items(), *module._buffers.items()):
                 if value is not None and name not in module._transient:
-                    out[f"{path}.{name}" if path else name] = value if keep_vars else value.detach()
+                    out[f"{path}.{name}" if path else name] = value
         return out
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copy values in by path. Raises ShapeError listing all that is missing, superfluous or of another shape."""
-        own = self.state_dict(keep_vars=True)
+        own = Module._plain_state(self)
+        state_dict = before_loading(self.named_modules(), state_dict, strict)
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
         wrong = [
@@ -272,6 +325,7 @@ class Module:
             for k, v in own.items()
             if k in state_dict and tuple(state_dict[k].shape) != tuple(v.shape)
         ]
+        after_loading(self.named_modules(), IncompatibleKeys(missing, unexpected))
         problems = list(wrong)
         if strict and unexpected:
             problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
@@ -325,6 +379,18 @@ class Module:
     def half(self) -> "Module":
         """Every floating-point parameter and buffer as float16."""
         return self.to(float16)
+
+    def bfloat16(self) -> "Module":
+        """Every floating-point parameter and buffer as bfloat16."""
+        return self.to(bfloat16)
+
+    def double(self) -> "Module":
+        """Every floating-point parameter and buffer as float64."""
+        return self.to(float64)
+
+    def cpu(self) -> "Module":
+        """Every parameter and buffer on the CPU."""
+        return self.to("cpu")
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
         """Ask for gradients of all parameters, or stop asking."""

@@ -6,18 +6,18 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.op import call, full, full_like, op, per_element
+from lazytensor.ops.op import call, full, full_like, op, per_element, same_types
 from lazytensor.ops.pointwise import compare, div, mul, sub, where
 from lazytensor.ops.reduce import reduce, spread
 
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
-    e = np.exp(x - np.max(x, axis=dim, keepdims=True))
+    e = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf))
     return e / np.sum(e, axis=dim, keepdims=True)
 
 
 def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
-    shifted = x - np.max(x, axis=dim, keepdims=True)
+    shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
     return shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True))
 
 
@@ -259,4 +259,21 @@ op(
     decompose=_mse_parts,
     native=False,
     work=per_element(3),
+)
+
+
+def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
+    inside = call("logical_and", compare("gt", x, full_like(low, x)), compare("lt", x, full_like(high, x)))
+    return (where(inside, g, full_like(0, g)),)
+
+
+# A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.
+op(
+    "hardtanh",
+    lambda x, *, low, high: same_types(x),
+    lambda x, *, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
+    vjp=_hardtanh_vjp,
+    decompose=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
+    native=False,
+    work=per_element(2),
 )

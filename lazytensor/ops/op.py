@@ -39,6 +39,7 @@ class Op:
     decompose(*inputs, **attrs) gives an equal graph of simpler ops. An op without it is primitive.
     native: the op exists in CIRH under its own spelling; others are decomposed on the way there.
     exact(*inputs, **attrs) replaces `decompose` on the host, where the front end's graph is less exact than PyTorch.
+    whole: the host computes `eval` itself, because `decompose` is less exact.
     put(base, value, **attrs) is the base with the elements seen through this view replaced by `value`.
     work(out_type, *types, **attrs) counts flops and bytes.
     """
@@ -51,6 +52,7 @@ class Op:
     decompose: Callable[..., Any] | None = None
     exact: Callable[..., Any] | None = None
     native: bool = True
+    whole: bool = False
     put: Callable[..., Node] | None = None
     work: Callable[..., Work] = per_element(1)
 

@@ -299,8 +299,8 @@ op(
     lambda x, low, high: np.minimum(np.maximum(x, low), high),
     vjp=lambda g, y, x, low, high: (
         where(call("logical_and", compare("ge", x, low), compare("le", x, high)), g, full_like(0, g)),
-        where(compare("lt", x, low), g, full_like(0, g)),
-        where(compare("gt", x, high), g, full_like(0, g)),
+        where(call("logical_and", compare("lt", x, low), compare("lt", low, high)), g, full_like(0, g)),
+        where(call("logical_or", compare("gt", x, high), compare("lt", high, low)), g, full_like(0, g)),
     ),
     scalar="minimum(maximum({0}, {1}), {2})",
     work=per_element(2),

@@ -102,6 +102,8 @@ def alias_step(pool: list, can_write: list[bool], step: Step, is_numpy: bool) ->
     made = _seen(name, x, j, k, is_numpy)
     if name == "compute":
         made = x * 2 - other
+        # What is computed lies in order here; NumPy and PyTorch keep the order of a permuted operand.
+        made = made.copy(order="C") if is_numpy else made
     elif name == "clone":
         made = x.copy() if is_numpy else x.clone()
     elif made is None and can_write[i]:

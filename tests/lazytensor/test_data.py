@@ -293,9 +293,9 @@ def test_malformed_data_sets_are_refused():
 # -- loader ----------------------------------------------------------------------------------------------------------
 
 
-@given(sizes, st.integers(1, 20), st.booleans(), st.booleans(), st.integers(0, 3), seeds)
-def test_loader_reads_every_sample_once(n, batch_size, shuffle, drop_last, num_workers, seed):
-    options = {"shuffle": shuffle, "drop_last": drop_last, "num_workers": num_workers}
+@given(sizes, st.integers(1, 20), st.booleans(), st.booleans(), seeds)
+def test_loader_reads_every_sample_once(n, batch_size, shuffle, drop_last, seed):
+    options = {"shuffle": shuffle, "drop_last": drop_last}
     loader = data.DataLoader(Numbers(n), batch_size, generator=Generator().manual_seed(seed), **options)
     batches = list(loader)
     seen = flat(batches)
@@ -332,50 +332,6 @@ def test_stream_comes_in_order(n, batch_size, drop_last):
     assert len(batches) == len(loader)
 
 
-def test_workers_read_a_stream_in_turns():
-    loader = data.DataLoader(Stream(5), 2, num_workers=2)
-    assert [batch.tolist() for batch in loader] == [[0, 1], [100, 101], [2, 3], [102, 103], [4]]
-    assert data.get_worker_info() is None
-
-
-def test_a_worker_is_started_and_knows_itself():
-    seen = []
-
-    class Asking(Numbers):
-        def __getitem__(self, i):
-            info = data.get_worker_info()
-            seen.append((info.id, info.num_workers, info.seed - first_seed, info.dataset is self))
-            return i
-
-    def start(number):
-        seen.append(("start", number, data.get_worker_info().id))
-
-    random.manual_seed(3)
-    first_seed = int(Generator().manual_seed(3).integers(0, 1 << 63, ()))
-    list(data.DataLoader(Asking(3), num_workers=2, worker_init_fn=start))
-    workers = [(0, 2, 0, True), (1, 2, 1, True), (0, 2, 0, True)]
-    assert seen == [("start", 0, 0), ("start", 1, 1), *workers]
-
-
-def test_persistent_workers_are_started_once():
-    started = []
-    loader = data.DataLoader(Numbers(3), num_workers=2, persistent_workers=True, worker_init_fn=started.append)
-    assert flat(loader) == flat(loader)
-    assert started == [0, 1]
-
-
-def test_a_failing_sample_leaves_the_worker():
-    class Broken(Numbers):
-        def __getitem__(self, i):
-            raise KeyError(i)
-
-    with pytest.raises(KeyError):
-        list(data.DataLoader(Broken(3), num_workers=1))
-    assert data.get_worker_info() is None
-    assert random.chosen(None) is random.default_generator
-    assert random.default_generator.initial_seed() == 7
-
-
 @given(sizes)
 def test_no_batch_size_gives_samples(n):
     assert list(data.DataLoader(Numbers(n), batch_size=None)) == list(map(float, range(n)))
@@ -404,6 +360,9 @@ def test_many_samples_at_once_are_asked_for_where_offered():
         {"timeout": -1},
         {"prefetch_factor": 2},
         {"prefetch_factor": -2, "num_workers": 1},
+        {"prefetch_factor": 0, "num_workers": 1},
+        {"multiprocessing_context": "fork"},
+        {"multiprocessing_context": "thread", "num_workers": 1},
         {"persistent_workers": True},
         {"sampler": [0], "shuffle": True},
         {"batch_sampler": [[0]], "batch_size": 2},

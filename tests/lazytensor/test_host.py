@@ -129,7 +129,7 @@ def test_overflow_gives_infinity_without_a_warning():
 
 
 def test_dispatch_does_not_fall_onto_a_slow_path():
-    """Many small nests. An instruction takes about 0.7 us when the machine is quiet; the bound allows for a busy one."""
+    """Many small nests. An instruction takes about 0.7 us on a quiet machine; the bound allows for a busy one."""
     x = state("x", Type((1,), float32))
     states = {f"s{k}": state(f"s{k}", Type((k + 2,), float32)) for k in range(40)}
     updates = {name: call("add", leaf, full_like(1, leaf)) for name, leaf in states.items()}

@@ -40,7 +40,8 @@ def starts() -> tuple[list, list]:
     return arrays, [lt.tensor(a) for a in arrays]
 
 
-@settings(max_examples=150, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
 @given(alias_programs(), places)
 def test_views_and_writes_agree_with_numpy(program, reads):
     arrays, tensors = starts()

@@ -3,6 +3,6 @@
 import sys
 
 from cstorch_compat import manifest
-from cstorch_compat.torch.utils import data
+from cstorch_compat.torch.utils import _pytree, data
 
 manifest.explain("torch.utils", sys.modules[__name__])

@@ -1,0 +1,239 @@
+"""The worker processes of a loader, seen from the parent: starting, asking, noticing a death, and sending home."""
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from typing import Any, NoReturn
+
+from lazytensor import source
+from lazytensor.data.errors import WorkerError
+from lazytensor.data.fetch import Recipe
+from lazytensor.data.worker import Answer, Failure, Post, open_ends, work
+from lazytensor.errors import DataError
+
+GRACE_SECONDS = 1.0
+"""How long a worker may take to finish its sample when it is sent home; then it is terminated."""
+LOOK_SECONDS = 0.5
+"""How often a silent worker is looked after: a pipe that another process holds open does not end with its worker."""
+
+
+class Crew:
+    """Workers, a pipe to each, and the answers that have come and are not asked for yet."""
+
+    def __init__(self, post: Post, context: Any):
+        if multiprocessing.current_process().daemon:
+            raise DataError(
+                "a worker of a DataLoader cannot have workers of its own",
+                where=source.where(),
+                todo="Use num_workers=0 for the loader inside the data set.",
+            )
+        self.pipes: list[Connection] = []
+        self._processes: list[Any] = []
+        self._come: list[deque[bytes]] = [deque() for _ in range(post.num_workers)]
+        # Also runs when this object is dropped and when Python ends; not in a forked worker that drops its copy.
+        self.close = weakref.finalize(self, _dismiss, os.getpid(), self._processes, self.pipes)
+        for i in range(post.num_workers):
+            self._start(replace(post, id=i), context)
+
+    def _start(self, post: Post, context: Any) -> None:
+        mine, theirs = context.Pipe()
+        open_ends.add(mine)
+        self.pipes.append(mine)
+        process = context.Process(target=work, args=(post, theirs), daemon=True, name=f"loader worker {post.id}")
+        with warnings.catch_warnings():
+            # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
+            warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
+            process.start()
+        self._processes.append(process)
+        theirs.close()  # so that the pipe ends with the worker
+
+    @property
+    def is_open(self) -> bool:
+        return self.close.alive
+
+    def pid(self, worker: int) -> int:
+        """The process of a worker."""
+        return self._processes[worker].pid
+
+    def ask(self, worker: int, turn: int, index: Any) -> None:
+        """Send an index to a worker. Raises WorkerError if it has died."""
+        try:
+            self.pipes[worker].send((turn, index))
+        except (BrokenPipeError, ConnectionResetError):
+            self._lost(worker)
+
+    def answer(self, worker: int, turn: int, timeout: float) -> Answer:
+        """The next answer of a worker, left-overs of earlier turns skipped.
+
+        Raises WorkerError if any worker dies or if this one takes longer than `timeout` seconds, unless that is 0.
+        """
+        end = time.monotonic() + timeout if timeout else None
+        while True:
+            while self._come[worker]:
+                answer = self._opened(self._come[worker].popleft())
+                if answer.turn == turn:
+                    return answer
+            if end is not None and time.monotonic() >= end:
+                pid = self.pid(worker)
+                self.close()
+                raise WorkerError(
+                    f"DataLoader timed out after {timeout} seconds: worker {worker} (pid {pid}) has not answered",
+                    where=source.where(),
+                    todo="Give a longer timeout=, or look at what the data set waits for with num_workers=0.",
+                )
+            self._look(LOOK_SECONDS if end is None else min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+
+    def _opened(self, letter: bytes) -> Answer:
+        try:
+            return pickle.loads(letter)
+        except BaseException:
+            self.close()  # nobody knows which turn it was
+            raise
+
+    def _look(self, seconds: float) -> None:
+        """Take in what has come, or wait for it."""
+        ready = wait(self.pipes, seconds)
+        for worker, pipe in enumerate(self.pipes):
+            if pipe not in ready:
+                continue
+            try:
+                letter = pipe.recv_bytes()
+            except (EOFError, OSError):
+                self._lost(worker)
+            self._come[worker].append(letter)
+        if not ready:
+            for worker, process in enumerate(self._processes):
+                if process.exitcode is not None and not self.pipes[worker].poll():
+                    self._lost(worker)
+
+    def _lost(self, worker: int) -> NoReturn:
+        process = self._processes[worker]
+        process.join(GRACE_SECONDS)
+        pid, code = process.pid, process.exitcode
+        how = f"exited unexpectedly with code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by signal {_signal_name(-code)}"
+        self.close()
+        raise WorkerError(
+            f"DataLoader worker {worker} (pid {pid}) {how}",
+            where=source.where(),
+            todo="If memory ran out, use fewer workers or smaller batches; num_workers=0 shows what the data set does.",
+        )
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _dismiss(owner: int, processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+    """Close the pipes, which ends the workers, and see to it that they are gone."""
+    if os.getpid() != owner:
+        return
+    for pipe in pipes:
+        open_ends.discard(pipe)
+        pipe.close()
+    for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
+        for process in processes:
+            stop(process)
+        end = time.monotonic() + GRACE_SECONDS
+        for process in processes:
+            process.join(max(0.0, end - time.monotonic()))
+        if all(process.exitcode is not None for process in processes):
+            break
+
+
+class WorkerBatches(Iterator[Any]):
+    """The batches of a pass in the loader's order, whichever worker is ready first.
+
+    Batch i comes from worker i modulo their number; of a stream, from the next worker whose stream has not ended. Each
+    worker runs `depth` batches ahead. After an exception from a worker the next batch can still be asked for.
+    """
+
+    def __init__(self, crew: Crew, recipe: Recipe, depth: int, timeout: float, is_kept: bool):
+        self._crew, self._depth, self._timeout = crew, depth, timeout
+        self._is_stream, self._is_kept = recipe.is_stream, is_kept
+        self._turn = 0
+
+    def begin(self, order: Iterator[Any]) -> "WorkerBatches":
+        """Start a pass over these indices; one that has not come to its end is forgotten."""
+        self._turn += 1
+        self._order, self._ended = order, set[int]()
+        self._next_worker, self._due = 0, deque[int]()
+        for _ in range(self._depth * len(self._crew.pipes)):
+            self._ask()
+        return self
+
+    @property
+    def is_open(self) -> bool:
+        """False once the workers are gone."""
+        return self._crew.is_open
+
+    def _ask(self) -> None:
+        count = len(self._crew.pipes)
+        if len(self._ended) == count:
+            return
+        for index in self._order:
+            while self._next_worker in self._ended:
+                self._next_worker = (self._next_worker + 1) % count
+            self._crew.ask(self._next_worker, self._turn, index)
+            self._due.append(self._next_worker)
+            self._next_worker = (self._next_worker + 1) % count
+            return
+
+    def __next__(self) -> Any:
+        while self._due and self._crew.is_open:
+            worker = self._due.popleft()
+            if worker in self._ended:
+                continue
+            answer = self._crew.answer(worker, self._turn, self._timeout)
+            if answer.has_ended:
+                self._ended.add(worker)
+            self._ask()
+            if answer.failure is not None:
+                raise raised(answer.failure, worker)
+            if not answer.has_ended:
+                return answer.value
+        if not self._is_kept:
+            self._crew.close()
+        raise StopIteration
+
+
+class _Verbatim(str):
+    """A message that KeyError prints as it is, not as a literal with its line ends escaped."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def raised(failure: Failure, worker: int) -> Exception:
+    """The exception of a worker as the parent raises it: of its own type if that can be made from a message alone."""
+    text = f"Caught {failure.name} in DataLoader worker process {worker}.\nOriginal {failure.text}"
+    kind = _kind(failure)
+    # StopIteration would end the parent's loop as if there were no more batches.
+    if kind is None or issubclass(kind, StopIteration | StopAsyncIteration):
+        return WorkerError(text)
+    try:
+        return kind(_Verbatim(text) if issubclass(kind, KeyError) else text)
+    except Exception:  # a constructor of the user's may refuse a message in any way
+        return WorkerError(text)
+
+
+def _kind(failure: Failure) -> Any:
+    """The type of the exception; None if it cannot be found from here."""
+    if failure.kind is None:
+        return None
+    with contextlib.suppress(ImportError, AttributeError):
+        return pickle.loads(failure.kind)
+    return None

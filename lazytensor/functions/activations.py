@@ -1,0 +1,334 @@
+"""Activations, and the random masks of dropout."""
+
+import math
+
+from lazytensor import source, trace
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions
+from lazytensor.functions.creation import empty, rand
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.randomness import bernoulli_
+from lazytensor.functions.shapes import dim_of, sliced, view
+from lazytensor.ops import call
+from lazytensor.precision import lowered
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = "celu selu prelu rrelu threshold hardshrink dropout alpha_dropout feature_dropout feature_alpha_dropout"
+METHODS = "hardshrink prelu"
+IN_PLACE = ""
+FUNCTIONAL = """relu relu_ gelu silu leaky_relu leaky_relu_ elu elu_ celu celu_ selu selu_ softplus logsigmoid hardtanh
+    hardtanh_ relu6 hardswish hardsigmoid hardshrink softshrink softsign tanhshrink threshold threshold_ mish glu prelu
+    rrelu rrelu_ sigmoid tanh softmax softmin log_softmax dropout dropout1d dropout2d dropout3d alpha_dropout
+    feature_alpha_dropout"""
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+"""The fixed point of Klambauer et al. 2017 (arXiv:1706.02515)."""
+
+sigmoid, tanh = pw.sigmoid, pw.tanh
+
+
+def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+    if not inplace:
+        return out
+    x.write(out.node)
+    return x
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x where it is positive, else 0."""
+    return _placed(input, pw.relu(input), inplace)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x)"""
+    return _placed(input, pw.silu(input), inplace)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x times the normal distribution function; "tanh" is the usual approximation."""
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return made(call("gelu", arg(input), approximate=approximate), input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where it is positive, else negative_slope * x."""
+    return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, float(negative_slope))), inplace)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    above = pw.gt(input, 0)
+    below = pw.mul(pw.expm1(pw.where(above, 0.0, input)), float(alpha))
+    return _placed(input, pw.where(above, input, below), inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, else alpha * (exp(x / alpha) - 1). Raises RuntimeError for alpha = 0."""
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    above = pw.gt(input, 0)
+    below = pw.mul(pw.expm1(pw.div(pw.where(above, 0.0, input), float(alpha))), float(alpha))
+    return _placed(input, pw.where(above, input, below), inplace)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """A scaled elu that keeps mean 0 and variance 1."""
+    above = pw.gt(input, 0)
+    below = pw.mul(pw.expm1(pw.where(above, 0.0, input)), SELU_SCALE * SELU_ALPHA)
+    return _placed(input, pw.where(above, pw.mul(input, SELU_SCALE), below), inplace)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    scaled = pw.mul(input, float(beta))
+    soft = pw.div(pw.log1p(pw.exp(pw.minimum(scaled, float(threshold)))), float(beta))
+    return pw.where(pw.gt(scaled, float(threshold)), input, soft)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)) without overflow."""
+    return pw.sub(pw.minimum(input, 0.0), pw.log1p(pw.exp(pw.neg(pw.abs(input)))))
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """x limited to min_val..max_val; no gradient flows at the bounds. Raises ValueError if they are exchanged."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    kind = float if input.dtype.kind == "f" else int
+    return _placed(input, made(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """x limited to 0..6."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * relu6(x + 3) / 6"""
+    return _placed(input, pw.div(pw.mul(input, relu6(pw.add(input, 3.0))), 6.0), inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """relu6(x + 3) / 6"""
+    return _placed(input, pw.div(relu6(pw.add(input, 3.0)), 6.0), inplace)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """0 where |x| <= lambd, else x."""
+    return pw.where(pw.le(pw.abs(input), float(lambd)), pw.mul(input.detach(), 0), input)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x moved by lambd towards 0, which it does not cross. Raises ShapeError for a negative lambd."""
+    if lambd < 0:
+        raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
+    below = pw.where(pw.lt(input, -float(lambd)), pw.add(input, float(lambd)), pw.mul(input, 0.0))
+    return pw.where(pw.gt(input, float(lambd)), pw.sub(input, float(lambd)), below)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)"""
+    return pw.div(input, pw.add(pw.abs(input), 1))
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)"""
+    return pw.sub(input, pw.tanh(input))
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`value` where x <= threshold, else x."""
+    filler = value if input.dtype.kind == "f" else int(value)
+    return _placed(input, pw.where(pw.le(input, threshold), filler, input), inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x))"""
+    return _placed(input, pw.mul(input, tanh(softplus(input))), inplace)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half times the sigmoid of the second half of a dimension."""
+    at = dim_of(dim, input.ndim)
+    if not input.ndim:
+        raise ShapeError("glu does not support 0-dimensional tensors", where=source.where())
+    extent = input.spec.shape[at]
+    if extent % 2:
+        raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
+    half = extent // 2
+    return pw.mul(sliced(input, at, 0, half), pw.sigmoid(sliced(input, at, half, extent)))
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """x where it is positive, else weight * x; the weight has one element, or one for each channel (dimension 1)."""
+    if weight.spec.size != 1:
+        channels = input.spec.shape[1] if input.ndim > 1 else 1
+        if weight.ndim != 1 or weight.spec.size != channels:
+            raise ShapeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.spec.size} "
+                f"and channel size = {channels}.",
+                where=source.where(),
+            )
+        weight = view(weight, (-1, *(1,) * (input.ndim - 2)))
+    elif weight.ndim > input.ndim:
+        weight = view(weight, ())
+    return pw.where(pw.gt(input, 0), input, pw.mul(input, weight))
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """x where it is positive, else a slope times x: random in lower..upper in training, else their middle."""
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    slope = pw.add(pw.mul(rand(input.spec.shape, dtype=input.dtype, device=input.device), upper - lower), lower)
+    return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, slope)), inplace)
+
+
+def _implicit_dim(x: Tensor, dim: int | None) -> int:
+    """The dimension PyTorch takes if none is given: the first for 0, 1 and 3 dimensions, else the second."""
+    return dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """exp(x) divided by its sum along a dimension."""
+    return reductions.softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """softmax(-x)"""
+    return reductions.softmax(pw.neg(input), _implicit_dim(input, dim), dtype=dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+    """The logarithm of softmax, computed without overflow."""
+    return reductions.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
+
+
+# -- dropout ---------------------------------------------------------------------------------------------------------
+
+
+def _probability(p: float) -> float:
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    return float(p)
+
+
+def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    if p == 1:
+        return _placed(input, pw.mul(input, 0.0), inplace)
+    (x,) = lowered(arg(input))
+    if trace.current is None:
+        kept = bernoulli_(empty(shape, dtype=x.type.dtype), 1.0 - p)
+    else:
+        u = rand(shape, dtype=x.type.dtype, device=input.device)
+        kept = pw.cast_to(pw.lt(u, 1.0 - p), x.type.dtype)
+    return _placed(input, pw.mul(made(x, input), pw.div(kept, 1.0 - p)), inplace)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zero elements with probability p and scale the others by 1 / (1 - p)."""
+    if not training or _probability(p) == 0:
+        return input
+    return _dropped(input, p, input.spec.shape, inplace)
+
+
+def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, ...]."""
+    if not training or _probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _dropped(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
+    """Without the batch dimension the first one is the channel."""
+    if input.ndim != spatial + 1:
+        return feature_dropout(input, p, training, inplace)
+    if not training or _probability(p) == 0:
+        return input
+    return _dropped(input, p, (input.spec.shape[0], *(1,) * spatial), inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, L] or [C, L]."""
+    return _channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, H, W]."""
+    return feature_dropout(input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]."""
+    return _channels(input, p, training, inplace, 3)
+
+
+def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
+    if p == 1:
+        return _placed(input, pw.mul(input, 0.0), inplace)
+    alpha = SELU_ALPHA * SELU_SCALE
+    a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    kept = pw.lt(rand(shape, dtype=input.dtype, device=input.device), 1.0 - p)
+    shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
+    return _placed(input, pw.add(pw.mul(input, pw.mul(pw.cast_to(kept, input.dtype), a)), shift), inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of what selu gives."""
+    if not training or _probability(p) == 0:
+        return input
+    return _alpha_dropped(input, p, input.spec.shape, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """`alpha_dropout` of whole channels."""
+    if not training or _probability(p) == 0:
+        return input
+    shape = input.spec.shape
+    return _alpha_dropped(input, p, (*shape[:2], *(1,) * (len(shape) - 2)), inplace)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """`relu` in place."""
+    return relu(input, True)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """`leaky_relu` in place."""
+    return leaky_relu(input, negative_slope, True)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`elu` in place."""
+    return elu(input, alpha, True)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """`celu` in place."""
+    return celu(input, alpha, True)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """`selu` in place."""
+    return selu(input, True)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """`hardtanh` in place."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """`threshold` in place."""
+    filler = value if input.dtype.kind == "f" else int(value)
+    return _placed(input, pw.where(pw.le(input, threshold), filler, input), True)
+
+
+def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:
+    """`rrelu` in place."""
+    return rrelu(input, lower, upper, training, True)

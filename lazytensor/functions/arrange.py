@@ -1,0 +1,346 @@
+"""Rearrangements beyond `shapes`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazytensor import source
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.functions import shapes
+from lazytensor.functions.creation import size_of
+from lazytensor.functions.pointwise import cast_to, clone, made
+from lazytensor.functions.promotion import broadcast_shape, result_type
+from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import slice_, sum_to
+from lazytensor.tensor import Size, Tensor, arg, wrap
+
+PUBLIC = """alias_copy atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod column_stack
+    constant_pad_nd dsplit dstack expand_copy hsplit hstack meshgrid movedim moveaxis narrow_copy permute_copy ravel
+    select_copy slice_copy split_copy split_with_sizes split_with_sizes_copy squeeze_copy swapaxes swapdims t_copy
+    tensor_split tile transpose_copy unbind_copy unflatten unsafe_chunk unsafe_split unsafe_split_with_sizes
+    unsqueeze_copy view_copy vsplit vstack row_stack"""
+METHODS = """dsplit hsplit movedim moveaxis narrow_copy ravel reshape_as split_with_sizes sum_to_size swapaxes swapdims
+    tensor_split tile unflatten unsafe_chunk unsafe_split vsplit"""
+IN_PLACE = ""
+
+Sections = int | Sequence[int] | Tensor
+
+
+def given(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
+    """The tensors passed as `f(a, b)` or `f([a, b])`."""
+    return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+
+
+def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """Some dimensions moved to other places, the rest in order. Raises ShapeError if a dimension is named twice."""
+    sources, targets = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+    if len(sources) != len(targets):
+        raise ShapeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(sources)} dims) should contain the same number of dims as destination ({list(targets)} dims)"
+        )
+    sources, targets = (tuple(dim_of(d, x.ndim) for d in dims) for dims in (sources, targets))
+    for dims in (sources, targets):
+        if len(set(dims)) != len(dims):
+            raise ShapeError(f"movedim: repeated dim in {list(dims)}")
+    if not x.ndim:
+        return view(x, ())
+    order = [d for d in range(x.ndim) if d not in sources]
+    for to, d in sorted(zip(targets, sources, strict=True)):
+        order.insert(to, d)
+    return permute(x, order)
+
+
+def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    return transpose(x, axis0, axis1)
+
+
+def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two dimensions exchanged."""
+    return transpose(x, dim0, dim1)
+
+
+moveaxis = movedim
+
+
+def ravel(x: Tensor) -> Tensor:
+    """All elements in one dimension."""
+    return reshape(x, -1)
+
+
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the shape of another tensor."""
+    return reshape(x, other.spec.shape)
+
+
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One dimension split into several; one of the new extents may be -1."""
+    if not x.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if not sizes:
+        raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
+    at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
+    known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
+    parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
+    if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
+        raise ShapeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {at} ({extent}) in the "
+            "input tensor",
+            where=source.where(),
+        )
+    return view(x, (*x.spec.shape[:at], *parts, *x.spec.shape[at + 1 :]))
+
+
+def broadcast_shapes(*sizes: Any) -> Size:
+    """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent."""
+    return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
+
+
+def sum_to_size(x: Tensor, *size: Any) -> Tensor:
+    """The sum over what broadcasting would repeat: `size` broadcasts to the shape of x."""
+    shape = size_of(size)
+    lead = x.ndim - len(shape)
+    if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
+        raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
+    if shape and shape == x.spec.shape:
+        return x
+    n = arg(x) if x.dtype.kind == "f" else cast(arg(x), int64)  # integers and bool add up in int64
+    return made(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
+
+
+# -- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Views of consecutive pieces of the given sizes."""
+    return split(x, list(split_sizes), dim)
+
+
+def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """As `split`."""
+    return split(x, split_size, dim)
+
+
+def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """As `chunk`."""
+    return shapes.chunk(x, chunks, dim)
+
+
+unsafe_split_with_sizes = split_with_sizes
+
+
+def tensor_split(
+    x: Tensor,
+    indices_or_sections: Sections | None = None,
+    dim: int = 0,
+    *,
+    indices: Sequence[int] | None = None,
+    sections: int | None = None,
+) -> tuple[Tensor, ...]:
+    """Pieces of nearly equal size, or pieces between the given places; a place beyond the end gives an empty one."""
+    if not x.ndim:
+        raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
+    at = dim_of(dim, x.ndim)
+    extent, wanted = x.spec.shape[at], indices_or_sections
+    wanted = indices if indices is not None else sections if sections is not None else wanted
+    cuts = wanted.tolist() if isinstance(wanted, Tensor) else wanted
+    if isinstance(cuts, int):
+        if cuts <= 0:
+            raise ShapeError(f"number of sections must be larger than 0, got {cuts}", where=source.where())
+        cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
+    places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
+    return tuple(sliced(x, at, a, max(a, b)) for a, b, _ in places)
+
+
+def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
+    if isinstance(sections, int) and (sections <= 0 or x.spec.shape[dim] % sections):
+        raise ShapeError(
+            f"torch.{what} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{x.spec.shape[dim]} is not divisible by the split_size {sections}!",
+            where=source.where(),
+        )
+    return tensor_split(x, sections, dim)
+
+
+def _needs_rank(x: Tensor, what: str, rank: int) -> None:
+    if x.ndim < rank:
+        raise ShapeError(
+            f"torch.{what} requires a tensor with at least {rank} dimension, "
+            f"but got a tensor with {x.ndim} dimensions!",
+            where=source.where(),
+        )
+
+
+def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Pieces along the columns; of a vector along itself."""
+    _needs_rank(x, "hsplit", 1)
+    return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
+
+
+def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Pieces along the rows."""
+    _needs_rank(x, "vsplit", 2)
+    return _even_split(x, "vsplit", indices_or_sections, 0)
+
+
+def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Pieces along the third dimension."""
+    _needs_rank(x, "dsplit", 3)
+    return _even_split(x, "dsplit", indices_or_sections, 2)
+
+
+# -- stacks ----------------------------------------------------------------------------------------------------------
+
+
+def _at_least(rank: int) -> Callable[..., Any]:
+    def one(x: Tensor) -> Tensor:
+        if x.ndim >= rank:
+            return x
+        shape = x.spec.shape
+        if rank == 3:
+            return view(x, (1, 1, 1) if not shape else (1, *shape, 1) if len(shape) == 1 else (*shape, 1))
+        return view(x, (*(1,) * (rank - len(shape)), *shape))
+
+    def function(*tensors: Any) -> Any:
+        if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+            return one(tensors[0])
+        return tuple(one(x) for x in given(tensors))
+
+    function.__name__ = function.__qualname__ = f"atleast_{rank}d"
+    function.__doc__ = f"Tensors with new dimensions of extent 1, so that each has at least {rank}."
+    return function
+
+
+atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
+
+
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors side by side: along the columns, vectors along themselves."""
+    raised = atleast_1d(list(tensors))
+    return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
+
+
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one below the other."""
+    return cat(atleast_2d(list(tensors)), 0)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors one behind the other, along the third dimension."""
+    return cat(atleast_3d(list(tensors)), 2)
+
+
+row_stack = vstack
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Tensors as columns side by side."""
+    return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
+
+
+def tile(x: Tensor, *dims: Any) -> Tensor:
+    """x repeated; missing repetitions are 1."""
+    times = size_of(dims)
+    return shapes.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices along the diagonal of one matrix, zeros elsewhere."""
+    blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
+    if any(b.ndim > 2 for b in blocks):
+        raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
+    dtype = result_type(*blocks)
+    columns = sum(b.spec.shape[1] for b in blocks)
+    lines, at = [], 0
+    for b in blocks:
+        width = b.spec.shape[1]
+        lines.append(constant_pad_nd(cast_to(b, dtype), (at, columns - at - width)))
+        at += width
+    return cat(lines, 0)
+
+
+def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
+    """x with a border: `pad` holds (before, after) from the last dimension on; negative widths cut off."""
+    before, after = [0] * x.ndim, [0] * x.ndim
+    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+        raise ShapeError(f"a padding of {list(pad)} does not fit {x.ndim} dimensions", where=source.where())
+    for i in range(len(pad) // 2):
+        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
+    shape = tuple(e + b + a for e, b, a in zip(x.spec.shape, before, after, strict=True))
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"a padding of {list(pad)} leaves the shape {list(shape)}", where=source.where())
+    kept = arg(x)
+    if min(*before, *after, 0) < 0:
+        cut = tuple(max(0, -b) for b in before)
+        kept = slice_(kept, cut, tuple(e + min(0, a) for e, a in zip(x.spec.shape, after, strict=True)))
+    if kept.type.shape == shape:
+        return made(kept, x)
+    starts = tuple(max(0, b) for b in before)
+    limits = tuple(s + e for s, e in zip(starts, kept.type.shape, strict=True))
+    whole = full(value, Type(shape, x.dtype))
+    return made(call("slice_update", whole, kept, starts=starts, limits=limits, strides=(1,) * x.ndim), x)
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """Vectors spread over the grid of their products; "xy" exchanges the first two dimensions."""
+    vectors = given(tensors)
+    if indexing not in ("ij", "xy"):
+        raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
+        raise ShapeError("torch.meshgrid expects scalars or vectors of one dtype", where=source.where())
+    swap = indexing == "xy" and len(vectors) > 1
+    order = [vectors[1], vectors[0], *vectors[2:]] if swap else list(vectors)
+    shape = tuple(v.spec.size for v in order)
+    grids = [
+        shapes.expand(view(v, tuple(-1 if d == i else 1 for d in range(len(order)))), shape)
+        for i, v in enumerate(order)
+    ]
+    return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
+
+
+def cartesian_prod(*tensors: Any) -> Tensor:
+    """Every choice of one element of each vector, as rows."""
+    vectors = given(tensors)
+    if len(vectors) == 1:
+        return vectors[0]
+    return shapes.stack([ravel(g) for g in meshgrid(*vectors)], 1)
+
+
+# -- copies ----------------------------------------------------------------------------------------------------------
+
+
+def _copy_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        out = function(x, *args, **kwargs)
+        return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)
+
+    copied.__name__ = copied.__qualname__ = name
+    copied.__doc__ = f"`{name.removesuffix('_copy')}`, copied."
+    return copied
+
+
+def _part(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    at = dim_of(dim, x.ndim)
+    first, last, step = slice(start, end, step).indices(x.spec.shape[at])
+    return sliced(x, at, first, max(first, last), step)
+
+
+alias_copy = _copy_of("alias_copy", lambda x: x)
+expand_copy = _copy_of("expand_copy", shapes.expand)
+narrow_copy = _copy_of("narrow_copy", shapes.narrow)
+permute_copy = _copy_of("permute_copy", permute)
+select_copy = _copy_of("select_copy", shapes.select)
+slice_copy = _copy_of("slice_copy", _part)
+split_copy = _copy_of("split_copy", split)
+split_with_sizes_copy = _copy_of("split_with_sizes_copy", split_with_sizes)
+squeeze_copy = _copy_of("squeeze_copy", shapes.squeeze)
+t_copy = _copy_of("t_copy", shapes.t)
+transpose_copy = _copy_of("transpose_copy", transpose)
+unbind_copy = _copy_of("unbind_copy", shapes.unbind)
+unsqueeze_copy = _copy_of("unsqueeze_copy", unsqueeze)
+view_copy = _copy_of("view_copy", view)

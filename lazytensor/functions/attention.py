@@ -1,0 +1,84 @@
+"""Scaled dot-product attention, and attention with several heads as PyTorch's function of all its weights."""
+
+import math
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import bool_
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions
+from lazytensor.functions.activations import dropout
+from lazytensor.functions.matrix import linear, matmul
+from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
+from lazytensor.tensor import Tensor, from_array
+
+PUBLIC = METHODS = IN_PLACE = ""
+FUNCTIONAL = "scaled_dot_product_attention bilinear"
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """softmax(query @ key^T * scale + mask) @ value; [..., L, E], [..., S, E], [..., S, V] -> [..., L, V].
+
+    A boolean mask says where to look, another one is added. With enable_gqa, heads (dimension -3) of key and value are
+    repeated to those of the query. Raises ShapeError if is_causal and attn_mask are both given.
+    """
+    if is_causal and attn_mask is not None:
+        raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa:
+        key, value = (_repeated(t, query.spec.shape[-3]) for t in (key, value))
+    weights = attention_weights(query, key, attn_mask, is_causal, scale)
+    if dropout_p:
+        weights = dropout(weights, dropout_p)
+    return matmul(weights, value)
+
+
+def attention_weights(
+    query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool = False, scale: float | None = None
+) -> Tensor:
+    """How much each query looks at each key: [..., L, S]; what may look nowhere gets zeros."""
+    factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
+    scores = matmul(pw.mul(query, float(factor)), transpose(key, -2, -1))
+    if is_causal:
+        mask = from_array(np.tri(scores.spec.shape[-2], scores.spec.shape[-1], dtype=bool))
+    if mask is None:
+        return reductions.softmax(scores, -1)
+    if mask.dtype is not bool_:
+        return reductions.softmax(pw.add(scores, mask), -1)
+    seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
+    return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
+
+
+def _repeated(x: Tensor, heads: int) -> Tensor:
+    *lead, own, length, width = x.spec.shape
+    if own == heads:
+        return x
+    if heads % own:
+        raise ShapeError(f"{heads} heads of the query cannot share {own} of the key", where=source.where())
+    wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))
+    return reshape(wide, (*lead, heads, length, width))
+
+
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2] -> [..., out]."""
+    outputs, first, second = weight.spec.shape
+    if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):
+        raise ShapeError(
+            f"bilinear(): the inputs {list(input1.shape)} and {list(input2.shape)} do not fit the weight "
+            f"{list(weight.shape)}",
+            where=source.where(),
+        )
+    rows = linear(input1, reshape(transpose(weight, 1, 2), (outputs * second, first)))
+    rows = reshape(rows, (*input1.spec.shape[:-1], outputs, second))
+    out = reductions.sum(pw.mul(rows, unsqueeze(input2, -2)), -1)
+    return out if bias is None else pw.add(out, bias)

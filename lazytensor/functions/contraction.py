@@ -1,0 +1,252 @@
+"""Products beyond `matrix`: chains of matrices, vectors, Kronecker and cross products, and Einstein sums."""
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import matrix, reductions, shapes, windows
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.promotion import Operand, broadcast_shape
+from lazytensor.functions.shapes import dim_of, unsqueeze
+from lazytensor.tensor import Tensor
+
+PUBLIC = "addbmm addmv addr chain_matmul cross einsum ger inner kron tensordot vdot"
+METHODS = "addbmm addmv addr cross ger inner kron vdot"
+IN_PLACE = "addbmm addmv addr"
+
+
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x + alpha * (the sum of the products of two stacks of matrices)."""
+    return matrix.combined(x, reductions.sum(matrix.bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+
+
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x + alpha * (mat @ vec)"""
+    return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
+
+
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
+    """beta * x + alpha * (the outer product of two vectors)"""
+    return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)
+
+
+def ger(x: Tensor, vec2: Tensor) -> Tensor:
+    """All products of an element of x with one of vec2."""
+    return matrix.outer(x, vec2)
+
+
+def vdot(x: Tensor, other: Tensor) -> Tensor:
+    """The inner product of two vectors."""
+    return matrix.dot(x, other)
+
+
+def inner(x: Tensor, other: Tensor) -> Tensor:
+    """Inner products along the last dimensions; the other dimensions stand one after the other."""
+    if not x.ndim or not other.ndim:
+        return pw.mul(x, other)
+    return tensordot(x, other, ([-1], [-1]))
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
+        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    first, second = ([dim_of(d, t.ndim) for d in ds] for ds, t in zip(dims, (a, b), strict=True))
+    rest_a = [d for d in range(a.ndim) if d not in first]
+    rest_b = [d for d in range(b.ndim) if d not in second]
+    for i, j in zip(first, second, strict=True):
+        sizes = a.spec.shape[i], b.spec.shape[j]
+        if sizes[0] == 1:
+            b = reductions.sum(b, j, True, dtype=b.dtype)
+        elif sizes[1] == 1:
+            a = reductions.sum(a, i, True, dtype=a.dtype)
+        elif sizes[0] != sizes[1]:
+            raise ShapeError(
+                f"contracted dimensions need to match, but first has size {sizes[0]} in dim {i} and second has "
+                f"size {sizes[1]} in dim {j}",
+                where=source.where(),
+            )
+    summed = math.prod(a.spec.shape[d] for d in first)
+    left, right = [a.spec.shape[d] for d in rest_a], [b.spec.shape[d] for d in rest_b]
+    x = shapes.reshape(shapes.permute(a, rest_a + first), (math.prod(left), summed))
+    y = shapes.reshape(shapes.permute(b, second + rest_b), (summed, math.prod(right)))
+    return shapes.view(matrix.mm(x, y), (*left, *right))
+
+
+def kron(x: Tensor, other: Tensor) -> Tensor:
+    """The Kronecker product: every element of x times the whole of `other`."""
+    rank = max(x.ndim, other.ndim)
+    a, b = ((1,) * (rank - t.ndim) + t.spec.shape for t in (x, other))
+    left = shapes.view(x, [e for n in a for e in (n, 1)])
+    right = shapes.view(other, [e for n in b for e in (1, n)])
+    return shapes.view(pw.mul(left, right), tuple(m * n for m, n in zip(a, b, strict=True)))
+
+
+def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """The cross product along a dimension of extent 3; without `dim` along the first one of that extent."""
+    shape = broadcast_shape(x.spec.shape, other.spec.shape)
+    if dim is None:
+        dim = next((d for d, e in enumerate(shape) if e == 3), None)
+        if dim is None:
+            raise ShapeError("no dimension of size 3 in input", where=source.where())
+    at = dim_of(dim, len(shape))
+    if shape[at] != 3:
+        raise ShapeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
+            where=source.where(),
+        )
+    a, b = (shapes.unbind(shapes.expand(t, shape), at) for t in (x, other))
+    parts = [pw.sub(pw.mul(a[i], b[j]), pw.mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    return shapes.stack(parts, at)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Inner products along a dimension, the others broadcast."""
+    product = pw.mul(x, y)
+    return reductions.sum(product, dim, dtype=product.dtype)
+
+
+# -- chains ----------------------------------------------------------------------------------------------------------
+
+
+def _cheapest(extents: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where to split the product of matrices i..j so that the fewest multiplications are made."""
+    n = len(extents) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    place: dict[tuple[int, int], int] = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = [cost[i, k] + cost[k + 1, j] + extents[i] * extents[k + 1] * extents[j + 1] for k in range(i, j)]
+            cost[i, j] = min(costs)
+            place[i, j] = i + costs.index(cost[i, j])
+    return place
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of several matrices in the cheapest order; the first and the last may be vectors."""
+    if len(tensors) < 2:
+        raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
+    chain = list(tensors)
+    is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
+    chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
+    chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
+    if any(t.ndim != 2 for t in chain):
+        raise ShapeError("multi_dot(): the tensors have to be matrices, the first and last may be vectors")
+    place = _cheapest([t.spec.shape[0] for t in chain] + [chain[-1].spec.shape[1]])
+
+    def product(i: int, j: int) -> Tensor:
+        return chain[i] if i == j else matrix.mm(product(i, place[i, j]), product(place[i, j] + 1, j))
+
+    out = product(0, len(chain) - 1)
+    gone = [d for d, one in ((0, is_row), (1, is_column)) if one]
+    return shapes.view(out, tuple(e for d, e in enumerate(out.spec.shape) if d not in gone))
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """The product of several matrices in the cheapest order."""
+    return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
+
+
+# -- Einstein sums ---------------------------------------------------------------------------------------------------
+
+
+def _ellipsis(count: int) -> str:
+    """Names for `count` dimensions that an ellipsis stands for, counted from the last one."""
+    return "".join(chr(0x391 + i) for i in reversed(range(count)))
+
+
+def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+    """The labels of each operand and of the result, ellipses spelled out."""
+    given, arrow, result = equation.replace(" ", "").partition("->")
+    terms = given.split(",")
+    if len(terms) != len(tensors):
+        raise ShapeError(
+            f"einsum(): the equation {equation!r} has {len(terms)} operands, and {len(tensors)} were given",
+            where=source.where(),
+        )
+    wide = [t.ndim - len(term.replace("...", "")) for term, t in zip(terms, tensors, strict=True)]
+    spelled = [term.replace("...", _ellipsis(n)) for term, n in zip(terms, wide, strict=True)]
+    for term, t in zip(spelled, tensors, strict=True):
+        if len(term) != t.ndim:
+            raise ShapeError(f"einsum(): the labels {term!r} do not fit the shape {list(t.shape)}")
+    widest = _ellipsis(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
+    if arrow:
+        return spelled, result.replace("...", widest)
+    letters = "".join(spelled)
+    return spelled, widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
+
+
+def _without_repeats(x: Tensor, labels: str) -> tuple[Tensor, str]:
+    """A label that an operand has twice becomes a diagonal."""
+    for c in dict.fromkeys(labels):
+        while labels.count(c) > 1:
+            i = labels.index(c)
+            j = labels.index(c, i + 1)
+            x = windows.diagonal(x, 0, i, j)
+            labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + c
+    return x, labels
+
+
+def _arranged(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, int]) -> Tensor:
+    """x as [product of group 1, product of group 2, ...]; labels it lacks have extent 1."""
+    wanted = "".join(groups)
+    x = shapes.permute(x, [labels.index(c) for c in wanted])
+    return shapes.reshape(x, tuple(math.prod(extents[c] for c in g) for g in groups))
+
+
+def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+    """Two operands multiplied and summed over the labels that nobody else needs."""
+    (x, xl), (y, yl) = (_summed(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
+    shared = [c for c in xl if c in yl]
+    for c in shared:
+        sizes = x.spec.shape[xl.index(c)], y.spec.shape[yl.index(c)]
+        if sizes[0] != sizes[1] and 1 not in sizes:
+            raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
+        if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
+            x, y = (_spread(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
+    batch = "".join(c for c in shared if c in kept)
+    summed = "".join(c for c in shared if c not in kept)
+    left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
+    extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
+    product = matrix.matmul(
+        _arranged(x, xl, (batch, left, summed), extents), _arranged(y, yl, (batch, summed, right), extents)
+    )
+    labels = batch + left + right
+    return shapes.view(product, tuple(extents[c] for c in labels)), labels
+
+
+def _spread(x: Tensor, dim: int, extent: int) -> Tensor:
+    return shapes.expand(x, tuple(extent if d == dim else e for d, e in enumerate(x.spec.shape)))
+
+
+def _summed(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
+    x, labels = operand
+    gone = [d for d, c in enumerate(labels) if c not in kept]
+    if not gone:
+        return operand
+    return reductions.sum(x, gone, dtype=x.dtype), "".join(c for c in labels if c in kept)
+
+
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left."""
+    tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
+    if not isinstance(equation, str):
+        raise TypeError("einsum(): the equation has to be a string; lists of numbers are not taken")
+    terms, result = _terms(equation, tensors)
+    if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
+        raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
+    rest = [_without_repeats(t, term) for t, term in zip(tensors, terms, strict=True)]
+    while len(rest) > 1:
+        needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))
+        rest[:2] = [_pair(rest[0], rest[1], needed)]
+    x, labels = _summed(rest[0], set(result))
+    return shapes.permute(x, [labels.index(c) for c in result]) if labels != result else x

@@ -1,0 +1,195 @@
+"""Convolutions of one to three dimensions and their transposes, cast to the half type where automatic casts are on."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions.pointwise import made
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call
+from lazytensor.ops.conv import Pairs
+from lazytensor.ops.pointwise import add
+from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.precision import lowered
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
+METHODS = IN_PLACE = ""
+FUNCTIONAL = PUBLIC
+
+Extents = int | Sequence[int]
+
+
+def extents_of(value: Any, rank: int, what: str) -> tuple[int, ...]:
+    """One number for each of `rank` dimensions. Raises ShapeError for another count."""
+    if isinstance(value, int):
+        return (value,) * rank
+    given = tuple(int(v) for v in value)
+    if len(given) == 1:
+        return given * rank
+    if len(given) != rank:
+        raise ShapeError(
+            f"expected {what} to be a single integer value or a list of {rank} values, got {list(given)}",
+            where=source.where(),
+        )
+    return given
+
+
+def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[int, ...], stride: Any) -> Pairs:
+    if padding == "valid":
+        return ((0, 0),) * len(kernel)
+    if padding == "same":
+        if any(s != 1 for s in stride):
+            raise ShapeError("padding='same' is not supported for strided convolutions", where=source.where())
+        total = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
+        return tuple((t // 2, t - t // 2) for t in total)
+    if isinstance(padding, str):
+        raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
+    pairs = tuple((p, p) for p in extents_of(padding, len(kernel), "padding"))
+    if any(p < 0 for p, _ in pairs):
+        raise ShapeError("negative padding is not supported", where=source.where(), todo="Slice the input.")
+    return pairs
+
+
+def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor | None) -> tuple[Node, ...]:
+    """Input (with a batch dimension), weight and bias as nodes of one dtype."""
+    if input.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(
+            f"Expected {rank + 1}D (unbatched) or {rank + 2}D (batched) input to {name}, but got input of size: "
+            f"{list(input.shape)}",
+            where=source.where(),
+        )
+    given = lowered(*(arg(t) for t in (input, weight, bias) if t is not None))
+    x, w, *b = given
+    if any(n.type.dtype is not w.type.dtype for n in given):
+        raise ShapeError(
+            f"Input type ({x.type.dtype.name}) and weight or bias type ({w.type.dtype.name}) should be the same",
+            where=source.where(),
+            todo="Convert the input or the module with .to(dtype).",
+        )
+    return reshape(x, x.type.shape if input.ndim == rank + 2 else (1, *x.type.shape)), w, *b
+
+
+def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: int) -> Tensor:
+    if bias:
+        if bias[0].type.shape != y.type.shape[1:2]:
+            raise ShapeError(
+                f"expected bias to be 1-dimensional with {y.type.shape[1]} elements, but got bias of size "
+                f"{list(bias[0].type.shape)}",
+                where=source.where(),
+            )
+        y = add(y, broadcast_to(reshape(bias[0], (y.type.shape[1], *(1,) * rank)), y.type.shape))
+    return made(y if input.ndim == rank + 2 else reshape(y, y.type.shape[1:]), input, weight)
+
+
+def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    x, w, *b = _operands(f"conv{rank}d", rank, input, weight, bias)
+    names = ("stride", "padding", "dilation")
+    stride, dilation = (extents_of(options[i], rank, names[i]) for i in (0, 2))
+    if min((*stride, *dilation)) < 1:
+        raise ShapeError("non-positive stride or dilation is not supported", where=source.where())
+    padding = _padding(options[1], w.type.shape[2:], dilation, stride)
+    y = call("conv", x, w, stride=stride, padding=padding, dilation=dilation, groups=options[3])
+    return _finished(y, b, input, weight, rank)
+
+
+def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
+    x, w, *b = _operands(f"conv_transpose{rank}d", rank, input, weight, bias)
+    names = ("stride", "padding", "output_padding", "dilation")
+    given = [extents_of(v, rank, n) for v, n in zip((*options[:3], options[4]), names, strict=True)]
+    stride, padding, more, dilation = given
+    if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
+        raise ShapeError(
+            f"output padding must be smaller than either stride or dilation, but got output_padding: {list(more)}, "
+            f"stride: {list(stride)}, dilation: {list(dilation)}",
+            where=source.where(),
+        )
+    sizes = zip(x.type.shape[2:], w.type.shape[2:], stride, padding, more, dilation, strict=True)
+    extents = tuple((e - 1) * s - 2 * p + d * (k - 1) + m + 1 for e, k, s, p, m, d in sizes)
+    if min(extents) < 0:
+        raise ShapeError(f"the output would have the extents {list(extents)}", where=source.where())
+    pairs = tuple((p, p) for p in padding)
+    y = call("conv_input", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3])
+    return _finished(y, b, input, weight, rank)
+
+
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: str | Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> Tensor:
+    """[N, C, L] with weight [out, C / groups, k] -> [N, out, L']; the batch dimension may be missing."""
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: str | Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> Tensor:
+    """[N, C, H, W] with weight [out, C / groups, kh, kw] -> [N, out, H', W']; the batch dimension may be missing."""
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: str | Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+) -> Tensor:
+    """[N, C, D, H, W] with weight [out, C / groups, kd, kh, kw]; the batch dimension may be missing."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> Tensor:
+    """The adjoint of conv1d: [N, C, L] with weight [C, out / groups, k] -> [N, out, L']."""
+    return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> Tensor:
+    """The adjoint of conv2d: [N, C, H, W] with weight [C, out / groups, kh, kw] -> [N, out, H', W']."""
+    return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    output_padding: Extents = 0,
+    groups: int = 1,
+    dilation: Extents = 1,
+) -> Tensor:
+    """The adjoint of conv3d: [N, C, D, H, W] with weight [C, out / groups, kd, kh, kw]."""
+    return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

@@ -1,0 +1,128 @@
+"""Connectionist temporal classification (Graves et al. 2006): the probability of a label sequence over all alignments.
+
+The forward recursion is recorded step by step, and its gradient is that of the steps. Impossible is a logarithm of
+-1e30 rather than minus infinity, so that no difference of two infinities appears.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.losses import chosen
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.resampling import pad
+from lazytensor.functions.shapes import select, sliced, unsqueeze, view
+from lazytensor.ops import call
+from lazytensor.tensor import Tensor, arg, from_array
+
+PUBLIC = METHODS = IN_PLACE = ""
+FUNCTIONAL = "ctc_loss"
+IMPOSSIBLE = -1e30
+"""Far below every sum of logarithms, far above the lowest float32."""
+
+Lengths = Tensor | Sequence[int]
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Minus the logarithm of the probability of the targets: log-probabilities [T, N, C] or [T, C].
+
+    Targets are [N, S], or all after one another; the mean is over the losses divided by their target lengths.
+    Reads targets and lengths, so inside a traced step it raises TraceError.
+    """
+    if log_probs.ndim == 2:
+        one = ctc_loss(
+            unsqueeze(log_probs, 1), view(targets, (1, -1)), _listed(input_lengths), _listed(target_lengths), blank,
+            "none", zero_infinity,
+        )  # fmt: skip
+        return view(one, ()) if chosen(reduction) != "mean" else red.mean(_by_length(one, _listed(target_lengths)))
+    steps, long = np.array(_listed(input_lengths)), np.array(_listed(target_lengths))
+    if len(steps) != log_probs.spec.shape[1] or len(long) != len(steps) or (steps > log_probs.spec.shape[0]).any():
+        raise ShapeError(
+            f"the lengths {steps.tolist()} and {long.tolist()} do not fit log_probs {list(log_probs.shape)}",
+            where=source.where(),
+        )
+    labels = _extended(targets.array("ctc_loss"), long, blank)
+    loss = pw.add(pw.neg(_forward(log_probs, labels, steps, long, blank)), _normalizer(log_probs, steps))
+    loss = pw.where(pw.gt(loss, -IMPOSSIBLE / 2), 0.0 if zero_infinity else np.inf, loss)
+    if chosen(reduction) == "none":
+        return loss
+    return red.sum(loss) if reduction == "sum" else red.mean(_by_length(loss, long.tolist()))
+
+
+def _listed(lengths: Lengths) -> list[int]:
+    values = lengths.array("ctc_loss") if isinstance(lengths, Tensor) else lengths
+    return [int(v) for v in np.ravel(values)]
+
+
+def _by_length(loss: Tensor, lengths: list[int]) -> Tensor:
+    divisor = np.maximum(np.array(lengths), 1).astype(loss.dtype.host)
+    return pw.div(loss, from_array(divisor, loss.dtype))
+
+
+def _extended(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
+    """[N, 2 S + 1]: the labels with a blank before, between and behind them."""
+    most = int(lengths.max(initial=0))
+    out = np.full((len(lengths), 2 * most + 1), blank, np.int64)
+    ends = np.cumsum(lengths)
+    for k, n in enumerate(lengths):
+        row = targets[k, :n] if targets.ndim == 2 else targets[ends[k] - n : ends[k]]
+        out[k, 1 : 2 * n : 2] = row
+    return out
+
+
+def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.ndarray, blank: int) -> Tensor:
+    """The logarithm of the probability of all alignments, [N]."""
+    times, n, _ = log_probs.spec.shape
+    width = labels.shape[1]
+    places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
+    emitted = made(call("at_places", arg(log_probs), places.node), log_probs)
+    before = np.roll(labels, 2, 1)
+    may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
+    start = from_array(np.broadcast_to(np.arange(width) < 2, (n, width)) & (np.arange(width) <= 2 * long[:, None]))
+    alpha = pw.where(start, select(emitted, 0, 0), IMPOSSIBLE)
+    for t in range(1, times):
+        one = _shifted(alpha, 1)
+        two = pw.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE) if width > 1 else one
+        ahead = pw.add(_total(alpha, one, two), select(emitted, 0, t))
+        running = t < steps
+        alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
+    ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
+    last = made(call("at_places", alpha.node, from_array(ends).node), alpha)
+    second = pw.where(from_array(long > 0), select(last, 1, 1), IMPOSSIBLE)
+    return _total(select(last, 1, 0), second)
+
+
+def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:
+    """Zero, with the gradient exp(log_probs): PyTorch derives by scores whose log_softmax the log_probs are."""
+    running = np.arange(log_probs.spec.shape[0])[:, None, None] < steps[:, None]
+    mass = red.sum(pw.where(from_array(running), pw.exp(log_probs), 0.0), (0, 2))
+    return pw.sub(mass, mass.detach())
+
+
+def _shifted(alpha: Tensor, by: int) -> Tensor:
+    width = alpha.spec.shape[1]
+    return sliced(pad(alpha, (by, 0), value=IMPOSSIBLE), 1, 0, width)
+
+
+def _total(*parts: Tensor) -> Tensor:
+    """The logarithm of the sum of what the parts are logarithms of."""
+    top = parts[0].detach()
+    for part in parts[1:]:
+        top = pw.maximum(top, part.detach())
+    total = pw.exp(pw.sub(parts[0], top))
+    for part in parts[1:]:
+        total = pw.add(total, pw.exp(pw.sub(part, top)))
+    return pw.add(pw.log(total), top)

@@ -1,0 +1,354 @@
+"""Elements gathered and scattered by index tensors, chosen by masks, and counted."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.indexing import check_places
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import Operand, broadcast_shape, prepared
+from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full
+from lazytensor.ops import index as at
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import slice_
+from lazytensor.tensor import Tensor, arg, from_array
+
+PUBLIC = """gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_reduce take put
+    take_along_dim masked_select masked_scatter nonzero argwhere where count_nonzero repeat_interleave combinations
+    unravel_index"""
+METHODS = """gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_reduce take
+    put take_along_dim masked_select masked_scatter nonzero argwhere count_nonzero repeat_interleave"""
+IN_PLACE = """scatter scatter_add scatter_reduce index_add index_copy index_fill index_reduce put masked_scatter"""
+
+_KINDS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "maximum", "amin": "minimum"}
+
+
+def lifted(x: Tensor) -> Tensor:
+    """x, or a number as a vector of one element."""
+    return x if x.ndim else view(x, 1)
+
+
+def _places(index: Tensor, what: str) -> Node:
+    if index.dtype not in (dt.int64, dt.int32):
+        raise ShapeError(f"{what}(): Expected dtype int32/int64 for index", where=source.where())
+    return cast(arg(index), dt.int64)
+
+
+def _checked(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
+    """Places outside the extent are a RuntimeError for gather and scatter, as in PyTorch."""
+    try:
+        check_places(index, extent, dim, low)
+    except IndexError as e:
+        raise ShapeError(str(e), where=source.where()) from None
+
+
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
+    """out[i][j] = x[index[i][j]][j] for dim 0. Raises ShapeError (a RuntimeError) for places outside x."""
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    if not index.spec.size:
+        none = from_array(np.empty(index.spec.shape, np.int64)).node
+        return made(at.pick(arg(reshape(x, -1)), (none,), (0,)), x)
+    places = _places(index, "gather")
+    _checked(index, base.spec.shape[d], d)
+    if index.ndim or base.ndim > 1:
+        return made(at.gather(arg(base), places, d), x)
+    return made(call("reshape", at.gather(arg(base), call("reshape", places, shape=(1,)), d), shape=()), x)
+
+
+def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
+    """What is scattered, cut to the extents of the index."""
+    if not isinstance(src, Tensor):
+        return full(src, Type(index.spec.shape, x.dtype))
+    if src.dtype is not x.dtype:
+        raise ShapeError(f"{what}(): Expected self.dtype to be equal to src.dtype", where=source.where())
+    if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
+        raise ShapeError(
+            f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
+        )
+    n = arg(src)
+    return n if src.spec.shape == index.spec.shape else slice_(n, (0,) * index.ndim, index.spec.shape)
+
+
+def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
+    places, base, d = _places(index, what), lifted(x), dim_of(dim, x.ndim)
+    if not index.spec.size:
+        return pw.clone(x)
+    if base.ndim == 1 and index.ndim == 0:
+        places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
+    _checked(index, base.spec.shape[d], d)
+    out = made(at.scatter(arg(base), places, value, d, kind), x)
+    return out if x.ndim else view(out, ())
+
+
+def scatter(
+    x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str = ""
+) -> Tensor:
+    """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead."""
+    if reduce not in ("", "add", "multiply", None):
+        raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
+    given = src if src is not None else value
+    if given is None:
+        raise TypeError("scatter() missing the argument src or value")
+    values = _sources(x, index, given, "scatter")
+    return _scattered(x, dim, index, values, _KINDS[reduce] if reduce else "set", "scatter")
+
+
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """x with src added at the places along `dim`."""
+    return _scattered(x, dim, index, _sources(x, index, src, "scatter_add"), "add", "scatter_add")
+
+
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """x with src combined at the places along `dim` by sum, prod, mean, amax or amin; x itself counts if asked for."""
+    if reduce != "mean" and reduce not in _KINDS:
+        raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
+    values = _sources(x, index, src, "scatter_reduce")
+    kind = "add" if reduce == "mean" else _KINDS[reduce]
+    base = x
+    if not include_self:
+        neutral = full(_neutral(kind, x.dtype), values.type)
+        base = _scattered(x, dim, index, neutral, "set", "scatter_reduce")
+    out = _scattered(base, dim, index, values, kind, "scatter_reduce")
+    if reduce != "mean":
+        return out
+    counts_type = Type(x.spec.shape, x.dtype)
+    counts = made(full(1, counts_type), x)
+    one = full(1, values.type)
+    if not include_self:
+        counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
+    counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
+    return pw.div(out, counts) if x.dtype.kind == "f" else pw.floor_divide(out, counts)
+
+
+def _neutral(kind: str, dtype: DType) -> float:
+    if kind in ("add", "mul"):
+        return int(kind == "mul")
+    low = kind == "maximum"
+    if dtype.kind == "f":
+        return -math.inf if low else math.inf
+    if dtype.kind == "b":
+        return not low
+    limits = np.iinfo(dtype.host)
+    return int(limits.min if low else limits.max)
+
+
+def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
+    """x with a dimension, that dimension, and places of a vector."""
+    if index.ndim > 1:
+        raise IndexError(f"{what}(): Index is supposed to be a vector")
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    places = _places(index, what)
+    check_places(index, base.spec.shape[d], d, 0)
+    return base, d, places if index.ndim else call("reshape", places, shape=(1,))
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The places of a dimension that a vector names. Raises IndexError outside the extent."""
+    base, d, places = _rows(x, dim, index, "index_select")
+    out = made(at.pick(arg(base), (places,), (d,)), x)
+    return out if x.ndim else view(out, ())
+
+
+def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
+    base, d, places = _rows(x, dim, index, what)
+    if src.dtype is not x.dtype:
+        raise ShapeError(f"{what}(): self and source expected to have the same dtype", where=source.where())
+    n = places.type.size
+    shape = tuple(n if k == d else e for k, e in enumerate(base.spec.shape))
+    given = lifted(src)
+    if given.spec.shape != shape and not (given.spec.size == 1 and n == 1 == math.prod(shape)):
+        raise ShapeError(
+            f"{what}(): Number of indices ({n}) should be equal to source.size(dim), and the source is "
+            f"{list(src.shape)}",
+            where=source.where(),
+        )
+    value = arg(given if given.spec.shape == shape else view(given, shape))
+    out = made(at.place(arg(base), value, (places,), (d,), accumulate), x, src)
+    return out if x.ndim else view(out, ())
+
+
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
+    """x with alpha * source added at the places of a dimension that a vector names."""
+    value = source if pw.is_number(alpha, 1) else pw.cast_to(pw.mul(source, alpha), source.dtype)
+    return _row_written(x, dim, index, value, True, "index_add")
+
+
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x with `source` written to the places of a dimension that a vector names."""
+    return _row_written(x, dim, index, source, False, "index_copy")
+
+
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
+    """x with one value at the places of a dimension that a vector names."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
+    base, d, places = _rows(x, dim, index, "index_fill")
+    extent = base.spec.shape[d]
+    hits = at.place(
+        full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
+    )
+    mask = call("broadcast_in_dim", hits, shape=base.spec.shape, dims=(d,))
+    out = made(call("where", mask, prepared(value, x.dtype, base.spec.shape), arg(base)), x)
+    return out if x.ndim else view(out, ())
+
+
+def index_reduce(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """x with `source` combined by prod, mean, amax or amin at the places that a vector names."""
+    base, d, _ = _rows(x, dim, index, "index_reduce")
+    given, column = lifted(source), lifted(index)
+    for _ in range(base.ndim - d - 1):
+        column = unsqueeze(column, -1)
+    wide = expand(column, given.spec.shape)
+    out = scatter_reduce(base, d, wide, given, reduce, include_self=include_self)
+    return out if x.ndim else view(out, ())
+
+
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Elements of x by their place in the flat order. Raises IndexError outside."""
+    check_places(index, x.spec.size, 0)
+    return made(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """x with `source` written to, or added at, places of the flat order."""
+    check_places(index, x.spec.size, 0)
+    places = _places(index, "put")
+    value = call("reshape", arg(source), shape=places.type.shape)
+    flat = call("reshape", arg(x), shape=(x.spec.size,))
+    return made(call("reshape", at.place(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source)
+
+
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order."""
+    if dim is None:
+        return gather(reshape(x, -1), 0, reshape(indices, -1))
+    d = dim_of(dim, x.ndim)
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"torch.take_along_dim(): input and indices should have the same number of dimensions, but got {x.ndim} "
+            f"dimensions for input, and {indices.ndim} dimensions for indices",
+            where=source.where(),
+        )
+    shape = list(broadcast_shape(*((*s[:d], 1, *s[d + 1 :]) for s in (x.spec.shape, indices.spec.shape))))
+    wide = [expand(v, [v.spec.shape[d] if k == d else e for k, e in enumerate(shape)]) for v in (x, indices)]
+    return gather(wide[0], d, wide[1])
+
+
+def _mask(mask: Tensor, what: str) -> Tensor:
+    if mask.dtype is not dt.bool_:
+        raise ShapeError(f"{what}: expected BoolTensor for mask", where=source.where())
+    return mask
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of x where the mask holds, as a vector."""
+    shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
+    hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
+    flat = reshape(expand(x, shape), -1)
+    return made(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
+
+
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """x with the elements of `source`, in order, where the mask holds."""
+    shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
+    wide = expand(mask, shape)
+    if not source.spec.size or not math.prod(shape):
+        return pw.clone(expand(x, shape))
+    hits = cast(call("reshape", arg(wide), shape=(math.prod(shape),)), dt.int64)
+    counted = call("scan", hits, kind="add", dim=0, reverse=False)
+    ranks = made(counted, x)
+    places = pw.clamp(pw.sub(ranks, 1), 0, source.spec.size - 1)
+    chosen = at.pick(arg(reshape(source, -1)), (arg(places),), (0,))
+    return pw.where(wide, view(made(chosen, x), shape), expand(x, shape))
+
+
+def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
+    """The places of all elements that are not zero: [count, dimensions], or a vector for each dimension."""
+    array = x.array("nonzero()")
+    if as_tuple:
+        return tuple(_found(i, x) for i in np.nonzero(np.atleast_1d(array)))
+    places = np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0))
+    return _found(places, x)
+
+
+def _found(places: np.ndarray, like: Tensor) -> Tensor:
+    out = from_array(places.astype(np.int64), dt.int64)
+    out.device = like.device
+    return out
+
+
+def argwhere(x: Tensor) -> Tensor:
+    """`nonzero` as [count, dimensions]."""
+    return nonzero(x)
+
+
+def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
+    """`input` where the condition holds, else `other`; alone its places, as `nonzero(as_tuple=True)`."""
+    if input is None or other is None:
+        return nonzero(condition, as_tuple=True)
+    return pw.where(condition, input, other)
+
+
+def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
+    """How many elements are not zero."""
+    return red.sum(pw.ne(x, 0), dim)
+
+
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times."""
+    if repeats is None:
+        return _found(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
+    base = reshape(x, -1) if dim is None else lifted(x)
+    d = 0 if dim is None else dim_of(dim, base.ndim)
+    extent = base.spec.shape[d]
+    times = repeats.array("repeat_interleave()") if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if times.size not in (1, extent):
+        raise ShapeError(
+            "repeats must have the same size as input along dim, but got repeats.size(0) = "
+            f"{times.size} and input.size({d}) = {extent}",
+            where=source.where(),
+        )
+    if times.size and times.min() < 0:
+        raise ShapeError("repeats can not be negative", where=source.where())
+    places = np.repeat(np.arange(extent), times.reshape(-1) if times.size != 1 else times.item())
+    return made(at.pick(arg(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
+
+
+def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All choices of r elements of a vector, one in each row."""
+    if x.ndim != 1:
+        raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
+    if r == 0:
+        return pw.cast_to(_found(np.empty(0), x), x.dtype)
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(choose(range(x.spec.shape[0]), r)), np.int64).reshape(-1, r)
+    return made(at.pick(arg(x), (from_array(places).node,), (0,)), x)
+
+
+def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
+    """The place in each dimension of places in the flat order of `shape`."""
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    rest, found = indices, []
+    for e in reversed(extents):
+        quotient = pw.floor_divide(rest, e)
+        found.append(pw.sub(rest, pw.mul(quotient, e)))
+        rest = quotient
+    return tuple(reversed(found))

@@ -1,0 +1,54 @@
+"""Bits of integers and booleans: logic, shifts, common divisors."""
+
+from collections.abc import Callable
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import Operand, operands, result_type
+from lazytensor.ops import call
+from lazytensor.tensor import Tensor
+
+PUBLIC = """bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd lcm"""
+METHODS = IN_PLACE = PUBLIC
+
+Binary = Callable[[Operand, Operand], Tensor]
+
+
+def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None) -> Binary:
+    """A function of integers; `logical` is its meaning for booleans, if there is one."""
+
+    def function(input: Operand, other: Operand) -> Tensor:
+        kind = result_type(input, other).kind
+        if kind == "b" and logical is not None:
+            return logical(input, other)
+        if kind != "i":
+            raise _unknown(name, "float" if kind == "f" else "bool")
+        return made(call(node_name, *operands(input, other)), input, other)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc} Raises ShapeError for floating-point numbers."
+    return function
+
+
+def _unknown(name: str, kind: str) -> ShapeError:
+    return ShapeError(
+        f'"{name}" not implemented for {kind}', where=source.where(), todo="Convert to an integer type first."
+    )
+
+
+bitwise_and = _binary("bitwise_and", "bitwise_and", "Each bit that both have.", pw.logical_and)
+bitwise_or = _binary("bitwise_or", "bitwise_or", "Each bit that one of them has.", pw.logical_or)
+bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", pw.logical_xor)
+bitwise_left_shift = _binary("bitwise_left_shift", "left_shift", "The bits moved towards the sign; 0 moves in.")
+bitwise_right_shift = _binary("bitwise_right_shift", "right_shift", "The bits moved from the sign, which moves in.")
+gcd = _binary("gcd", "gcd", "The greatest common divisor, never negative.")
+lcm = _binary("lcm", "lcm", "The least common multiple, never negative.")
+
+
+def bitwise_not(input: Tensor) -> Tensor:
+    """Each bit inverted; for bool the negation. Raises ShapeError for floating-point numbers."""
+    if input.dtype.kind == "f":
+        raise _unknown("bitwise_not", "float")
+    return pw.logical_not(input) if input.dtype.kind == "b" else pw.sub(pw.neg(input), 1)

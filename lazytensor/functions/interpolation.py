@@ -1,0 +1,232 @@
+"""Images on another grid: interpolation to a size or by a factor, and sampling at given places."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.matrix import matmul
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from lazytensor.functions.resampling import Tap, tapped
+from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
+from lazytensor.ops import call
+from lazytensor.tensor import Tensor, arg, from_array
+
+PUBLIC = METHODS = IN_PLACE = ""
+FUNCTIONAL = "interpolate upsample upsample_nearest upsample_bilinear grid_sample affine_grid"
+
+CUBIC = -0.75
+"""The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
+_RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
+_AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """[N, C, ...] with other extents, given as `size` or as factors.
+
+    `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. Raises ValueError for options that
+    do not belong together, NotImplementedError for a mode that does not fit the rank, and for antialias.
+    """
+    rank = input.ndim - 2
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if antialias:
+        raise NotImplementedError("interpolate with antialias=True is not known here")
+    if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
+    outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
+    if mode == "area":
+        return _AREA[rank](input, outputs)
+    if recompute_scale_factor or factors is None:
+        factors = (None,) * rank
+    n = arg(input)
+    for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
+        extent = input.spec.shape[dim]
+        n = tapped(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
+    return made(n, input)
+
+
+def _extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
+    rank = len(extents)
+    if (size is None) == (scale_factor is None):
+        both = "only one of size or scale_factor should be defined" if size is not None else None
+        raise ValueError(both or "either size or scale_factor should be defined")
+    given = size if size is not None else scale_factor
+    if isinstance(given, int | float):
+        given = (given,) * rank
+    if len(given) != rank:
+        raise ValueError(f"Input and output must have the same number of spatial dimensions, got {list(given)}")
+    if size is not None:
+        outputs, factors = tuple(int(v) for v in given), None
+    else:
+        factors = tuple(float(v) for v in given)
+        outputs = tuple(math.floor(e * f) for e, f in zip(extents, factors, strict=True))
+    if min(outputs) <= 0 or min(extents) <= 0:
+        raise ShapeError(
+            f"Input and output sizes should be greater than 0, but got input {list(extents)} output {list(outputs)}",
+            where=source.where(),
+        )
+    return outputs, factors
+
+
+def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: bool) -> list[Tap]:
+    step = np.float32(extent / out if scale is None else scale)
+    places = np.arange(out)
+    if mode.startswith("nearest"):
+        at = (places + np.float32(0.5 if mode == "nearest-exact" else 0)).astype(np.float32) * step
+        return [(_inside(np.floor(at), extent), np.ones(out))]
+    if align_corners:
+        at = places * ((extent - 1) / (out - 1) if out > 1 else 0.0)
+    else:
+        at = (places + 0.5) * float(step) - 0.5
+        at = at if mode == "bicubic" else np.maximum(at, 0)
+    low = np.floor(at) if mode == "bicubic" else np.minimum(np.floor(at), extent - 1)
+    t = at - low
+    if mode == "bicubic":
+        return [(_inside(low + k, extent), w) for k, w in enumerate(cubic_weights(t), -1)]
+    return [(_inside(low, extent), 1 - t), (_inside(low + 1, extent), t)]
+
+
+def _inside(at: np.ndarray, extent: int) -> tuple[int, ...]:
+    return tuple(np.clip(at.astype(np.int64), 0, extent - 1).tolist())
+
+
+def cubic_weights(t: np.ndarray) -> list[np.ndarray]:
+    """The weights of the four places around a point that lies `t` behind the second."""
+    near = [((CUBIC + 2) * u - (CUBIC + 3)) * u * u + 1 for u in (t, 1 - t)]
+    far = [((CUBIC * u - 5 * CUBIC) * u + 8 * CUBIC) * u - 4 * CUBIC for u in (t + 1, 2 - t)]
+    return [far[0], near[0], near[1], far[1]]
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
+) -> Tensor:
+    """The older name of `interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` to the nearest place."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """`interpolate` linearly in two dimensions with aligned corners."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# -- sampling at given places ----------------------------------------------------------------------------------------
+
+
+def grid_sample(
+    input: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """[N, C, (D,) H, W] read at grid [N, ..., 2 or 3] with coordinates from -1 to 1, the last dimension first.
+
+    `mode` is bilinear or nearest, `padding_mode` zeros, border or reflection. Raises ValueError for another mode and
+    ShapeError for shapes that do not fit.
+    """
+    rank = input.ndim - 2
+    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(f"grid_sample is not known here with mode {mode!r} and padding_mode {padding_mode!r}")
+    if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
+        raise ShapeError(
+            f"grid_sampler(): expected a grid with size {rank} in last dimension for an input of shape "
+            f"{list(input.shape)}, but got grid with sizes {list(grid.shape)}",
+            where=source.where(),
+        )
+    extents = input.spec.shape[2:]
+    places = [
+        _place(select(grid, -1, rank - 1 - d), e, padding_mode, bool(align_corners)) for d, e in enumerate(extents)
+    ]
+    if mode == "nearest":
+        rounded = [pw.round(p.detach()) for p in places]
+        return _read(input, rounded)
+    low = [pw.floor(p.detach()) for p in places]
+    total: Tensor | None = None
+    for corner in product((0, 1), repeat=rank):
+        weight: Tensor | None = None
+        for p, at, up in zip(places, low, corner, strict=True):
+            part = pw.sub(p, at) if up else pw.sub(pw.add(at, 1.0), p)
+            weight = part if weight is None else pw.mul(weight, part)
+        value = _read(input, [pw.add(at, float(up)) for at, up in zip(low, corner, strict=True)])
+        value = pw.mul(value, unsqueeze(weight, 1))  # type: ignore[arg-type]
+        total = value if total is None else pw.add(total, value)
+    return total  # type: ignore[return-value]
+
+
+def _place(coordinate: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """A coordinate from -1..1 counted in places of a dimension."""
+    at = pw.mul(pw.add(coordinate, 1.0), (extent - 1) / 2 if align_corners else extent / 2)
+    at = at if align_corners else pw.sub(at, 0.5)
+    if padding_mode == "reflection":
+        low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
+        span = high - low
+        if span > 0:
+            off = pw.abs(pw.sub(at, low))
+            turns = pw.floor(pw.div(off.detach(), span))
+            rest = pw.sub(off, pw.mul(turns, span))
+            odd = pw.eq(pw.fmod(turns, 2.0), 1.0)
+            at = pw.add(pw.where(odd, pw.sub(span, rest), rest), low)
+        else:
+            at = pw.mul(at, 0.0)
+    return at if padding_mode == "zeros" else pw.clamp(at, 0.0, float(extent - 1))
+
+
+def _read(input: Tensor, places: list[Tensor]) -> Tensor:
+    """The elements at whole-numbered places, 0 outside: [N, C, ...]"""
+    n, c, *extents = input.spec.shape
+    inside: Tensor | None = None
+    flat: Tensor | None = None
+    for at, extent in zip(places, extents, strict=True):
+        good = pw.logical_and(pw.ge(at, 0.0), pw.le(at, float(extent - 1)))
+        inside = good if inside is None else pw.logical_and(inside, good)
+        whole = pw.cast_to(pw.where(good, at, 0.0), int64)
+        flat = whole if flat is None else pw.add(pw.mul(flat, extent), whole)
+    assert flat is not None and inside is not None
+    out = flat.spec.shape[1:]
+    count = math.prod(out)
+    where = expand(view(flat, (n, 1, count)), (n, c, count))
+    values = call("at_places", arg(reshape(input, (n, c, math.prod(extents)))), where.node)
+    picked = view(made(values, input), (n, c, *out))
+    return pw.where(unsqueeze(inside, 1), picked, 0.0)
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """A grid for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size of the output."""
+    extents = tuple(size)[2:]
+    rank = len(extents)
+    if theta.ndim != 3 or theta.spec.shape[1:] != (rank, rank + 1):
+        raise ShapeError(
+            f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}", where=source.where()
+        )
+    axes = [np.linspace(-1, 1, e) * (1 if align_corners else (e - 1) / e) if e > 1 else np.zeros(1) for e in extents]
+    mesh = np.meshgrid(*axes, indexing="ij")[::-1]
+    base = np.stack([*mesh, np.ones(extents)], -1).reshape(-1, rank + 1)
+    points = from_array(base.astype(theta.dtype.host), theta.dtype)
+    out = matmul(points, transpose(theta, 1, 2))
+    return reshape(out, (size[0], *extents, rank))

@@ -1,0 +1,425 @@
+"""Linear algebra: factorizations, systems, determinants, inverses, norms of matrices.
+
+`LINALG` names what `torch.linalg` has; `PUBLIC` what stands under `torch.` as well, some of it with older answers.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lazytensor import source
+from lazytensor.dtype import DType, int32
+from lazytensor.errors import ShapeError
+from lazytensor.functions import contraction, creation, matrix, shapes, windows
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import broadcast_shape
+from lazytensor.functions.reductions import Dim
+from lazytensor.functions.shapes import dim_of, unsqueeze
+from lazytensor.functions.statistics import vector_norm
+from lazytensor.functions.windows import transposed
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call, factor
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu_solve lu_unpack matrix_exp matrix_power
+    ormqr pinverse qr slogdet triangular_solve"""
+METHODS = """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu_solve matrix_exp matrix_power ormqr
+    pinverse qr slogdet triangular_solve"""
+IN_PLACE = ""
+LINALG = """cross det diagonal eigh eigvalsh householder_product inv inverse matrix_exp lu lu_factor matmul
+    matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals vecdot
+    vector_norm"""
+
+
+class SignLog(NamedTuple):
+    """The answer of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class QR(NamedTuple):
+    """The answer of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SVD(NamedTuple):
+    """The answer of `svd`: U S Vh."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class Reflectors(NamedTuple):
+    """The answer of `geqrf`."""
+
+    a: Tensor
+    tau: Tensor
+
+
+class Solution(NamedTuple):
+    """The answer of `triangular_solve`."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+class Eigen(NamedTuple):
+    """The answer of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+def _node(x: Tensor) -> Node:
+    if x.ndim < 2:
+        raise ShapeError(
+            f"linalg: The input tensor A must have at least 2 dimensions, but it has the shape {list(x.shape)}",
+            where=source.where(),
+        )
+    if x.dtype.kind != "f":
+        raise ShapeError(f"Expected a floating point or complex tensor as input. Got {x.dtype.name}")
+    return arg(x)
+
+
+def _together(a: Tensor, b: Tensor) -> tuple[Node, Node]:
+    """Two stacks of matrices with equal leading extents."""
+    x, y = _node(a), _node(b)
+    lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
+    return broadcast_to(x, (*lead, *x.type.shape[-2:])), broadcast_to(y, (*lead, *y.type.shape[-2:]))
+
+
+# -- systems and inverses --------------------------------------------------------------------------------------------
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B (X A = B if not left); B may be a vector, or a stack of vectors that fits the stack of A."""
+    if not left:
+        return transposed(solve(transposed(A), transposed(B)))
+    if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
+        out = solve(A, unsqueeze(B, -1))
+        return shapes.view(out, out.spec.shape[:-1])
+    return made(factor.solve(*_together(A, B)), A, B)
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverse of each matrix. Raises ShapeError if there is none."""
+    return made(factor.inverse(_node(A)), A)
+
+
+inverse = inv
+
+
+def pinv(
+    A: Tensor,
+    rtol: float | None = None,
+    *,
+    atol: float | None = None,
+    rcond: float | None = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """The inverse of Moore and Penrose; singular values below rtol times the largest count as 0."""
+    if atol is not None:
+        raise ShapeError("pinv(): atol is not known here", where=source.where(), todo="Give rtol.")
+    n = _node(A)
+    tolerance = rtol if rtol is not None else rcond
+    if tolerance is None:
+        tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
+    return made(call("pinv", n, rcond=float(tolerance)), A)
+
+
+def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
+    """The inverse of Moore and Penrose."""
+    return pinv(x, rcond)
+
+
+def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """X with A X = B (X A = B if not left), where one triangle of A counts; its diagonal is 1 if unitriangular."""
+    if not left:
+        flipped = solve_triangular(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
+        return transposed(flipped)
+    a, b = _together(A, B)
+    return made(factor.triangular(_unit(a) if unitriangular else a, b, not upper), A, B)
+
+
+def _unit(a: Node) -> Node:
+    """A matrix with ones on its diagonal."""
+    strict = factor.sub(a, factor.band(a, 0, 0))
+    return factor.add(strict, factor.identity(a.type, a.type.shape[-1]))
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Solution:
+    """X with A X = B, and a copy of A."""
+    a, right = _together(A, b)
+    used = _unit(a) if unitriangular else a
+    return Solution(made(factor.triangular(used, right, not upper, transpose), A, b), made(a, A))
+
+
+def cholesky(x: Tensor, upper: bool = False) -> Tensor:
+    """L with x = L L^T, or its transpose if `upper`. Raises ShapeError if x is not positive definite."""
+    n = call("cholesky", _node(x))
+    return made(factor.turned(n) if upper else n, x)
+
+
+def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with L L^T X = b, or L^T L X = b if `upper`."""
+    if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
+        whole = pw.add(pw.sub(L, L.detach()), (shapes.triu if upper else shapes.tril)(L.detach()))
+        left, right_ = (transposed(whole), whole) if upper else (whole, transposed(whole))
+        return solve(matrix.matmul(left, right_), b)
+    low, right = _together(L, b)
+    half = factor.triangular(low, right, not upper, upper)
+    return made(factor.triangular(low, half, not upper, not upper), L, b)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """The inverse of L L^T, or of L^T L if `upper`."""
+    return cholesky_solve(_eyes(L, L.spec.shape[-1]), L, upper)
+
+
+def _eyes(like: Tensor, n: int) -> Tensor:
+    return made(factor.identity(like.spec, n), like)
+
+
+# -- triangles of a matrix with exchanged rows -----------------------------------------------------------------------
+
+
+def _rows(x: Tensor, first: int, limit: int) -> Tensor:
+    return shapes.sliced(x, x.ndim - 2, first, limit)
+
+
+def _columns(x: Tensor, first: int, limit: int) -> Tensor:
+    return shapes.sliced(x, x.ndim - 1, first, limit)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
+    """L and U in one matrix, and the exchanges of rows; no gradient."""
+    packed = made(call("lu", _node(A)), A).detach()
+    m, n = A.spec.shape[-2:]
+    pivots = shapes.select(packed, -2, m)
+    return pw.clone(_rows(packed, 0, m)), pw.cast_to(_columns_of(pivots, min(m, n)), int32)
+
+
+def _columns_of(x: Tensor, n: int) -> Tensor:
+    return shapes.sliced(x, x.ndim - 1, 0, n)
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """P, L and U of a packed factorization; what is not asked for is empty."""
+    m, n = LU_data.spec.shape[-2:]
+    k = min(m, n)
+    nothing = creation.empty(0, dtype=LU_data.dtype, device=LU_data.device)
+    low = up = exchanges = nothing
+    if unpack_data:
+        square = _columns(LU_data, 0, k)
+        low = pw.add(shapes.tril(square, -1), _eyes_like(square))
+        up = shapes.triu(_rows(LU_data, 0, k))
+    if unpack_pivots:
+        exchanges = _permutation(LU_pivots, m, LU_data.dtype)
+    return exchanges, low, up
+
+
+def _eyes_like(x: Tensor) -> Tensor:
+    return creation.eye(*x.spec.shape[-2:], dtype=x.dtype)
+
+
+def _permutation(pivots: Tensor, n: int, dtype: DType) -> Tensor:
+    return made(call("permutation", arg(pivots), n=n, dtype=dtype), pivots)
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """P, L and U with A = P L U; no gradient."""
+    return lu_unpack(*lu_factor(A))
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """X with A X = b for the packed factorization of A."""
+    n = LU_data.spec.shape[-1]
+    arranged = matrix.matmul(transposed(_permutation(LU_pivots, n, LU_data.dtype)), b)
+    half = solve_triangular(LU_data, arranged, upper=False, unitriangular=True)
+    return solve_triangular(LU_data, half, upper=True)
+
+
+# -- determinants ----------------------------------------------------------------------------------------------------
+
+
+def det(A: Tensor) -> Tensor:
+    """The determinant of each matrix."""
+    return made(call("det", _node(A)), A)
+
+
+def slogdet(A: Tensor) -> SignLog:
+    """The sign and the logarithm of the size of each determinant."""
+    n = _node(A)
+    return SignLog(made(call("det_sign", n), A), made(call("logabsdet", n), A))
+
+
+def logdet(x: Tensor) -> Tensor:
+    """The logarithm of each determinant; NaN where it is negative."""
+    sign, size = slogdet(x)
+    return pw.where(pw.lt(sign, 0), math.nan, size)
+
+
+# -- orthogonal factors, singular values, eigenvalues ----------------------------------------------------------------
+
+
+def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
+    """Q with orthonormal columns and the triangle R, A = Q R; only the reduced form."""
+    if some not in (True, "reduced") or mode != "reduced":
+        raise ShapeError("qr: only the reduced form is known here", where=source.where(), todo="Use mode='reduced'.")
+    packed = made(call("qr", _node(A)), A)
+    m = A.spec.shape[-2]
+    return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
+
+
+def geqrf(x: Tensor) -> Reflectors:
+    """R with the Householder vectors below it, and their factors; no gradient."""
+    packed = made(call("geqrf", _node(x)), x).detach()
+    m, n = x.spec.shape[-2:]
+    tau = shapes.select(packed, -2, m)
+    return Reflectors(pw.clone(_rows(packed, 0, m)), pw.clone(_columns_of(tau, min(m, n))))
+
+
+def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
+    """Q y or Q^T y, one reflection after the other."""
+    m, count = a.spec.shape[-2], tau.spec.shape[-1]
+    low = pw.add(shapes.tril(_columns(a, 0, count), -1), creation.eye(m, count, dtype=a.dtype))
+    for i in range(count) if transpose else reversed(range(count)):
+        v = _columns(low, i, i + 1)
+        scale = unsqueeze(shapes.sliced(tau, tau.ndim - 1, i, i + 1), -1)
+        y = pw.sub(y, pw.mul(scale, matrix.matmul(v, matrix.matmul(transposed(v), y))))
+    return y
+
+
+def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    """Q times `other` (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
+    if left:
+        return _reflected(a, tau, other, transpose)
+    return transposed(_reflected(a, tau, transposed(other), not transpose))
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:
+    """The first columns of the Q that `geqrf` describes."""
+    m, n = A.spec.shape[-2:]
+    start = shapes.expand(creation.eye(m, n, dtype=A.dtype), (*A.spec.shape[:-2], m, n))
+    return _reflected(A, tau, start, False)
+
+
+def svd(A: Tensor, full_matrices: bool = True) -> SVD:
+    """The singular value decomposition A = U diag(S) Vh; in the reduced form, if A is not square."""
+    if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
+        raise ShapeError("svd: only the reduced form is known here", todo="Use full_matrices=False.")
+    packed, m = made(call("svd", _node(A)), A), A.spec.shape[-2]
+    vectors = _rows(packed, m + 1, m + 1 + A.spec.shape[-1])
+    return SVD(_rows(packed, 0, m), shapes.select(packed, -2, m), transposed(vectors))
+
+
+def svdvals(A: Tensor) -> Tensor:
+    """The singular values, the largest first."""
+    return made(call("singular_values", _node(A)), A)
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
+    """Eigenvalues in rising order and eigenvectors of symmetric matrices."""
+    packed = made(call("eigh", _node(A)), A)
+    return Eigen(shapes.select(packed, -2, 0), _rows(packed, 1, A.spec.shape[-1] + 1))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
+    """The eigenvalues of symmetric matrices in rising order."""
+    return eigh(A).eigenvalues
+
+
+def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
+    """How many singular values are above `tol`, by default the rounding of the largest."""
+    values = svdvals(A.detach())
+    if tol is None:
+        limit: Any = pw.mul(red.amax(values, -1, True), max(A.spec.shape[-2:]) * 2.0**-A.dtype.mantissa_bits)
+    else:
+        limit = tol
+    return red.sum(pw.gt(values, limit), -1)
+
+
+# -- functions and norms of matrices ---------------------------------------------------------------------------------
+
+
+def matrix_exp(x: Tensor) -> Tensor:
+    """The exponential of each matrix."""
+    return made(call("matrix_exp", _node(x)), x)
+
+
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """Each matrix multiplied n times with itself; negative powers are those of the inverse."""
+    if n < 0:
+        return matrix_power(inv(x), -n)
+    if n == 0:
+        return _eyes(x, x.spec.shape[-1])
+    half = matrix_power(x, n // 2) if n > 1 else None
+    whole = x if half is None else matrix.matmul(half, half)
+    return matrix.matmul(whole, x) if n > 1 and n % 2 else whole
+
+
+def matrix_norm(
+    A: Tensor,
+    ord: float | str = "fro",
+    dim: Sequence[int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Tensor:
+    """ "fro", "nuc" (sum of singular values), 2 or -2 (largest, smallest), 1 or -1 (columns), inf or -inf (rows)."""
+    x = A if dtype is None else pw.cast_to(A, dtype)
+    row, column = (dim_of(d, x.ndim) for d in dim)
+    if ord == "fro":
+        return vector_norm(x, 2, (row, column), keepdim)
+    if ord in ("nuc", 2, -2):
+        rest = [d for d in range(x.ndim) if d not in (row, column)]
+        values = svdvals(shapes.permute(x, [*rest, row, column]))
+        out = red.sum(values, -1) if ord == "nuc" else (red.amax if ord == 2 else red.amin)(values, -1)
+        kept = tuple(1 if d in (row, column) else e for d, e in enumerate(x.spec.shape))
+        return shapes.view(out, kept) if keepdim else out
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
+    by_column = abs(ord) == 1  # type: ignore[arg-type]
+    first, second = (row, column) if by_column else (column, row)
+    sums = red.sum(pw.abs(x), first, True)
+    out = (red.amax if ord > 0 else red.amin)(sums, second, True)  # type: ignore[operator]
+    gone = (row, column)
+    return out if keepdim else shapes.view(out, tuple(e for d, e in enumerate(out.spec.shape) if d not in gone))
+
+
+def norm(
+    A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """A vector norm, or the norm of matrices where `dim` has two dimensions or A is a matrix and `ord` is given."""
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    dims = [dim] if isinstance(dim, int) else list(range(A.ndim)) if dim is None else list(dim)
+    if len(dims) == 2:
+        return matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+    if len(dims) > 2 or isinstance(ord, str):
+        raise ShapeError(f"linalg.norm: ord {ord!r} needs one or two dimensions, got {dims}", where=source.where())
+    return vector_norm(A, ord, dims, keepdim, dtype=dtype)
+
+
+def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """The cross product along a dimension of extent 3."""
+    return contraction.cross(x, other, dim)
+
+
+def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """A view of a diagonal of each matrix."""
+    return windows.diagonal(A, offset, dim1, dim2)
+
+
+matmul, multi_dot, vecdot = matrix.matmul, contraction.multi_dot, contraction.vecdot

@@ -1,0 +1,160 @@
+"""Rows of a table by number: embeddings, bags of them, and one-hot vectors."""
+
+import math
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source, trace
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.creation import arange, zeros
+from lazytensor.functions.gathering import index_add, scatter_reduce
+from lazytensor.functions.indexing import check_places
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.shapes import expand, reshape, unsqueeze, view
+from lazytensor.functions.sorting import searchsorted
+from lazytensor.ops import index as at
+from lazytensor.ops.pointwise import cast
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = METHODS = IN_PLACE = ""
+
+
+def _refuse(**options: Any) -> None:
+    """Raises ShapeError for options of PyTorch that are left out."""
+    for name, value in options.items():
+        if value:
+            raise ShapeError(
+                f"an embedding with {name}={value!r} is not provided",
+                where=source.where(),
+                todo="Leave the option out; max_norm can be had by normalizing the weight in torch.no_grad().",
+            )
+
+
+def _row_number(padding_idx: int | None, rows: int) -> int | None:
+    if padding_idx is None:
+        return None
+    if not -rows <= padding_idx < rows:
+        raise ValueError(f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}")
+    return padding_idx % rows
+
+
+def _numbers(input: Tensor, weight: Tensor) -> Tensor:
+    if input.dtype not in (dt.int64, dt.int32):
+        raise ShapeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{input.dtype.name} instead (while checking arguments for embedding)",
+            where=source.where(),
+        )
+    try:
+        check_places(input, weight.spec.shape[0], 0, 0)
+    except IndexError:
+        raise IndexError("index out of range in self") from None
+    return input if input.dtype is dt.int64 else made(cast(arg(input), dt.int64), input)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """weight[input]: [..., dim]; row `padding_idx` gets no gradient. Raises IndexError for a number outside."""
+    _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    pad = _row_number(padding_idx, weight.spec.shape[0])
+    numbers = _numbers(input, weight)
+    out = made(at.pick(arg(weight), (arg(numbers),), (0,)), weight)
+    if pad is None or not arg(weight).tracks:
+        return out
+    return pw.where(unsqueeze(pw.eq(numbers, pad), -1), out.detach(), out)
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Sums, means or largest elements of bags of rows: [bags, dim].
+
+    A bag is a row of `input` [bags, n], or what lies between two of `offsets` in a vector.
+    Row `padding_idx` is left out.
+    """
+    _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    if input.dtype.kind == "f" and weight.dtype.kind == "i":
+        input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError("embedding_bag: per_sample_weights is only supported for mode='sum'")
+    bags, count = _bags(input, offsets, include_last_offset)
+    flat = reshape(input, -1)
+    rows = embedding(flat, weight)
+    if per_sample_weights is not None:
+        rows = pw.mul(rows, unsqueeze(reshape(per_sample_weights, -1), -1))
+    pad = _row_number(padding_idx, weight.spec.shape[0])
+    kept = None if pad is None else pw.ne(flat, pad)
+    return _largest(rows, bags, count, kept) if mode == "max" else _totals(rows, bags, count, kept, mode)
+
+
+def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Tensor, int]:
+    """The bag of each row, and how many bags there are."""
+    if input.ndim == 2:
+        if offsets is not None:
+            raise ValueError("if input is 2D, then offsets has to be None, as input is a mini-batch")
+        n, length = input.spec.shape
+        return reshape(expand(view(arange(n), (n, 1)), (n, length)), -1), n
+    if input.ndim != 1 or offsets is None:
+        raise ValueError("if input is 1D, offsets has to be a 1D Tensor")
+    count = offsets.spec.shape[0] - int(include_last)
+    starts = offsets[:count]  # type: ignore[index]
+    places = arange(input.spec.shape[0], dtype=offsets.dtype)
+    return pw.sub(searchsorted(starts, places, right=True), 1), count
+
+
+def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
+    if kept is not None:
+        rows = pw.where(unsqueeze(kept, -1), rows, 0.0)
+    empty = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device)
+    total = index_add(empty, 0, bags, rows)
+    if mode == "sum":
+        return total
+    one = pw.cast_to(pw.ge(bags, 0) if kept is None else kept, rows.dtype)
+    sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
+    return pw.div(total, unsqueeze(pw.maximum(sizes, 1.0), -1))
+
+
+def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
+    """The largest elements; of an empty bag zeros."""
+    if kept is not None:
+        rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
+    none = pw.add(zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device), -math.inf)
+    wide = expand(unsqueeze(bags, -1), rows.spec.shape)
+    found = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
+    return pw.where(pw.eq(found, -math.inf), 0.0, found)
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """A 1 at the place of each number in a new last dimension, zeros elsewhere; int64."""
+    if input.dtype is not dt.int64:
+        raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())
+    if num_classes == -1:
+        if not input.spec.size:
+            raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
+        num_classes = int(red.amax(input)) + 1
+    if trace.current is None and input.spec.size:
+        values = input.array("one_hot()")
+        if values.min() < 0 or values.max() >= num_classes:
+            raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())
+    return pw.cast_to(pw.eq(unsqueeze(input, -1), arange(num_classes)), dt.int64)

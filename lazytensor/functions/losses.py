@@ -1,0 +1,382 @@
+"""Losses. Each gives its elements, their sum or their mean; targets are read as they are, without classes for them."""
+
+import math
+from typing import Any
+
+from lazytensor import source
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.activations import logsigmoid
+from lazytensor.functions.matrix import linear
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import common_shape, prepared, result_type
+from lazytensor.functions.shapes import permute, reshape, unsqueeze, view
+from lazytensor.ops import call
+from lazytensor.precision import raised
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """binary_cross_entropy_with_logits kl_div poisson_nll_loss"""
+METHODS = IN_PLACE = ""
+FUNCTIONAL = """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
+    binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss linear_cross_entropy"""
+_REDUCTIONS = ("none", "mean", "sum")
+LEAST_LOGARITHM = -100.0
+"""Where PyTorch cuts the logarithm of a probability, so that a loss stays finite."""
+
+
+def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
+    """The reduction, also from the two older arguments. Raises ValueError for an unknown one."""
+    if size_average is not None or reduce is not None:
+        mean = size_average is None or size_average
+        return "none" if reduce is False else "mean" if mean else "sum"
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def reduced(x: Tensor, reduction: str) -> Tensor:
+    """The elements, their mean or their sum. Raises ValueError for another reduction."""
+    return x if chosen(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
+
+
+# -- classes ---------------------------------------------------------------------------------------------------------
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross entropy of class scores [N, C, ...] and labels [N, ...], or probabilities in the shape of the scores.
+
+    Labels of `ignore_index` do not count; `weight` [C] weighs classes. Raises ShapeError if shapes do not fit.
+    """
+    reduction = chosen(reduction, size_average, reduce)
+    if not 0 <= label_smoothing <= 1:
+        raise ShapeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}", where=source.where())
+    if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
+        return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
+    _check_labels(input, target)
+    if weight is None and not label_smoothing:
+        (logits,) = raised(arg(input))
+        labels = target.node
+        if logits.type.shape[1:] == () or len(logits.type.shape) > 2:
+            rows = rows_of(made(logits, input))
+            logits, labels = arg(rows), view(target, -1).node
+        attrs = {"ignore_index": ignore_index, "reduction": reduction}
+        out = made(call("cross_entropy", logits, labels, **attrs), input)
+        return out if reduction != "none" else view(out, target.spec.shape)
+    logp = red.log_softmax(made(*raised(arg(input)), input), 1 if input.ndim > 1 else 0)
+    loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
+    if not label_smoothing:
+        return loss
+    share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
+    smooth = _smooth(logp, target, weight, ignore_index, reduction)
+    return pw.add(pw.mul(loss, 1 - label_smoothing), pw.mul(smooth, share))
+
+
+def _check_labels(input: Tensor, target: Tensor) -> None:
+    shape = input.spec.shape
+    if input.ndim < 1 or target.spec.shape != (*shape[:1], *shape[2:]) * (input.ndim > 1):
+        raise ShapeError(
+            f"Expected target size {[*shape[:1], *shape[2:]] if input.ndim > 1 else []}, got {list(target.shape)}: "
+            f"the logits are {input.spec}, the labels {target.spec}",
+            where=source.where(),
+            todo="Class scores are [N, C, ...] and the labels int64[N, ...].",
+        )
+    if target.dtype.kind != "i":
+        raise ShapeError(
+            f"expected scalar type Long but found {target.dtype.name}", where=source.where(), todo="Use .long()."
+        )
+
+
+def rows_of(x: Tensor) -> Tensor:
+    """[N, C, ...] as [places, C]."""
+    if x.ndim == 1:
+        return unsqueeze(x, 0)
+    if x.ndim == 2:
+        return x
+    return reshape(permute(x, (0, *range(2, x.ndim), 1)), (-1 if x.spec.size else 0, x.spec.shape[1]))
+
+
+def _soft_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None, reduction: str, label_smoothing: float
+) -> Tensor:
+    dim = 1 if input.ndim > 1 else 0
+    classes = input.spec.shape[dim]
+    if label_smoothing:
+        target = pw.add(pw.mul(target, 1 - label_smoothing), label_smoothing / classes)
+    part = pw.mul(red.log_softmax(made(*raised(arg(input)), input), dim), target)
+    if weight is not None:
+        part = pw.mul(part, view(weight, (classes, *(1,) * max(input.ndim - 2, 0))))
+    if reduction == "none":
+        return pw.neg(red.sum(part, dim))
+    total = pw.neg(red.sum(part))
+    return pw.div(total, float(input.spec.size // max(classes, 1))) if reduction == "mean" else total
+
+
+def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Labels that are safe to look up, flat, and what each one counts: 0 if it is ignored."""
+    flat = view(pw.cast_to(target, int64), -1)
+    keep = pw.ne(flat, ignore_index)
+    safe = pw.where(keep, flat, 0)
+    counts = pw.cast_to(keep, like.dtype)
+    if weight is not None:
+        found = made(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
+        counts = pw.where(keep, view(found, -1), 0.0)
+    return safe, counts
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Minus the logarithm of the probability of the label: log-probabilities [N, C, ...] and labels [N, ...]."""
+    reduction = chosen(reduction, size_average, reduce)
+    _check_labels(input, target)
+    safe, counts = _weights(target, weight, ignore_index, input)
+    picked = made(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
+    loss = pw.neg(pw.mul(view(picked, -1), counts))
+    loss = pw.where(pw.eq(counts, 0.0), 0.0, loss)
+    if reduction == "none":
+        return view(loss, target.spec.shape)
+    total = red.sum(loss)
+    return pw.div(total, red.sum(counts)) if reduction == "mean" else total
+
+
+def _smooth(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
+    """The loss against all classes alike, for label smoothing."""
+    rows = rows_of(logp)
+    loss = pw.neg(red.sum(rows if weight is None else pw.mul(rows, weight), 1))
+    keep = pw.ne(view(target, -1), ignore_index)
+    loss = pw.where(keep, loss, 0.0)
+    if reduction == "none":
+        return view(loss, target.spec.shape)
+    total = red.sum(loss)
+    if reduction == "sum":
+        return total
+    return pw.div(total, red.sum(_weights(target, weight, ignore_index, logp)[1]))
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """`cross_entropy` of linear(input, linear_weight, linear_bias)."""
+    classes = linear_weight.spec.shape[:-1]
+    flat = reshape(linear_weight, (-1, linear_weight.spec.shape[-1]))
+    scores = linear(input, flat, linear_bias if linear_bias is None else reshape(linear_bias, -1))
+    scores = reshape(scores, (*input.spec.shape[:-1], *classes))
+    ignored = -100 if ignore_index is None else ignore_index
+    kept = {"ignore_index": ignored, "reduction": reduction, "label_smoothing": label_smoothing}
+    return cross_entropy(scores, target, weight, **kept)  # type: ignore[arg-type]
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _weighed(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    """Weighted elements; the mean is by the sum of the weights."""
+    if weight is None:
+        return reduced(loss, reduction)
+    product = pw.mul(loss, weight)
+    if reduction == "mean":
+        spread = pw.mul(pw.add(pw.mul(loss.detach(), 0.0), 1.0), weight)
+        return pw.div(red.sum(product), red.sum(spread))
+    return reduced(product, reduction)
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The mean, sum or elements of (input - target)^2."""
+    reduction = chosen(reduction, size_average, reduce)
+    if weight is not None:
+        d = pw.sub(input, target)
+        return _weighed(pw.mul(d, d), weight, reduction)
+    x, y = raised(arg(input), arg(target))
+    if x.type != y.type:
+        shape = common_shape(input, target)
+        dtype = result_type(made(x, input), made(y, target))
+        x, y = (prepared(v, dtype, shape) for v in (input, target))
+    return made(call("mse_loss", x, y, reduction=reduction), input, target)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The mean, sum or elements of |input - target|."""
+    return _weighed(pw.abs(pw.sub(input, target)), weight, chosen(reduction, size_average, reduce))
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """|d| - beta / 2 for differences of beta and more, d^2 / (2 beta) below. Raises ShapeError for a negative beta."""
+    reduction = chosen(reduction, size_average, reduce)
+    if beta < 0:
+        raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
+    if beta == 0:
+        return l1_loss(input, target, reduction=reduction)
+    d = pw.abs(pw.sub(input, target))
+    near = pw.mul(pw.mul(d, d), 0.5 / beta)
+    return reduced(pw.where(pw.lt(d, float(beta)), near, pw.sub(d, 0.5 * beta)), reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
+    """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0."""
+    if delta <= 0:
+        raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
+    d = pw.abs(pw.sub(input, target))
+    far = pw.mul(pw.sub(d, 0.5 * delta), float(delta))
+    return _weighed(pw.where(pw.le(d, float(delta)), pw.mul(pw.mul(d, d), 0.5), far), weight, chosen(reduction))
+
+
+# -- probabilities ---------------------------------------------------------------------------------------------------
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """-(t log x + (1 - t) log(1 - x)) of probabilities. Raises ValueError for different shapes."""
+    if input.spec.shape != target.spec.shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
+            "Please ensure they have the same size."
+        )
+    yes, no = _logarithm(input), _logarithm(pw.sub(1.0, input))
+    loss = pw.sub(pw.mul(pw.sub(target, 1.0), no), pw.mul(target, yes))
+    loss = loss if weight is None else pw.mul(loss, weight)
+    return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+def _logarithm(x: Tensor) -> Tensor:
+    """The logarithm, cut at -100 where no gradient flows either."""
+    tiny = pw.le(x, math.exp(LEAST_LOGARITHM))
+    return pw.where(tiny, LEAST_LOGARITHM, pw.log(pw.where(tiny, 1.0, x)))
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Cross entropy of a yes-or-no score and its probability, without overflow. Raises ValueError for other shapes."""
+    reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
+    if input.spec.shape != target.spec.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    log = logsigmoid(input)
+    if pos_weight is not None:
+        log = pw.mul(log, pw.add(pw.mul(pw.sub(pos_weight, 1.0), target), 1.0))
+    loss = pw.sub(pw.mul(pw.sub(1.0, target), input), log)
+    return reduced(loss if weight is None else pw.mul(loss, weight), reduction)
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """t (log t - x) of log-probabilities x; "batchmean" divides the sum by the first extent."""
+    kept = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
+    if log_target:
+        loss = pw.mul(pw.exp(target), pw.sub(target, input))
+    else:
+        is_zero = pw.eq(target, 0.0)
+        own = pw.where(is_zero, 0.0, pw.mul(target, pw.log(pw.where(is_zero, 1.0, target))))
+        loss = pw.sub(own, pw.mul(target, input))
+    if reduction == "batchmean":
+        return pw.div(red.sum(loss), float(input.spec.shape[0])) if input.ndim else red.sum(loss)
+    return reduced(loss, kept)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """x - t log x (or exp(x) - t x with log_input); `full` adds Stirling's term for t > 1."""
+    if log_input:
+        loss = pw.sub(pw.exp(input), pw.mul(target, input))
+    else:
+        loss = pw.sub(input, pw.mul(target, pw.log(pw.add(input, float(eps)))))
+    if full:
+        many = pw.gt(target, 1.0)
+        t = pw.where(many, target, 1.0)
+        stirling = pw.add(pw.sub(pw.mul(t, pw.log(t)), t), pw.mul(pw.log(pw.mul(t, 2 * math.pi)), 0.5))
+        loss = pw.add(loss, pw.where(many, stirling, 0.0))
+    return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """(log var + (x - t)^2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2. Raises ValueError."""
+    spread = var if isinstance(var, Tensor) else pw.add(pw.mul(input.detach(), 0.0), float(var))
+    if isinstance(var, Tensor) and var.spec.shape != input.spec.shape:
+        if input.spec.shape[:-1] == var.spec.shape:
+            spread = unsqueeze(var, -1)
+        elif input.spec.shape[:-1] != var.spec.shape[:-1] or var.spec.shape[-1:] != (1,):
+            raise ValueError("var is of incorrect size")
+    if chosen(reduction) and not isinstance(var, Tensor) and var < 0:
+        raise ValueError("var has negative entry/entries")
+    # The floor under the variance is not seen by the gradient.
+    lifted = pw.sub(pw.maximum(spread.detach(), float(eps)), spread.detach())
+    safe = pw.add(spread, lifted)
+    d = pw.sub(input, target)
+    loss = pw.mul(pw.add(pw.log(safe), pw.div(pw.mul(d, d), safe)), 0.5)
+    return reduced(pw.add(loss, 0.5 * math.log(2 * math.pi)) if full else loss, reduction)

@@ -1,0 +1,173 @@
+"""Losses with margins, and of similarities between vectors."""
+
+from collections.abc import Callable
+
+from lazytensor import source
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.activations import logsigmoid
+from lazytensor.functions.losses import chosen, reduced, rows_of
+from lazytensor.functions.normalization import pairwise_distance
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import default_dtype
+from lazytensor.functions.shapes import unsqueeze, view
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss"
+METHODS = IN_PLACE = ""
+FUNCTIONAL = """hinge_embedding_loss margin_ranking_loss cosine_embedding_loss multi_margin_loss
+    multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss"""
+COSINE_EPSILON = 1e-12
+"""Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """x where the target is 1, max(0, margin - x) where it is -1."""
+    far = pw.where(pw.ne(target, 1), pw.relu(pw.sub(float(margin), input)), 0.0)
+    near = pw.where(pw.ne(target, -1), input, 0.0)
+    return reduced(pw.add(far, near), chosen(reduction, size_average, reduce))
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, margin - t (x1 - x2)). Raises ShapeError unless all three have the same rank."""
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {input1.shape}, "
+            f"{input2.shape}, {target.shape}",
+            where=source.where(),
+        )
+    loss = pw.relu(pw.sub(margin, pw.mul(target, pw.sub(input1, input2))))
+    return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and []."""
+    a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
+    dim = target.ndim
+    squares = [pw.add(red.sum(pw.mul(x, x), dim), COSINE_EPSILON) for x in (a, b)]
+    cosine = pw.div(red.sum(pw.mul(a, b), dim), pw.sqrt(pw.mul(*squares)))
+    near = pw.where(pw.eq(target, 1), pw.sub(1.0, cosine), 0.0)
+    far = pw.where(pw.eq(target, -1), pw.relu(pw.sub(cosine, float(margin))), 0.0)
+    return reduced(pw.add(near, far), chosen(reduction, size_average, reduce))
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p; scores [N, C] or [C]. Raises ValueError for p."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    rows, labels = rows_of(input), view(target, (-1, 1))
+    classes = rows.spec.shape[1]
+    own = made(call("at_places", arg(rows), labels.node), input)
+    over = pw.relu(pw.add(pw.sub(float(margin), own), rows))
+    over = pw.mul(over, over) if p == 2 else over
+    numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    loss = pw.where(pw.eq(numbers, labels), 0.0, over)
+    if weight is not None:
+        found = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
+        loss = pw.mul(loss, view(made(found, weight), (-1, 1)))
+    return reduced(
+        view(pw.div(red.sum(loss, 1), float(classes)), target.spec.shape), chosen(reduction, size_average, reduce)
+    )
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The mean over the last dimension of yes-or-no cross entropies."""
+    loss = pw.neg(pw.add(pw.mul(target, logsigmoid(input)), pw.mul(pw.sub(1, target), logsigmoid(pw.neg(input)))))
+    loss = loss if weight is None else pw.mul(loss, weight)
+    return reduced(red.mean(loss, -1), chosen(reduction, size_average, reduce))
+
+
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """log(1 + exp(-t x))"""
+    loss = pw.log1p(pw.exp(pw.neg(pw.mul(target, input))))
+    return reduced(loss, chosen(reduction, size_average, reduce))
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; see `swap` in PyTorch."""
+    kept = chosen(reduction, size_average, reduce)
+
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return pairwise_distance(a, b, p, eps)
+
+    return triplet_margin_with_distance_loss(
+        anchor, positive, negative, distance_function=distance, margin=margin, swap=swap, reduction=kept
+    )
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """`triplet_margin_loss` with any distance; with swap the nearer of anchor and positive counts for the negative."""
+    distance = distance_function or pairwise_distance
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = pw.minimum(far, distance(positive, negative))
+    return reduced(pw.relu(pw.add(pw.sub(near, far), float(margin))), reduction)

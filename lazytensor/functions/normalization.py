@@ -1,0 +1,356 @@
+"""Normalization by mean and variance: over batches, layers, groups, instances; and by neighbouring channels.
+
+Half types are normalized in float32 and rounded once at the end.
+"""
+
+import math
+from collections.abc import Sequence
+
+from lazytensor import source
+from lazytensor.dtype import float32
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions, statistics
+from lazytensor.functions.creation import zeros
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import default_dtype
+from lazytensor.functions.shapes import reshape, view
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call, full_like
+from lazytensor.ops.pointwise import add, cast, div, mul, sub
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.ops.shape import reshape as reshaped
+from lazytensor.tensor import Tensor, arg, grad_mode
+
+PUBLIC = """batch_norm layer_norm group_norm instance_norm rms_norm native_batch_norm native_layer_norm
+    native_group_norm cosine_similarity pairwise_distance"""
+METHODS = IN_PLACE = ""
+FUNCTIONAL = """batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm normalize cosine_similarity
+    pairwise_distance pdist"""
+
+Dims = tuple[int, ...]
+EPSILON_HALF = 2.0**-23
+"""The distance of 1 to the next float32: what `rms_norm` adds if no eps is given."""
+
+
+def _wide(n: Node) -> Node:
+    return cast(n, float32) if n.type.dtype.is_half else n
+
+
+def _moments(x: Node, dims: Dims) -> tuple[Node, Node]:
+    """x less its mean, and its variance (without correction); both keep all dimensions."""
+    mean = call("mean", x, dims=dims, keepdim=True)
+    centred = sub(x, broadcast_to(mean, x.type.shape))
+    return centred, call("mean", mul(centred, centred), dims=dims, keepdim=True)
+
+
+def _inverse(variance: Node, eps: float) -> Node:
+    return call("rsqrt", add(variance, full_like(eps, variance)))
+
+
+def _affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
+    """x * weight + bias, both read in `shape` and repeated over x."""
+    if weight is not None:
+        x = mul(x, broadcast_to(reshaped(cast(arg(weight), x.type.dtype), shape), x.type.shape))
+    if bias is not None:
+        x = add(x, broadcast_to(reshaped(cast(arg(bias), x.type.dtype), shape), x.type.shape))
+    return x
+
+
+def _trailing(name: str, input: Tensor, normalized_shape: Sequence[int] | int, *params: Tensor | None) -> Dims:
+    """The shape that is normalized. Raises ShapeError if the input does not end with it."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(input.spec.shape[-len(shape) :]) != shape:
+        raise ShapeError(
+            f"{name}: Given normalized_shape={list(shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}",
+            where=source.where(),
+        )
+    if any(p is not None and p.spec.shape != shape for p in params):
+        raise ShapeError(f"{name}: expected weight and bias to be of shape {list(shape)}", where=source.where())
+    return shape
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int] | int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape."""
+    return made(_layer_norm(input, normalized_shape, weight, bias, eps)[0], input)
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`layer_norm` with the mean and the inverse deviation that it used."""
+    y, wide, inverse, dims = _layer_norm(input, normalized_shape, weight, bias, eps)
+    mean = call("mean", wide, dims=dims, keepdim=True)
+    return made(y, input), made(mean, input).detach(), made(inverse, input).detach()
+
+
+def _layer_norm(
+    input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Node, Node, Node, Dims]:
+    shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
+    x = arg(input)
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    wide = _wide(x)
+    centred, variance = _moments(wide, dims)
+    inverse = _inverse(variance, eps)
+    y = _affine(mul(centred, broadcast_to(inverse, wide.type.shape)), weight, bias, shape)
+    return cast(y, x.type.dtype), wide, inverse, dims
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x divided by its root mean square over the trailing dimensions, then weight."""
+    shape = _trailing("rms_norm", input, normalized_shape, weight)
+    x = arg(input)
+    wide = _wide(x)
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    square = call("mean", mul(wide, wide), dims=dims, keepdim=True)
+    epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
+    y = mul(wide, broadcast_to(_inverse(square, epsilon), wide.type.shape))
+    return made(cast(_affine(y, weight, None, shape), x.type.dtype), input)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C]."""
+    return _group_norm(input, num_groups, weight, bias, eps)[0]
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`group_norm` with the means and inverse deviations [N, groups] that it used."""
+    return _group_norm(input, group, weight, bias, eps)
+
+
+def _group_norm(
+    input: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    if input.ndim < 2 or groups <= 0 or input.spec.shape[1] % groups:
+        raise ShapeError(
+            f"Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={groups}",
+            where=source.where(),
+        )
+    x = arg(input)
+    shape = x.type.shape
+    grouped = reshaped(_wide(x), (shape[0], groups, math.prod(shape[1:]) // groups))
+    centred, variance = _moments(grouped, (2,))
+    inverse = _inverse(variance, eps)
+    y = reshaped(mul(centred, broadcast_to(inverse, grouped.type.shape)), shape)
+    y = _affine(y, weight, bias, (shape[1], *(1,) * (len(shape) - 2)))
+    mean = call("mean", grouped, dims=(2,), keepdim=False)
+    return made(cast(y, x.type.dtype), input), made(mean, input), made(reshaped(inverse, mean.type.shape), input)
+
+
+# -- batches ---------------------------------------------------------------------------------------------------------
+
+
+def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
+    """Move a running statistic towards the value of this batch."""
+    if running is None:
+        return
+    with grad_mode(False):
+        old = arg(running)
+        new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
+        kept = mul(old, full_like(1 - momentum, old))
+        running.write(add(kept, mul(new, full_like(momentum, new))))
+
+
+def _batch_statistics(
+    x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float
+) -> tuple[Node, Node, Node]:
+    """The centred batch, its mean [C] and its variance [C]; the running statistics follow, the variance corrected."""
+    dims = (0, *range(2, len(x.type.shape)))
+    channels = (x.type.shape[1],)
+    centred, variance = _moments(x, dims)
+    mean = call("mean", x, dims=dims, keepdim=False)
+    variance = reshaped(variance, channels)
+    n = x.type.size // max(channels[0], 1)
+    _follow(running[0], mean, momentum)
+    unbiased = mul(variance, full_like(n / (n - 1) if n > 1 else math.nan, variance))
+    _follow(running[1], unbiased, momentum)
+    return centred, mean, variance
+
+
+def _batch_norm(
+    input: Tensor,
+    running: tuple[Tensor | None, Tensor | None],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Node, Node]:
+    x = arg(input)
+    wide = _wide(x)
+    shape = (x.type.shape[1], *(1,) * (input.ndim - 2))
+    if training:
+        centred, mean, variance = _batch_statistics(wide, running, momentum)
+    else:
+        mean, variance = (cast(arg(r), wide.type.dtype) for r in running if r is not None)
+        centred = sub(wide, broadcast_to(reshaped(mean, shape), wide.type.shape))
+    inverse = _inverse(variance, eps)
+    y = mul(centred, broadcast_to(reshaped(inverse, shape), wide.type.shape))
+    return made(cast(_affine(y, weight, bias, shape), x.type.dtype), input), mean, inverse
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """[N, C, ...] normalized for each channel: by the batch in training (running statistics follow), else by those.
+
+    Raises ValueError for a batch of one value in each channel, ShapeError if there are no statistics to use.
+    """
+    if not input.spec.size and input.ndim < 2:
+        return pw.clone(input)
+    if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    if not training and (running_mean is None or running_var is None):
+        raise ShapeError("running_mean and running_var must be defined in evaluation mode", where=source.where())
+    return _batch_norm(input, (running_mean, running_var), weight, bias, training, momentum, eps)[0]
+
+
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`batch_norm` with the mean and the inverse deviation of the batch; both are empty out of training."""
+    running = (running_mean, running_var)
+    out, mean, inverse = _batch_norm(input, running, weight, bias, training, momentum, eps)
+    if not training:
+        return out, zeros(0, dtype=input.dtype), zeros(0, dtype=input.dtype)
+    return out, made(mean, input).detach(), made(inverse, input).detach()
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """[N, C, ...] normalized for each channel of each sample; running statistics follow the mean over the samples.
+
+    Raises ValueError for a single spatial element, which has no variance.
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _, channels, *rest = input.spec.shape
+    if math.prod(rest) == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
+    x = arg(input)
+    wide = _wide(x)
+    dims = tuple(range(2, input.ndim))
+    centred, variance = _moments(wide, dims)
+    if running_mean is not None and running_var is not None:
+        many = math.prod(rest)
+        mean = call("mean", wide, dims=(0, *dims), keepdim=False)
+        spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
+        _follow(running_mean, mean, momentum)
+        _follow(running_var, mul(spread, full_like(many / (many - 1), spread)), momentum)
+    y = mul(centred, broadcast_to(_inverse(variance, eps), wide.type.shape))
+    y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
+    return made(cast(y, x.type.dtype), input)
+
+
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
+    """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...]."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.spec.size:
+        return input
+    x = arg(input)
+    x = x if x.type.dtype.kind == "f" else cast(x, default_dtype())
+    n, channels, *rest = x.type.shape
+    square = reshaped(mul(x, x), (n, channels, math.prod(rest)))
+    padding = ((size // 2, (size - 1) // 2), (0, 0))
+    total = call("window_sum", square, kernel=(size, 1), stride=(1, 1), padding=padding)
+    base = add(mul(div(total, full_like(size, total)), full_like(alpha, total)), full_like(k, total))
+    power = reshaped(call("pow", base, full_like(beta, base)), x.type.shape)
+    return made(div(x, power), input)
+
+
+# -- lengths ---------------------------------------------------------------------------------------------------------
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x divided by its p-norm along a dimension."""
+    return pw.div(input, pw.maximum(statistics.norm(input, p, dim, True), float(eps)))
+
+
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along a dimension; lengths are at least eps."""
+    floor = float(eps)
+    first, second = (pw.maximum(_length(x, dim), floor) for x in (x1, x2))
+    return reductions.sum(pw.mul(pw.div(x1, first), pw.div(x2, second)), dim)
+
+
+def _length(x: Tensor, dim: int) -> Tensor:
+    """The Euclidean norm, whose gradient at zero is zero."""
+    square = reductions.sum(pw.mul(x, x), dim, True)
+    is_zero = pw.eq(square, 0.0)
+    return pw.where(is_zero, 0.0, pw.sqrt(pw.where(is_zero, 1.0, square)))
+
+
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """The p-norm of x1 - x2 + eps along the last dimension."""
+    d = pw.add(pw.sub(x1, x2), float(eps))
+    return _norm(d, p, keepdim)
+
+
+def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
+    size = pw.abs(d)
+    if p == 0:
+        return reductions.sum(pw.add(pw.cast_to(pw.ne(d, 0.0), d.dtype), pw.mul(d, 0.0)), -1, keepdim)
+    if math.isinf(p):
+        return reductions.amax(size, -1, keepdim) if p > 0 else reductions.amin(size, -1, keepdim)
+    if p == 1:
+        return reductions.sum(size, -1, keepdim)
+    if p == 2:
+        out = _length(d, -1)
+        return out if keepdim else view(out, out.spec.shape[:-1])
+    # A zero vector has the norm 0 and the gradient 0.
+    positive = p > 0
+    is_zero = reductions.all(pw.eq(size, 0.0), -1, True) if positive else None
+    safe = pw.where(is_zero, 1.0, size) if is_zero is not None else size
+    out = pw.pow(reductions.sum(pw.pow(safe, float(p)), -1, True), 1 / float(p))
+    out = pw.where(is_zero, 0.0, out) if is_zero is not None else out
+    return out if keepdim else reshape(out, out.spec.shape[:-1])
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row."""
+    if input.ndim != 2:
+        raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
+    n = input.spec.shape[0]
+    x = arg(input)
+    first = tuple(i for i in range(n) for _ in range(i + 1, n))
+    second = tuple(j for i in range(n) for j in range(i + 1, n))
+    a, b = (made(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
+    return _norm(pw.sub(a, b), p, False)

@@ -1,0 +1,83 @@
+"""PyTorch's spelling of public functions: `out=`, and the names `input` and `other` for the operands.
+
+A function on tensors is written without them. The wrapper does nothing when no keyword is given.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lazytensor import source
+from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.functions.methods import assign
+from lazytensor.ops.pointwise import cast
+from lazytensor.tensor import Tensor, is_grad_enabled, wrap
+
+OPERANDS = ("input", "other")
+
+
+def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with `out=` and PyTorch's names for the first two operands, unless it has them itself."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if any(p.name == "out" for p in parameters):
+        return function
+    known = {p.name for p in parameters}
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    renamed = {new: old for new, old in zip(OPERANDS, positional, strict=False) if new not in known}
+
+    @functools.wraps(function)
+    def public(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            return function(*args)
+        out = kwargs.pop("out", None)
+        for name in renamed.keys() & kwargs.keys():
+            kwargs[renamed[name]] = kwargs.pop(name)
+        if out is None:
+            return function(*args, **kwargs)
+        _refuse_gradient(function.__name__, args, kwargs, out)
+        return _stored(function(*args, **kwargs), out)
+
+    return public
+
+
+def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
+    given = [*args, *kwargs.values(), *(out if isinstance(out, tuple | list) else (out,))]
+    given += [t for v in given if isinstance(v, tuple | list) for t in v]
+    if is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in given):
+        raise AutogradError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad.",
+            where=source.where(),
+            todo="Call it inside torch.no_grad(), or use what it returns instead of out.",
+        )
+
+
+def _stored(value: Any, out: Any) -> Any:
+    """`value` written to `out`; several results go to a tuple of tensors."""
+    if isinstance(value, Tensor):
+        return _written(value, out)
+    if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
+        raise TypeError(f"out= must be {_count(value)}, not {type(out).__name__}")
+    written = [_written(v, o) for v, o in zip(value, out, strict=True)]
+    return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
+
+
+def _count(value: Any) -> str:
+    return f"a tuple of {len(value)} tensors" if isinstance(value, tuple | list) else "left out for a plain result"
+
+
+def _written(value: Tensor, out: Any) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"out= must be a Tensor, not {type(out).__name__}")
+    if out.spec.size or not value.spec.size or out.lens:
+        return assign(out, value)
+    # An empty tensor takes the shape of the result, as PyTorch allows; no alias can see the difference.
+    if out.dtype.kind != "f" and value.dtype.kind not in (out.dtype.kind, "b"):
+        raise ShapeError(
+            f"result type {value.dtype.name} can't be cast to the desired output type {out.dtype.name}",
+            where=source.where(),
+            todo="Give an output of the type of the result.",
+        )
+    out.cell, out._seen = wrap(cast(value.node, out.dtype)).cell, None
+    return out

@@ -1,0 +1,387 @@
+"""Pooling over windows and regions, and what undoes it."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.functions.convolution import Extents, extents_of
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.resampling import Tap, tapped
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, const, full_like
+from lazytensor.ops.pointwise import div, mul
+from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d
+    max_pool1d_with_indices"""
+METHODS = IN_PLACE = ""
+FUNCTIONAL = """max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
+    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max_unpool1d
+    max_unpool2d max_unpool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices lp_pool1d
+    lp_pool2d lp_pool3d adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices
+    adaptive_max_pool3d_with_indices"""
+
+Dims = tuple[int, ...]
+
+
+def _checked(name: str, rank: int, input: Tensor) -> None:
+    if input.ndim not in (rank + 1, rank + 2) or 0 in input.spec.shape[1:]:
+        raise ShapeError(
+            f"{name}: Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for "
+            f"input, but got {list(input.shape)}",
+            where=source.where(),
+        )
+
+
+def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
+    """Kernel, stride and padding on both sides; with ceil_mode the far side grows so that a last window fits."""
+    _checked(name, rank, input)
+    kernel_size, stride, padding, dilation, ceil_mode = options
+    kernel = extents_of(kernel_size, rank, "kernel_size")
+    steps = kernel if stride is None or stride == [] or stride == () else extents_of(stride, rank, "stride")
+    around, spread = extents_of(padding, rank, "padding"), extents_of(dilation, rank, "dilation")
+    if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
+        raise ShapeError(f"{name}: kernel size, stride and dilation should be greater than zero", where=source.where())
+    if any(not 0 <= 2 * p <= d * (k - 1) + 1 for p, k, d in zip(around, kernel, spread, strict=True)):
+        raise ShapeError(
+            f"pad should be at most half of effective kernel size, but got pad={list(around)}, "
+            f"kernel_size={list(kernel)} and dilation={list(spread)}",
+            where=source.where(),
+        )
+    extents = input.spec.shape[input.ndim - rank :]
+    sizes = zip(extents, kernel, steps, around, spread, strict=True)
+    pairs = tuple((p, _far_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
+    if any(e + sum(q) < d * (k - 1) + 1 for e, k, q, d in zip(extents, kernel, pairs, spread, strict=True)):
+        raise ShapeError(
+            f"{name}: Output size is too small: the input is {list(input.shape)}, the kernel {list(kernel)}",
+            where=source.where(),
+        )
+    return {"kernel": kernel, "stride": steps, "padding": pairs, "dilation": spread}
+
+
+def _far_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
+    room = extent + 2 * padding - reach
+    if not ceil_mode or room % stride == 0:
+        return padding
+    count = -(-room // stride) + 1
+    if (count - 1) * stride >= extent + padding:  # the last window has to start inside the input or its near padding
+        return padding
+    return (count - 1) * stride + reach - extent - padding
+
+
+def _flat(n: Node, rank: int) -> Node:
+    return reshape(n, (*n.type.shape[:-rank], math.prod(n.type.shape[-rank:])))
+
+
+def _picked(input: Tensor, places: Node, rank: int) -> Tensor:
+    """The elements at flat places, so that the gradient goes to them alone."""
+    values = call("at_places", _flat(arg(input), rank), _flat(places, rank))
+    return made(reshape(values, places.type.shape), input)
+
+
+def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
+    attrs = _window(f"max_pool{rank}d", rank, input, options)
+    places = call("window_argmax", arg(input), **attrs)
+    return _picked(input, places, rank), made(places, input)
+
+
+def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """max_pool of a rank, without and with indices; they share one signature."""
+
+    def with_indices(
+        input: Tensor,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def pool(
+        input: Tensor,
+        kernel_size: Extents,
+        stride: Extents | None = None,
+        padding: Extents = 0,
+        dilation: Extents = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        pair = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
+        return pair if return_indices else pair[0]
+
+    return _named(pool, f"max_pool{rank}d", "The largest element under each window."), _named(
+        with_indices, f"max_pool{rank}d_with_indices", "The largest elements and their flat places."
+    )
+
+
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+max_pool1d, max_pool1d_with_indices = _max_pools(1)
+max_pool2d, max_pool2d_with_indices = _max_pools(2)
+max_pool3d, max_pool3d_with_indices = _max_pools(3)
+
+
+# -- averages --------------------------------------------------------------------------------------------------------
+
+
+def _counts(extents: Dims, attrs: dict[str, Any], padding: Dims, include_pad: bool) -> np.ndarray:
+    """How many elements each window counts: those of the padding too, but never those beyond it."""
+    counts = np.ones((), np.int64)
+    for e, k, s, pair, p in zip(extents, attrs["kernel"], attrs["stride"], attrs["padding"], padding, strict=True):
+        starts = np.arange(0, e + sum(pair) - k + 1, s) - p
+        low, high = (-p, e + p) if include_pad else (0, e)
+        counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
+    return counts
+
+
+def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
+    kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
+    attrs = _window(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
+    del attrs["dilation"]
+    if divisor == 0:
+        raise ShapeError("divisor must be not zero", where=source.where())
+    around = extents_of(padding, rank, "padding")
+    total = call("window_sum", arg(input), **attrs)
+    counts = _counts(input.spec.shape[-rank:], attrs, around, include_pad)
+    if divisor is not None or (counts.size and counts.min() == counts.max()):
+        return made(div(total, full_like(divisor or int(counts.flat[0]), total)), input)
+    dtype = total.type.dtype
+    by = const(counts.astype(dtype.host), Type(counts.shape, dtype))
+    return made(div(total, broadcast_to(by, total.type.shape)), input)
+
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean under each window of the last dimension."""
+    return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean under each window of the last two dimensions."""
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """The mean under each window of the last three dimensions."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: Any, ceil_mode: bool) -> Tensor:
+    attrs = _window(f"lp_pool{rank}d", rank, input, (kernel_size, stride, 0, 1, ceil_mode))
+    del attrs["dilation"]
+    x = arg(input)
+    total = call("window_sum", call("pow", x, full_like(float(p), x)), **attrs)
+    signed = mul(call("sign", total), call("relu", call("abs", total)))
+    return made(call("pow", signed, full_like(1 / float(p), total)), input)
+
+
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window of the last dimension."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window of the last two dimensions."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
+) -> Tensor:
+    """The p-norm under each window of the last three dimensions."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+# -- adaptive --------------------------------------------------------------------------------------------------------
+
+OutputSize = int | None | Sequence[int | None]
+
+
+def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
+    _checked(name, rank, input)
+    given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
+    if len(given) == 1:
+        given = given * rank
+    extents = input.spec.shape[-rank:]
+    return tuple(e if o is None else int(o) for o, e in zip(given, extents, strict=True))
+
+
+def _regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
+    return tuple((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
+
+
+def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
+    outputs = _outputs(f"adaptive_avg_pool{rank}d", rank, input, output_size)
+    extents = input.spec.shape[-rank:]
+    if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
+        kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
+        total = call("window_sum", arg(input), kernel=kernel, stride=kernel, padding=((0, 0),) * rank)
+        return made(div(total, full_like(math.prod(kernel), total)), input)
+    x = arg(input)
+    for dim, (extent, count) in enumerate(zip(extents, outputs, strict=True), input.ndim - rank):
+        x = tapped(x, dim, _region_taps(extent, count))
+    return made(x, input)
+
+
+def _region_taps(extent: int, count: int) -> list[Tap]:
+    """The mean over regions of unequal length as weighted sums over as many taps as the longest has places."""
+    regions = _regions(extent, count)
+    longest = max((b - a for a, b in regions), default=0)
+    taps = []
+    for j in range(max(longest, 1)):
+        index = tuple(min(a + j, extent - 1) for a, _ in regions)
+        taps.append((index, np.array([(a + j < b) / (b - a) for a, b in regions])))
+    return taps
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over as many regions of the last dimension as asked for."""
+    return _adaptive_avg(1, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over as many regions of the last two dimensions as asked for."""
+    return _adaptive_avg(2, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
+    """Means over as many regions of the last three dimensions as asked for."""
+    return _adaptive_avg(3, input, output_size)
+
+
+def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    outputs = _outputs(f"adaptive_max_pool{rank}d", rank, input, output_size)
+    regions = tuple(_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
+    places = call("region_argmax", arg(input), regions=regions)
+    values = _picked(input, places, rank)
+    return (values, made(places, input)) if return_indices else values
+
+
+def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of as many regions of the last dimension as asked for."""
+    return _adaptive_max(1, input, output_size, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of as many regions of the last two dimensions as asked for."""
+    return _adaptive_max(2, input, output_size, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """The largest elements of as many regions of the last three dimensions as asked for."""
+    return _adaptive_max(3, input, output_size, return_indices)
+
+
+def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool1d` with the flat places."""
+    return _adaptive_max(1, input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool2d` with the flat places."""
+    return _adaptive_max(2, input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
+    """`adaptive_max_pool3d` with the flat places."""
+    return _adaptive_max(3, input, output_size, True)
+
+
+# -- un-pooling ------------------------------------------------------------------------------------------------------
+
+
+def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:
+    kernel_size, stride, padding, output_size = options
+    kernel = extents_of(kernel_size, rank, "kernel_size")
+    steps = kernel if stride is None else extents_of(stride, rank, "stride")
+    around = extents_of(padding, rank, "padding")
+    if indices.dtype is not int64 or indices.spec.shape != input.spec.shape:
+        raise ShapeError(
+            f"elements in indices should be type int64 in the shape {list(input.shape)}, but got {indices.spec}",
+            where=source.where(),
+        )
+    sizes = zip(input.spec.shape[-rank:], kernel, steps, around, strict=True)
+    extents = tuple((e - 1) * s + k - 2 * p for e, k, s, p in sizes)
+    if output_size is not None:
+        wanted = tuple(output_size)[-rank:]
+        if any(abs(w - e) >= s for w, e, s in zip(wanted, extents, steps, strict=True)):
+            raise ValueError(f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}")
+        extents = wanted
+    places, values = _flat(indices.node, rank), _flat(arg(input), rank)
+    out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
+    return made(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool1d found them; zeros elsewhere."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool2d found them; zeros elsewhere."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Extents,
+    stride: Extents | None = None,
+    padding: Extents = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Elements put back where max_pool3d found them; zeros elsewhere."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -1,0 +1,118 @@
+"""Tensors and other libraries: DLPack, memory facts, and the names of tensor types."""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import from_numpy
+from lazytensor.tensor import Tensor
+
+PUBLIC = "from_dlpack is_same_size"
+METHODS = "__dlpack__ __dlpack_device__ data_ptr is_same_size is_set_to is_signed is_complex is_pinned pin_memory type"
+IN_PLACE = ""
+_KINDS = {
+    "DoubleTensor": dt.float64,
+    "FloatTensor": dt.float32,
+    "HalfTensor": dt.float16,
+    "BFloat16Tensor": dt.bfloat16,
+    "LongTensor": dt.int64,
+    "IntTensor": dt.int32,
+    "ShortTensor": dt.int16,
+    "CharTensor": dt.int8,
+    "ByteTensor": dt.uint8,
+    "BoolTensor": dt.bool_,
+}
+_KIND_OF = {d: name for name, d in _KINDS.items()}
+
+
+def _exported(x: Tensor) -> np.ndarray:
+    """The values in the layout that other libraries expect. Raises for what they cannot hold."""
+    if x.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if x.dtype.is_half and x.dtype is not dt.float16:
+        raise BufferError(f"{x.dtype} is not supported here: use .float()")
+    return x.numpy()
+
+
+def __dlpack__(x: Tensor, **options: Any) -> Any:
+    """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
+    return _exported(x).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
+
+
+def __dlpack_device__(x: Tensor) -> tuple[int, int]:
+    """The CPU."""
+    return (1, 0)
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor over what another library exports."""
+    return from_numpy(np.array(np.from_dlpack(ext_tensor)))
+
+
+def data_ptr(x: Tensor) -> int:
+    """A number that two tensors share exactly if they start at the same element of the same storage."""
+    if not x.spec.size:
+        return 0
+    return id(x.cell) + x.storage_offset() * x.dtype.itemsize  # type: ignore[attr-defined]
+
+
+def is_same_size(x: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return x.spec.shape == other.spec.shape
+
+
+def is_set_to(x: Tensor, tensor: Tensor) -> bool:
+    """Whether both see the same elements of the same storage."""
+    return x.cell is tensor.cell and x.spec == tensor.spec and x.lens == tensor.lens
+
+
+def is_signed(x: Tensor) -> bool:
+    """Whether the type has negative numbers."""
+    return x.dtype.is_signed
+
+
+def is_complex(x: Tensor) -> bool:
+    """False: there are no complex numbers here."""
+    return False
+
+
+def is_pinned(x: Tensor) -> bool:
+    """False: there is no GPU to copy to."""
+    return False
+
+
+def pin_memory(x: Tensor) -> Tensor:
+    """x itself: there is no GPU to copy to."""
+    return x
+
+
+def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False) -> Any:
+    """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it.
+
+    Raises ShapeError for an unknown name.
+    """
+    if dtype is None:
+        return f"torch.{_KIND_OF.get(x.dtype, 'Tensor')}"
+    if isinstance(dtype, DType):
+        return pw.cast_to(x, dtype)
+    name = str(dtype).rpartition(".")[2]
+    if name not in _KINDS:
+        raise ShapeError(f"invalid type: {str(dtype)!r}", where=source.where(), todo=f"Use one of {', '.join(_KINDS)}.")
+    return pw.cast_to(x, _KINDS[name])
+
+
+for _name, _value in {
+    "itemsize": lambda x: x.dtype.itemsize,
+    "nbytes": lambda x: x.spec.size * x.dtype.itemsize,
+    "is_cuda": lambda x: False,
+    "is_sparse": lambda x: False,
+    "is_quantized": lambda x: False,
+    "is_meta": lambda x: x.device.type == "meta",
+    "layout": lambda x: "torch.strided",
+}.items():
+    setattr(Tensor, _name, property(_value))

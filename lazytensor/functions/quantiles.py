@@ -1,0 +1,93 @@
+"""Quantiles: places between the elements in order."""
+
+import math
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import gathering, shapes, sorting
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.arrange import movedim
+from lazytensor.functions.creation import tensor
+from lazytensor.functions.shapes import dim_of
+from lazytensor.tensor import Tensor
+
+PUBLIC = METHODS = "nanquantile quantile"
+IN_PLACE = ""
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _asked(x: Tensor, q: Any) -> Tensor:
+    """The quantiles asked for as a tensor of the dtype of x."""
+    if x.dtype not in (dt.float32, dt.float64):
+        raise ShapeError("quantile() input tensor must be either float or double dtype", where=source.where())
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise ShapeError(f"quantile() q must be in the range [0, 1] but got {q}", where=source.where())
+        return tensor(float(q), dtype=x.dtype)
+    if q.ndim > 1 or q.dtype is not x.dtype:
+        raise ShapeError(
+            "quantile() q tensor must be a scalar or a vector, of the same dtype as the input tensor",
+            where=source.where(),
+        )
+    return q
+
+
+def _between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
+    """The value at a place (not a whole number) along the last dimension."""
+    if interpolation == "nearest":
+        return gathering.gather(ordered, -1, pw.cast_to(pw.round(place), dt.int64))
+    below, above = pw.floor(place), pw.ceil(place)
+    low = gathering.gather(ordered, -1, pw.cast_to(below, dt.int64))
+    if interpolation == "lower":
+        return low
+    high = gathering.gather(ordered, -1, pw.cast_to(above, dt.int64))
+    if interpolation == "higher":
+        return high
+    weight: Any = 0.5 if interpolation == "midpoint" else pw.sub(place, below)
+    if interpolation == "midpoint":
+        weight = pw.mul(pw.cast_to(pw.ne(above, below), ordered.dtype), 0.5)
+    return pw.add(low, pw.mul(pw.sub(high, low), weight))
+
+
+def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips_nan: bool) -> Tensor:
+    if interpolation not in INTERPOLATIONS:
+        raise ShapeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got "
+            f"{interpolation}",
+            where=source.where(),
+        )
+    asked = _asked(x, q)
+    if not x.spec.size:
+        raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
+    whole = dim is None or not x.ndim
+    at = 0 if whole else dim_of(dim, x.ndim)  # type: ignore[arg-type]
+    ordered = movedim(sorting.sort(shapes.reshape(x, -1) if whole else x, at).values, at, -1)
+    missing = pw.isnan(ordered.detach())
+    wanted = shapes.reshape(asked, -1)
+    last: Any = float(ordered.spec.shape[-1] - 1)
+    if skips_nan:
+        last = pw.clamp(pw.sub(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype), 1.0), 0.0, math.inf)
+    place = shapes.expand(pw.mul(wanted, last), (*ordered.spec.shape[:-1], wanted.spec.size))
+    found = _between(ordered, place, interpolation)
+    if not skips_nan:
+        found = pw.where(red.any(missing, -1, True), math.nan, found)
+    kept = tuple(1 if whole or d == at else e for d, e in enumerate(x.spec.shape))
+    shape = kept if keepdim else found.spec.shape[:-1]
+    return shapes.reshape(movedim(found, -1, 0), (*asked.spec.shape, *shape))
+
+
+def quantile(
+    x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The q-quantiles of all elements or along a dimension; several q come first in the shape. NaN spreads."""
+    return _quantile(x, q, dim, keepdim, interpolation, False)
+
+
+def nanquantile(
+    x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """`quantile` of what is not NaN."""
+    return _quantile(x, q, dim, keepdim, interpolation, True)

@@ -1,0 +1,253 @@
+"""Draws from distributions, and the state of generators.
+
+Which words of the twister become which numbers was worked out from PyTorch's answers: a probability given as a number
+is compared with a double of two words, one given as a float32 tensor with a float of one word; an exponential is
+-log(1 - double); choices without replacement race exponentials.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import random, source, trace
+from lazytensor.dtype import DType, round_to
+from lazytensor.errors import ShapeError, TraceError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.drawing import in_step
+from lazytensor.functions.promotion import Operand
+from lazytensor.ir.graph import leaf
+from lazytensor.ops.pointwise import cast
+from lazytensor.random import Generator
+from lazytensor.tensor import Tensor, from_array
+
+PUBLIC = "bernoulli fork_rng get_rng_state initial_seed multinomial seed set_rng_state"
+METHODS = "bernoulli bernoulli_ exponential_ geometric_ log_normal_ cauchy_ multinomial random_"
+IN_PLACE = ""
+_WHOLE = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
+"""The largest integer up to which a type holds them all."""
+
+
+def _written(x: Tensor, values: np.ndarray) -> Tensor:
+    """Write drawn values. Raises TraceError inside a step, which would replay the same ones for ever."""
+    if trace.current is not None:
+        raise TraceError(
+            "this distribution cannot be drawn inside a traced step",
+            where=source.where(),
+            todo="Make it from torch.rand or torch.randn, which draw anew in each step.",
+        )
+    x.write(leaf(round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape), x.spec))
+    return x
+
+
+def _check_probabilities(p: np.ndarray) -> None:
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ShapeError("Expected p_in >= 0 && p_in <= 1 to be true", where=source.where())
+
+
+def _trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.ndarray:
+    _check_probabilities(p)
+    return generator.uniform((n,), dtype) < p
+
+
+def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
+    """Ones with the probabilities that x holds (or with p), zeros elsewhere."""
+    if trace.current is not None and generator is None:
+        chance: Operand = x if p is None else p
+        return pw.cast_to(pw.lt(in_step("random_uniform", x.spec.shape, dt.float32), chance), x.dtype)
+    out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
+    return bernoulli_(out, x.detach() if p is None else p, generator=generator)
+
+
+def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """Write ones with probability p, zeros elsewhere."""
+    if trace.current is not None and generator is None:
+        drawn = pw.lt(in_step("random_uniform", x.spec.shape, dt.float32), p)
+        x.write(cast(drawn.node, x.dtype))
+        return x
+    chosen, n = random.chosen(generator), x.spec.size
+    if not isinstance(p, Tensor):
+        return _written(x, _trials(chosen, np.asarray(p), n, dt.float64))
+    chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
+    return _written(x, _trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
+
+
+def _exponential(generator: Generator, n: int, rate: float) -> np.ndarray:
+    return -np.log1p(-generator.uniform((n,), dt.float64)) / rate
+
+
+def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
+    if not lambd > 0:
+        raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
+    return _written(x, _exponential(random.chosen(generator), x.spec.size, lambd))
+
+
+def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
+    if not 0 < p < 1:
+        raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
+    u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    return _written(x, np.ceil(np.log1p(-u) / np.log1p(-p)))
+
+
+def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers of the Cauchy distribution."""
+    u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    return _written(x, median + sigma * np.tan(np.pi * (u - 0.5)))
+
+
+def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
+    """Write numbers whose logarithms are normal."""
+    wide = x.dtype if x.dtype is dt.float64 else dt.float32
+    chosen = random.chosen(generator)
+    drawn = np.array([chosen._one_normal() for _ in range(x.spec.size)]) * std + mean
+    return _written(x, np.exp(drawn).astype(wide.host))
+
+
+def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
+    """Write random integers: below `to`, in `from`..`to` - 1, or all that the type holds without a gap.
+
+    Raises ShapeError if there is none.
+    """
+    low = named.get("from", bounds[0] if len(bounds) == 2 else 0)
+    high = named.get("to", bounds[-1] if bounds else None)
+    if high is None:
+        high = _WHOLE[x.dtype] + 1 if x.dtype.kind == "f" else 2 if x.dtype.kind == "b" else _past(x.dtype)
+    if low >= high:
+        raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    chosen, n = random.chosen(generator), x.spec.size
+    span = np.uint64(high - low)
+    if high - low < 1 << 28 or (x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64):
+        words = chosen.words(n)
+    else:
+        pairs = chosen.words(2 * n).reshape(n, 2)
+        words = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
+    return _written(x, (words % span).astype(np.int64) + low)
+
+
+def _past(dtype: DType) -> int:
+    return int(np.iinfo(dtype.host).max) + 1
+
+
+def multinomial(
+    x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """Indices drawn with the weights in each row of x: int64[..., num_samples].
+
+    Raises ShapeError for weights that are none, and for more samples than there are places to choose from.
+    """
+    weights = x.array("multinomial")
+    if x.ndim not in (1, 2) or x.dtype.kind != "f":
+        raise ShapeError("prob_dist must be 1 or 2 dim and of a floating-point type", where=source.where())
+    if num_samples <= 0 or (not replacement and num_samples > weights.shape[-1]):
+        raise ShapeError(
+            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} of "
+            f"{weights.shape[-1]}",
+            where=source.where(),
+        )
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(-1) > 0).all()):
+        raise ShapeError(
+            "probability tensor contains either `inf`, `nan` or element < 0, or a row of zeros", where=source.where()
+        )
+    chosen = random.chosen(generator)
+    rows = np.atleast_2d(weights)
+    if replacement:
+        ends = np.cumsum(rows.astype(np.float64), -1)
+        ends /= ends[:, -1:]
+        u = chosen.uniform((len(rows), num_samples), dt.float64)
+        found = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
+    else:
+        race = rows / _exponential(chosen, rows.size, 1.0).astype(rows.dtype).reshape(rows.shape)
+        found = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
+    return from_array(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+_HEAD, _KEYS, _TAIL = 24, 624, 40
+STATE_BYTES = _HEAD + 8 * _KEYS + _TAIL
+"""Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
+
+
+def get_state(generator: Generator) -> Tensor:
+    """The state as uint8[5056], in PyTorch's own layout."""
+    raw = np.zeros(STATE_BYTES, np.uint8)
+    inner = generator._bits.state["state"]
+    at = int(inner["pos"])
+    raw[:8].view(np.uint64)[0] = generator.initial_seed() & (1 << 64) - 1
+    raw[8:16].view(np.uint32)[:] = (_KEYS + 1 - at if at else 1, 1)
+    raw[16:24].view(np.uint64)[0] = at % _KEYS
+    raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64)[:] = inner["key"]
+    if generator._spare is not None:
+        raw[-32:-24].view(np.float64)[0] = generator._spare
+        raw[-16:-12].view(np.int32)[0] = 1
+    return from_array(raw, dt.uint8)
+
+
+def set_state(generator: Generator, new_state: Tensor) -> Generator:
+    """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
+    raw = new_state.array("set_state")
+    if raw.dtype != np.uint8 or raw.shape != (STATE_BYTES,):
+        raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
+    raw = np.array(raw)
+    left = int(raw[8:12].view(np.uint32)[0])
+    if not 1 <= left <= _KEYS:
+        raise ShapeError(f"this is no state of a generator: {left} words are said to be left", where=source.where())
+    seed = int(raw[:8].view(np.uint64)[0])
+    keys = raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64).astype(np.uint32)
+    generator.manual_seed(seed)
+    generator._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEYS + 1 - left}}
+    generator._spare = float(raw[-32:-24].view(np.float64)[0]) if raw[-16] else None
+    return generator
+
+
+def clone_state(generator: Generator) -> Generator:
+    """A second generator that will give the same numbers."""
+    return set_state(Generator(), get_state(generator))
+
+
+def reseed(generator: Generator) -> int:
+    """Start over from a seed that nobody chose, which is returned."""
+    chosen = secrets.randbits(63)
+    generator.manual_seed(chosen)
+    return chosen
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator."""
+    return get_state(random.default_generator)
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Set the state of the default generator."""
+    set_state(random.default_generator, new_state)
+
+
+def seed() -> int:
+    """Seed the default generator with a number that nobody chose."""
+    return reseed(random.default_generator)
+
+
+def initial_seed() -> int:
+    """The seed that the default generator started from."""
+    return random.default_generator.initial_seed()
+
+
+@contextmanager
+def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Iterator[None]:
+    """What is drawn in the block does not change the numbers after it."""
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_rng_state(before)
+
+
+for _name, _function in (("get_state", get_state), ("set_state", set_state), ("clone_state", clone_state)):
+    setattr(Generator, _name, _function)
+Generator.seed = reseed  # type: ignore[attr-defined]

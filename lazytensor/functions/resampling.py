@@ -1,0 +1,159 @@
+"""Padding, and tensors seen on another grid: shuffles of pixels, interpolation, sampling."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.shapes import permute, reshape
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, const, full
+from lazytensor.ops.pointwise import add, mul
+from lazytensor.ops.pool import pick_along
+from lazytensor.ops.shape import slice_
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = "pixel_shuffle pixel_unshuffle channel_shuffle"
+METHODS = IN_PLACE = ""
+FUNCTIONAL = "pad pixel_shuffle pixel_unshuffle channel_shuffle"
+
+Tap = tuple[tuple[int, ...], np.ndarray]
+"""Which place of the input each output place reads, and with which weight."""
+
+
+def tapped(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
+    """The weighted sum of the taps along one dimension."""
+    total = None
+    for index, weights in taps:
+        part = pick_along(x, index, dim)
+        if not np.all(weights == 1):
+            t = part.type
+            by = const(weights.astype(t.dtype.host), Type((len(index),), t.dtype))
+            by = call("broadcast_in_dim", by, shape=t.shape, dims=(dim,))
+            part = mul(part, by)
+        total = part if total is None else add(total, part)
+    assert total is not None
+    return total
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """More (or with negative numbers fewer) places before and after the last dimensions, the last one first.
+
+    `mode` is "constant", "reflect", "replicate" or "circular"; the last three take 1 to 3 spatial dimensions.
+    Raises ShapeError for an odd count of numbers or more than there are dimensions, and for pads that do not fit.
+    """
+    widths = [int(p) for p in pad]
+    if len(widths) % 2 or len(widths) // 2 > input.ndim:
+        raise ShapeError(
+            f"Padding length must be divisible by 2 and at most twice the number of dimensions of the input; got "
+            f"{widths} for {list(input.shape)}",
+            where=source.where(),
+        )
+    pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
+    if mode == "constant":
+        return made(_constant(arg(input), pairs, value or 0), input)
+    if mode not in ("reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if value is not None and value != 0:
+        raise ValueError(f"Padding mode '{mode}' doesn't take in value argument")
+    n = arg(input)
+    for dim, (low, high) in enumerate(pairs):
+        if low or high:
+            n = pick_along(n, _around(mode, n.type.shape[dim], low, high), dim)
+    return made(n, input)
+
+
+def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
+    shape = x.type.shape
+    extents = tuple(e + low + high for e, (low, high) in zip(shape, pairs, strict=True))
+    if min(extents, default=0) < 0:
+        raise ShapeError(
+            f"The input size {list(shape)}, plus padding {pairs}, resulted in a negative output size",
+            where=source.where(),
+        )
+    if any(low < 0 or high < 0 for low, high in pairs):
+        starts = tuple(max(-low, 0) for low, _ in pairs)
+        limits = tuple(e + min(high, 0) for e, (_, high) in zip(shape, pairs, strict=True))
+        x = slice_(x, starts, limits)
+    if x.type.shape == extents:
+        return x
+    starts = tuple(max(low, 0) for low, _ in pairs)
+    limits = tuple(s + e for s, e in zip(starts, x.type.shape, strict=True))
+    base = full(value, Type(extents, x.type.dtype))
+    return call("slice_update", base, x, starts=starts, limits=limits, strides=(1,) * len(starts))
+
+
+def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
+    """The place inside that each place of the padded dimension shows."""
+    places = range(-low, extent + high)
+    most = {"reflect": extent - 1, "circular": extent}.get(mode)
+    if most is not None and max(low, high) > most:
+        raise ShapeError(
+            f"Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) "
+            f"at a dimension of extent {extent}",
+            where=source.where(),
+        )
+    if mode == "replicate":
+        return tuple(min(max(p, 0), extent - 1) for p in places)
+    if mode == "circular":
+        first, count = max(-low, 0), extent - max(-low, 0) - max(-high, 0)
+        return tuple(first + (p - first) % count for p in places)
+    return tuple(extent - 1 - abs(extent - 1 - abs(p)) for p in places)
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """[..., C r^2, H, W] -> [..., C, H r, W r]"""
+    r = upscale_factor
+    _at_least(input, 3, "pixel_shuffle")
+    *lead, channels, height, width = input.spec.shape
+    if r <= 0 or channels % (r * r):
+        raise ShapeError(
+            f"pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, "
+            f"but {channels} is not divisible by {r * r}",
+            where=source.where(),
+        )
+    n = len(lead)
+    split = reshape(input, (*lead, channels // (r * r), r, r, height, width))
+    order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
+    return reshape(permute(split, order), (*lead, channels // (r * r), height * r, width * r))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """[..., C, H r, W r] -> [..., C r^2, H, W]"""
+    r = downscale_factor
+    _at_least(input, 3, "pixel_unshuffle")
+    *lead, channels, height, width = input.spec.shape
+    if r <= 0 or height % r or width % r:
+        raise ShapeError(
+            f"pixel_unshuffle expects height and width to be divisible by downscale_factor, but {height} x {width} is "
+            f"not divisible by {r}",
+            where=source.where(),
+        )
+    n = len(lead)
+    split = reshape(input, (*lead, channels, height // r, r, width // r, r))
+    order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
+    return reshape(permute(split, order), (*lead, channels * r * r, height // r, width // r))
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """[N, g c, ...] -> [N, c g, ...]: the channels of all groups interleaved."""
+    _at_least(input, 3, "channel_shuffle")
+    n, channels, *rest = input.spec.shape
+    if groups <= 0 or channels % groups:
+        raise ShapeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups.",
+            where=source.where(),
+        )
+    split = reshape(input, (n, groups, channels // groups, *rest))
+    return reshape(permute(split, (0, 2, 1, *range(3, split.ndim))), input.spec.shape)
+
+
+def _at_least(input: Tensor, rank: int, name: str) -> None:
+    if input.ndim < rank:
+        raise ShapeError(
+            f"{name} expects input to have at least {rank} dimensions, but got input with {input.ndim} dimension(s)",
+            where=source.where(),
+        )

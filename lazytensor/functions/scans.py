@@ -1,0 +1,181 @@
+"""Running sums, products and extremes; differences; flips and rolls."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.gathering import lifted
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import Operand
+from lazytensor.functions.reductions import ValuesIndices
+from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
+from lazytensor.ops import call
+from lazytensor.ops import index as at
+from lazytensor.ops.pointwise import cast
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid trapezoid trapz diff flip fliplr flipud roll
+    rot90"""
+METHODS = "cumsum cumprod cummax cummin logcumsumexp diff flip fliplr flipud roll rot90"
+IN_PLACE = "cumsum cumprod"
+
+
+def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    found = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
+    out = made(call("scan", cast(arg(base), found), kind=kind, dim=d, reverse=False), x)
+    return out if x.ndim else view(out, ())
+
+
+def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The sum of all elements so far along a dimension; integers and bool add up in int64."""
+    return _scanned(x, "add", dim, dtype)
+
+
+def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """The product of all elements so far along a dimension; integers and bool multiply in int64."""
+    return _scanned(x, "mul", dim, dtype)
+
+
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    """log(cumsum(exp(x))) without overflow. Raises NotImplementedError for integers."""
+    if x.dtype.kind != "f":
+        raise NotImplementedError(f"logcumsumexp is not implemented for {x.dtype.name}")
+    return _scanned(x, "logaddexp", dim, None)
+
+
+def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    places = call("arg_scan", arg(base), kind=kind, dim=d)
+    pair = made(at.gather(arg(base), places, d), x), made(places, x)
+    return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
+
+
+def cummax(x: Tensor, dim: int) -> ValuesIndices:
+    """The largest element so far along a dimension, and its last place."""
+    return _extreme(x, "max", dim)
+
+
+def cummin(x: Tensor, dim: int) -> ValuesIndices:
+    """The smallest element so far along a dimension, and its last place."""
+    return _extreme(x, "min", dim)
+
+
+def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    """Differences of neighbours along a dimension, n times; of bool, whether they differ."""
+    if not x.ndim:
+        raise ShapeError("diff expects input to be at least one-dimensional", where=source.where())
+    if n < 0:
+        raise ShapeError(f"order must be non-negative but got {n}", where=source.where())
+    if n == 0:
+        return pw.clone(x)
+    d = dim_of(dim, x.ndim)
+    parts = [p for p in (prepend, x, append) if p is not None]
+    out = cat(parts, d) if len(parts) > 1 else x
+    for _ in range(min(n, out.spec.shape[d])):
+        lower, upper = _neighbours(out, d)
+        out = pw.logical_xor(upper, lower) if x.dtype.kind == "b" else pw.sub(upper, lower)
+    return out
+
+
+def _neighbours(x: Tensor, d: int) -> tuple[Tensor, Tensor]:
+    extent = x.spec.shape[d]
+    return sliced(x, d, 0, max(extent - 1, 0)), sliced(x, d, min(1, extent), extent)
+
+
+def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
+    """Twice the area between neighbours."""
+    d = dim_of(dim, y.ndim)
+    total = pw.add(*_neighbours(y, d))
+    if x is None:
+        return pw.mul(total, 1 if dx is None else dx)
+    if dx is not None:
+        raise ShapeError("the points are given as x or as dx, not both", where=source.where())
+    if x.ndim == 1:
+        at_dim = [1] * y.ndim
+        at_dim[d] = -1
+        x = view(x, at_dim)
+    elif x.ndim < y.ndim:
+        x = view(x, ((1,) * (y.ndim - x.ndim) + x.spec.shape))
+    lower, upper = _neighbours(x, d)
+    return pw.mul(pw.sub(upper, lower), total)
+
+
+def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
+    """The area under points y, at places x or dx apart, by the trapezoidal rule."""
+    areas = _areas(y, x, dx, dim)
+    return pw.div(red.sum(areas, dim_of(dim, y.ndim) - y.ndim), 2.0)
+
+
+trapz = trapezoid
+
+
+def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
+    """The area under points y so far."""
+    return pw.div(cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim), 2.0)
+
+
+def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tensor:
+    """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`."""
+    given: Sequence[Any] = axes or (dims,)
+    given = given[0] if isinstance(given[0], Sequence) else given
+    found = tuple(dim_of(d, x.ndim) for d in given)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"dim {found[0]} appears multiple times in the list of dims", where=source.where())
+    return made(call("reverse", arg(x), dims=tuple(sorted(found))), x) if found and x.ndim else pw.clone(x)
+
+
+def fliplr(x: Tensor) -> Tensor:
+    """The columns in reverse order."""
+    if x.ndim < 2:
+        raise ShapeError("Input must be >= 2-d.", where=source.where())
+    return flip(x, 1)
+
+
+def flipud(x: Tensor) -> Tensor:
+    """The rows in reverse order."""
+    if x.ndim < 1:
+        raise ShapeError("Input must be >= 1-d.", where=source.where())
+    return flip(x, 0)
+
+
+def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
+    """Elements moved on along dimensions, those that fall off coming in at the start; flat if none is given."""
+    steps = [shifts] if isinstance(shifts, int) else list(shifts)
+    if dims is None or (not isinstance(dims, int) and not dims):
+        if len(steps) != 1:
+            raise ShapeError("shifts and dimensions must align", where=source.where())
+        return view(_rolled(reshape(x, -1), steps[0], 0), x.spec.shape)
+    given = [dims] if isinstance(dims, int) else list(dims)
+    if len(given) != len(steps):
+        raise ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
+    out = x
+    for shift, d in zip(steps, given, strict=True):
+        out = _rolled(out, shift, dim_of(d, x.ndim))
+    return pw.clone(out) if out is x else out
+
+
+def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
+    if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
+        return x
+    extent = x.spec.shape[d]
+    cut = extent - shift % extent
+    return cat([sliced(x, d, cut, extent), sliced(x, d, 0, cut)], d)
+
+
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """The plane of two dimensions turned by k quarters, from the first towards the second."""
+    if len(dims) != 2 or x.ndim < 2:
+        raise ShapeError(f"rot90 turns two dimensions, and got {list(dims)}", where=source.where())
+    a, b = (dim_of(d, x.ndim) for d in dims)
+    turns = k % 4
+    if turns == 0:
+        return pw.clone(x)
+    if turns == 2:
+        return flip(x, a, b)
+    return transpose(flip(x, b), a, b) if turns == 1 else flip(transpose(x, a, b), b)

@@ -1,0 +1,290 @@
+"""Sorted order, ranks, medians and modes, distinct values, bins."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.gathering import lifted
+from lazytensor.functions.pointwise import made
+from lazytensor.functions.promotion import Number, Operand, result_type
+from lazytensor.functions.reductions import ValuesIndices
+from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
+from lazytensor.ir.graph import Node
+from lazytensor.ops import call
+from lazytensor.ops import index as at
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.shape import slice_
+from lazytensor.tensor import Tensor, arg, from_array
+
+PUBLIC = """sort argsort topk kthvalue median nanmedian mode msort unique unique_consecutive isin searchsorted bucketize
+    bincount histc histogram aminmax"""
+METHODS = """sort argsort topk kthvalue median nanmedian mode msort unique unique_consecutive bincount histc histogram
+    aminmax"""
+IN_PLACE = ""
+
+
+class Extremes(NamedTuple):
+    """The answer of `aminmax`."""
+
+    min: Tensor
+    max: Tensor
+
+
+class Histogram(NamedTuple):
+    """The answer of `histogram`."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def _order(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    return base, d, call("argsort", arg(base), dim=d, descending=descending)
+
+
+def _shaped(like: Tensor, *found: Tensor) -> Any:
+    """Results of a number are numbers again."""
+    return ValuesIndices(*(found if like.ndim else (view(f, ()) for f in found)))
+
+
+def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesIndices:
+    """The elements in order along a dimension, and where they were; equal ones keep their order, NaN is largest."""
+    base, d, order = _order(x, dim, descending)
+    return _shaped(x, made(at.gather(arg(base), order, d), x), made(order, x))
+
+
+def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
+    """Where the elements in order along a dimension are."""
+    order = made(_order(x, dim, descending)[2], x)
+    return order if x.ndim else view(order, ())
+
+
+def msort(x: Tensor) -> Tensor:
+    """The elements in order along the first dimension."""
+    return sort(x, 0).values
+
+
+def _part(order: Node, d: int, first: int, count: int) -> Node:
+    shape = order.type.shape
+    starts = tuple(first if k == d else 0 for k in range(len(shape)))
+    return slice_(order, starts, tuple(first + count if k == d else e for k, e in enumerate(shape)))
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
+    """The k largest or smallest elements along a dimension, in order, and where they are."""
+    base, d, order = _order(x, dim, largest)
+    if not 0 <= k <= base.spec.shape[d]:
+        raise ShapeError("selected index k out of range", where=source.where())
+    places = _part(order, d, 0, int(k))
+    return _shaped(x, made(at.gather(arg(base), places, d), x), made(places, x))
+
+
+def _one_place(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
+    """Element and place where a dimension was reduced to one place."""
+    pair = (made(at.gather(arg(base), places, d), x), made(places, x))
+    if not x.ndim:
+        return ValuesIndices(*(view(p, ()) for p in pair))
+    return ValuesIndices(*(pair if keepdim else (squeeze(p, d) for p in pair)))
+
+
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest element along a dimension, counted from 1, and its place."""
+    base, d, order = _order(x, dim, False)
+    if not 1 <= k <= base.spec.shape[d]:
+        raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
+    return _one_place(x, base, d, _part(order, d, k - 1, 1), keepdim)
+
+
+def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    if base.spec.shape[d] == 0:
+        raise IndexError(f"{kind}(): Expected reduction dim {d} to have non-zero size.")
+    return _one_place(x, base, d, call("arg_pick", arg(base), dim=d, kind=kind), keepdim)
+
+
+def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
+    if dim is not None:
+        return _picked(x, kind, dim, keepdim)
+    if not x.spec.size:
+        return made(call("full", value=float("nan"), type=red.sum(x).spec), x)
+    flat = reshape(x, -1)
+    value = _picked(flat, kind, 0, False).values
+    if not arg(x).tracks:
+        return value
+    # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
+    value = value.detach()
+    hit = pw.eq(flat, value)
+    apart = red.sum(pw.where(pw.logical_and(hit, pw.isfinite(flat)), pw.sub(flat, value), 0.0))
+    return pw.add(value, pw.div(apart, pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)))
+
+
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower middle of the elements; NaN if there is one. With a dimension also the place."""
+    return _median(x, "median", dim, keepdim)
+
+
+def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower middle of the elements that are numbers. With a dimension also the place."""
+    return _median(x, "nanmedian", dim, keepdim)
+
+
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The most frequent element along a dimension, the smallest of several, and its last place."""
+    return _picked(x, "mode", dim, keepdim)
+
+
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
+    """The smallest and the largest element; equal ones share the gradient."""
+    return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
+
+
+def _like(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor:
+    out = from_array(array, dtype)
+    out.device = x.device
+    return out
+
+
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The distinct elements, or slices of a dimension, in order; on request where each went, and how often it came."""
+    array = x.array("unique()")
+    axis = None if dim is None else dim_of(dim, x.ndim)
+    values, inverse, counts = np.unique(
+        np.atleast_1d(array), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
+    )
+    inverse = inverse.reshape(array.shape if dim is None else -1)
+    return _distinct(x, values, inverse, counts, return_inverse, return_counts)
+
+
+def _distinct(
+    x: Tensor, values: np.ndarray, inverse: np.ndarray, counts: np.ndarray, with_inverse: bool, with_counts: bool
+) -> Any:
+    found = [_like(values, x, x.dtype)]
+    found += [_like(inverse, x, dt.int64)] if with_inverse else []
+    found += [_like(counts, x, dt.int64)] if with_counts else []
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """Elements, or slices of a dimension, without those equal to the one before."""
+    array = x.array("unique_consecutive()")
+    rows = array.reshape(-1) if dim is None else np.moveaxis(array, dim_of(dim, x.ndim), 0)
+    flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (flat[1:] != flat[:-1]).any(1)
+    inverse = np.cumsum(fresh) - 1
+    counts = np.bincount(inverse)
+    values = rows[fresh] if dim is None else np.moveaxis(rows[fresh], 0, dim_of(dim, x.ndim))
+    inverse = inverse.reshape(array.shape if dim is None else -1)
+    return _distinct(x, values, inverse, counts, return_inverse, return_counts)
+
+
+def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
+    """Two operands as tensors of one dtype."""
+    dtype = result_type(a, b)
+    a, b = (v if isinstance(v, Tensor) else from_array(np.asarray(v, dtype.host), dtype) for v in (a, b))
+    return pw.cast_to(a, dtype), pw.cast_to(b, dtype)
+
+
+def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """Whether each element is among the test elements."""
+    a, b = _both(elements, test_elements)
+    found = made(call("isin", arg(a), arg(b)), a)
+    return pw.logical_not(found) if invert else found
+
+
+def searchsorted(
+    sorted_sequence: Tensor,
+    values: Operand,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """Where each value would have to be inserted to keep the last dimension of a sorted tensor in order."""
+    if side not in (None, "left", "right") or (side == "left" and right):
+        raise ShapeError("side and right can't be set to opposites", where=source.where())
+    rows, x = _both(sorted_sequence, values)
+    if sorter is not None:
+        rows = made(at.gather(arg(rows), arg(sorter), rows.ndim - 1), rows)
+    n = call("searchsorted", arg(rows), arg(x), right=right or side == "right")
+    return made(cast(n, dt.int32) if out_int32 else n, x)
+
+
+def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """The number of the bucket between sorted boundaries that each value falls into."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number from 0 on occurs in a vector, or the sum of the weights of its occurrences."""
+    array = x.array("bincount()")
+    if x.ndim != 1 or x.dtype.kind == "f" or (array.size and array.min() < 0):
+        raise ShapeError("bincount only supports 1-d non-negative integral inputs.", where=source.where())
+    if weights is None:
+        return _like(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
+    counts = np.bincount(array.astype(np.int64), weights.array("bincount()"), minlength)
+    kind = dt.float32 if weights.dtype is dt.float32 else dt.float64
+    return _like(counts.astype(kind.host), x, kind)
+
+
+def _counted(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Weights of what falls between neighbouring edges; the last edge belongs to the last bin."""
+    flat = array.reshape(-1)
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    bins = np.minimum(np.searchsorted(edges, flat[inside], "right") - 1, len(edges) - 2)
+    return np.bincount(bins, None if weights is None else weights.reshape(-1)[inside], len(edges) - 1)
+
+
+def _limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple[float, float]:
+    """Limits, or those of the data if they are equal, moved `apart` if these are equal too."""
+    if low == high and array.size:
+        low, high = float(array.min()), float(array.max())
+    return (low - apart, high + apart) if low == high else (low, high)
+
+
+def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
+    """How many elements fall into each of equal bins from min to max; equal limits mean those of the data."""
+    if bins <= 0:
+        raise ShapeError(f"torch.histc(): bins must be > 0, but got {bins}", where=source.where())
+    if min > max:
+        raise ShapeError("torch.histc(): max must be larger than min", where=source.where())
+    array = x.array("histc()")
+    low, high = _limits(array, min, max, 1)
+    flat = array.reshape(-1)
+    flat = flat[(flat >= low) & (flat <= high)]
+    places = ((flat - x.dtype.host.type(low)) * bins / (high - low)).astype(np.int64)
+    return _like(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
+
+
+def histogram(
+    x: Tensor,
+    bins: int | Tensor,
+    *,
+    range: tuple[float, float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Histogram:
+    """How much falls into each bin, and the edges of the bins, which `bins` counts or names."""
+    array = x.array("histogram()")
+    if isinstance(bins, Tensor):
+        edges = bins.array("histogram()")
+    else:
+        low, high = range if range is not None else (0, 0)
+        edges = np.linspace(*_limits(array, low, high, 0.5), bins + 1).astype(x.dtype.host)
+        if range is None and not array.size:
+            edges = np.linspace(0, 1, bins + 1).astype(x.dtype.host)
+    counts = _counted(array, edges, None if weight is None else weight.array("histogram()")).astype(x.dtype.host)
+    if density:
+        counts = counts / (counts.sum() * np.diff(edges))
+    return Histogram(_like(counts, x, x.dtype), _like(edges, x, x.dtype))

@@ -1,0 +1,65 @@
+"""Short-time Fourier transforms as products with the waves; real and imaginary parts, without complex numbers."""
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import ShapeError
+from lazytensor.functions import matrix, scans, shapes, windows
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.arrange import constant_pad_nd
+from lazytensor.functions.creation import ones, tensor
+from lazytensor.tensor import Tensor
+
+PUBLIC = METHODS = "stft"
+IN_PLACE = ""
+
+
+def _bordered(x: Tensor, width: int, mode: str) -> Tensor:
+    """Signals [batch, n] with `width` more places at both ends."""
+    n = x.spec.shape[1]
+    if mode == "constant":
+        return constant_pad_nd(x, (width, width))
+    if mode != "reflect" or width >= n:
+        raise ShapeError(f"stft: cannot pad {n} places by {width} in the mode {mode!r}", where=source.where())
+    before = scans.flip(shapes.sliced(x, 1, 1, width + 1), 1)
+    after = scans.flip(shapes.sliced(x, 1, n - 1 - width, n - 1), 1)
+    return shapes.cat([before, x, after], 1)
+
+
+def _waves(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosines and negative sines [n_fft, count] of the first frequencies."""
+    angle = 2 * np.pi / n_fft * (np.outer(np.arange(n_fft), np.arange(count)) % n_fft)
+    return tensor(np.cos(angle), dtype=like.dtype), tensor(-np.sin(angle), dtype=like.dtype)
+
+
+def stft(
+    x: Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Tensor | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool | None = None,
+    return_complex: bool | None = None,
+) -> Tensor:
+    """The spectra of windows `hop_length` apart: [(batch,) frequency, window, 2] with real and imaginary parts."""
+    if return_complex is not False:
+        raise ShapeError(
+            "stft: there are no complex tensors here", where=source.where(), todo="Pass return_complex=False."
+        )
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"stft: expected a 1D or 2D tensor, got {x.ndim}D", where=source.where())
+    hop, length = hop_length or n_fft // 4, win_length or n_fft
+    signal = shapes.unsqueeze(x, 0) if x.ndim == 1 else x
+    signal = _bordered(signal, n_fft // 2, pad_mode) if center else signal
+    shape = window if window is not None else ones(length, dtype=x.dtype)
+    left = (n_fft - length) // 2
+    weights = constant_pad_nd(shape, (left, n_fft - length - left))
+    frames = pw.mul(windows.unfold(signal, 1, n_fft, hop), weights)
+    count = n_fft if onesided is False else n_fft // 2 + 1
+    parts = [shapes.transpose(matrix.matmul(frames, w), 1, 2) for w in _waves(n_fft, count, x)]
+    out = shapes.stack(parts, 3)
+    out = pw.mul(out, n_fft**-0.5) if normalized else out
+    return shapes.select(out, 0, 0) if x.ndim == 1 else out

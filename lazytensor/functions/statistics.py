@@ -1,0 +1,324 @@
+"""Variance, norms, distances, quantiles and differences."""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import matrix, shapes
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions as red
+from lazytensor.functions.creation import tensor
+from lazytensor.functions.promotion import Operand, default_dtype
+from lazytensor.functions.reductions import Dim, dims_of
+from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
+from lazytensor.ops import call
+from lazytensor.tensor import Tensor, arg
+
+PUBLIC = """cdist corrcoef cov dist gradient nanmean nansum norm renorm std std_mean var var_mean"""
+METHODS = "corrcoef cov dist nanmean nansum norm renorm std var"
+IN_PLACE = "renorm"
+RENORM_EPSILON = 1e-7
+"""Added to a norm before dividing by it, as the documentation of renorm's users shows."""
+
+
+# -- spread ----------------------------------------------------------------------------------------------------------
+
+
+def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Operand | None) -> Any:
+    """The mean with kept dimensions, the variance, and the dimensions."""
+    if isinstance(dim, bool):  # var(x, unbiased)
+        dim, unbiased = None, dim
+    if x.dtype.kind != "f":
+        raise ShapeError(f"std and var only support floating point, got {x.dtype.name}", where=source.where())
+    dims = dims_of(dim, x.ndim)
+    n = math.prod(x.spec.shape[d] for d in dims)
+    less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    middle = red.mean(x, dims, True) if dims else x
+    centred = pw.sub(x, middle)
+    total = red.sum(pw.mul(centred, centred), dims, keepdim) if dims else pw.mul(centred, centred)
+    return middle, pw.div(total, float(max(n - less, 0))), dims  # type: ignore[operator]
+
+
+def var(
+    x: Tensor,
+    dim: Dim = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The variance: squares about the mean, divided by the number of elements less `correction` (1 by default)."""
+    return _spread(x, dim, unbiased, keepdim, correction)[1]
+
+
+def std(
+    x: Tensor,
+    dim: Dim = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> Tensor:
+    """The standard deviation, the root of `var`."""
+    return root(_spread(x, dim, unbiased, keepdim, correction)[1])
+
+
+def _with_mean(x: Tensor, found: Any, keepdim: bool, finish: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    middle, variance, dims = found
+    kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
+    return finish(variance), shapes.view(middle, kept)
+
+
+def var_mean(
+    x: Tensor,
+    dim: Dim = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean."""
+    return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, lambda v: v)
+
+
+def std_mean(
+    x: Tensor,
+    dim: Dim = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The standard deviation and the mean."""
+    return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, root)
+
+
+def root(x: Tensor) -> Tensor:
+    """The square root, with the gradient 0 at 0."""
+    if not x.requires_grad:
+        return pw.sqrt(x)
+    somewhere = pw.ne(x, 0)
+    return pw.where(somewhere, pw.sqrt(pw.where(somewhere, x, 1.0)), 0.0)
+
+
+def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The sum of what is not NaN."""
+    if x.dtype.kind != "f":
+        return red.sum(x, dim, keepdim, dtype=dtype)
+    return red.sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
+
+
+def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The mean of what is not NaN."""
+    if x.dtype.kind != "f":
+        raise ShapeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
+            where=source.where(),
+        )
+    total = nansum(x, dim, keepdim, dtype=dtype)
+    count = red.sum(pw.cast_to(pw.logical_not(pw.isnan(x)), total.dtype), dim, keepdim)
+    return pw.div(total, count)
+
+
+def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+    """The covariances of the rows, whose columns are observations, counted or weighted."""
+    if x.ndim > 2:
+        raise ShapeError(f"cov(): expected input to have two or fewer dimensions, got {x.ndim}", where=source.where())
+    if x.dtype.kind == "b":
+        raise ShapeError("cov(): bool dtype is not supported for input", where=source.where())
+    rows = shapes.view(x, (1, x.spec.size)) if x.ndim < 2 else x
+    rows = rows if rows.dtype.kind == "f" else pw.cast_to(rows, default_dtype())
+    weights = fweights if aweights is None else aweights if fweights is None else pw.mul(fweights, aweights)
+    if weights is None:
+        count: Any = float(rows.spec.shape[1])
+        middle = red.mean(rows, 1, True) if rows.spec.shape[1] else red.sum(rows, 1, True)
+        norm_by: Any = max(count - correction, 0.0)
+        centred = pw.sub(rows, middle)
+        weighted = centred
+    else:
+        count = red.sum(weights)
+        middle = pw.div(red.sum(pw.mul(rows, weights), 1, True), count)
+        if aweights is None or correction == 0:
+            norm_by = pw.sub(count, correction)
+        else:
+            norm_by = pw.sub(count, pw.div(pw.mul(red.sum(pw.mul(weights, aweights)), correction), count))
+        norm_by = pw.maximum(norm_by, 0)
+        centred = pw.sub(rows, middle)
+        weighted = pw.mul(centred, weights)
+    out = pw.div(matrix.mm(weighted, shapes.t(centred)), norm_by)
+    return shapes.view(out, ()) if out.spec.size == 1 else out
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    """The correlations of the rows."""
+    found = cov(x)
+    if not found.ndim:
+        return pw.div(found, found)
+    n = found.spec.shape[0]
+    on_diagonal = pw.sqrt(shapes.reshape(found, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0))
+    scaled = pw.div(pw.div(found, unsqueeze(on_diagonal, 1)), unsqueeze(on_diagonal, 0))
+    return pw.clamp(scaled, -1.0, 1.0)
+
+
+# -- norms and distances ---------------------------------------------------------------------------------------------
+
+
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    """(sum of |x| ** ord) ** (1 / ord); infinite orders give the largest and smallest size, 0 counts what is not 0.
+
+    The gradient is 0 where the norm, or for small orders an element, is 0.
+    """
+    if x.dtype.kind != "f" and dtype is None:
+        raise ShapeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}",
+            where=source.where(),
+        )
+    x = x if dtype is None else pw.cast_to(x, dtype)
+    dims = dims_of(dim, x.ndim)
+    if ord == 2:
+        return root(_total(pw.mul(x, x), dims, keepdim))
+    size = pw.abs(x)
+    if math.isinf(ord):
+        if not dims:
+            return size
+        if not x.spec.size and ord > 0 and math.prod(x.spec.shape[d] for d in dims) == 0 and dim is None:
+            return _total(size, dims, keepdim)
+        return (red.amax if ord > 0 else red.amin)(size, dims, keepdim)
+    if ord == 1:
+        return _total(size, dims, keepdim)
+    somewhere = pw.ne(size, 0)
+    powers = pw.pow(pw.where(somewhere, size, 1.0), float(ord))
+    total = _total(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
+    if ord == 0:
+        return total
+    usable = pw.logical_and(pw.ne(total, 0), pw.ne(total, math.inf))
+    edge = pw.pow(total.detach(), 1 / ord)
+    return pw.where(usable, pw.pow(pw.where(usable, total, 1.0), 1 / ord), edge)
+
+
+def _total(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    return red.sum(x, dims, keepdim) if dims else x
+
+
+def norm(
+    x: Tensor, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: DType | None = None
+) -> Tensor:
+    """The p-norm of all elements or along dimensions; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
+    if p == "nuc":
+        if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
+            raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), todo="Use linalg.norm.")
+        return red.sum(pw.made(call("singular_values", arg(x)), x))
+    return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it."""
+    at = dim_of(dim, x.ndim)
+    size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
+    factor = pw.where(pw.gt(size, maxnorm), pw.div(maxnorm, pw.add(size, RENORM_EPSILON)), 1.0)
+    return pw.mul(x, factor)
+
+
+def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    """The p-norm of the difference."""
+    return vector_norm(pw.sub(x, other), float(p))
+
+
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] give [..., P, R]."""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.spec.shape[-1] != x2.spec.shape[-1]:
+        raise ShapeError(
+            f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
+            where=source.where(),
+        )
+    difference = pw.sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
+    if not x1.spec.shape[-1]:
+        return red.sum(difference, -1)
+    return vector_norm(difference, float(p), -1)
+
+
+# -- differences -----------------------------------------------------------------------------------------------------
+
+
+def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
+    """The derivative along one dimension by second-order differences, one-sided at both ends."""
+    n = x.spec.shape[at]
+    if n < edge_order + 1:
+        raise ShapeError(
+            "torch.gradient expected each dimension size to be at least edge_order+1", where=source.where()
+        )
+    if isinstance(step, Tensor):
+        places = step.tolist()
+        gaps = [b - a for a, b in pairwise(places)]
+    else:
+        gaps = [float(step)] * (n - 1)
+    if edge_order == 1:
+        start = _weighted(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
+        end = _weighted(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
+    else:
+        start = _weighted(x, at, 1, [(i, [w]) for i, w in enumerate(_edge(gaps[0], gaps[1]))])
+        end = _weighted(x, at, 1, [(n - 1 - i, [-w]) for i, w in enumerate(_edge(gaps[-1], gaps[-2]))])
+    inner = [_weighted(x, at, n - 2, list(enumerate(_central(gaps))))] if n > 2 else []
+    return shapes.cat([start, *inner, end], at)
+
+
+def _central(gaps: list[float]) -> list[list[float]]:
+    """Weights of the place before, the place itself and the place after, for every place but the ends."""
+    sides = list(pairwise(gaps))
+    return [
+        [-q / (p * (p + q)) for p, q in sides],
+        [(q - p) / (p * q) for p, q in sides],
+        [p / (q * (p + q)) for p, q in sides],
+    ]
+
+
+def _weighted(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
+    """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
+    parts = [sliced(x, at, start, start + count) for start, _ in terms]
+    products = [pw.mul(p, _along(w, p, at)) for p, (_, w) in zip(parts, terms, strict=True)]
+    return functools.reduce(pw.add, products)
+
+
+def _edge(near: float, far: float) -> tuple[float, float, float]:
+    """Weights of the end, its neighbour and the next one for the derivative at the end."""
+    return (
+        -(2 * near + far) / (near * (near + far)),
+        (near + far) / (near * far),
+        -near / (far * (near + far)),
+    )
+
+
+def _along(weights: list[float], like: Tensor, at: int) -> Any:
+    """Weights along one dimension, as a number or as a tensor that broadcasts."""
+    if len(set(weights)) == 1:
+        return weights[0]
+    values = tensor(weights, dtype=like.dtype if like.dtype.kind == "f" else None)
+    return shapes.view(values, tuple(-1 if d == at else 1 for d in range(like.ndim)))
+
+
+def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int = 1) -> tuple[Tensor, ...]:
+    """The derivative along each dimension, for one spacing, one for each dimension, or the coordinates themselves."""
+    if edge_order not in (1, 2):
+        raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())
+    dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    at = [dim_of(d, x.ndim) for d in dims]
+    if isinstance(spacing, Tensor) and not spacing.ndim:
+        spacing = spacing.item()
+    steps = [1.0 if spacing is None else spacing] * len(at) if not isinstance(spacing, Sequence) else list(spacing)
+    if len(steps) != len(at):
+        raise ShapeError(
+            "torch.gradient expected spacing to be unspecified, a scalar, or it's spacing and dim arguments to have "
+            f"the same length, but got a spacing argument of length {len(steps)} and a dim argument of length "
+            f"{len(at)}.",
+            where=source.where(),
+        )
+    return tuple(_slope(x, d, s, edge_order) for d, s in zip(at, steps, strict=True))

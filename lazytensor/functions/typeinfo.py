@@ -1,0 +1,70 @@
+"""Limits of the number types, as `finfo` and `iinfo` report them."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import DType
+from lazytensor.functions.promotion import default_dtype
+
+
+class finfo:
+    """The limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
+
+    Raises TypeError for other types.
+    """
+
+    def __init__(self, type: DType | None = None):
+        type = default_dtype() if type is None else type
+        if not isinstance(type, DType) or type.kind != "f":
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        self.eps = 2.0**-type.mantissa_bits
+        self.max = type.largest
+        self.min = -type.largest
+        self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
+        self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), self.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo | iinfo) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        limits = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
+        return f"finfo({limits}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer type: bits, max, min. Raises TypeError for other types."""
+
+    def __init__(self, type: DType):
+        if not isinstance(type, DType) or type.kind == "f":
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+        if type.kind == "b":
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        limits = np.iinfo(type.host)
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        self.max, self.min = int(limits.max), int(limits.min)
+
+    def _key(self) -> tuple[Any, ...]:
+        return type(self), self.dtype
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo | iinfo) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

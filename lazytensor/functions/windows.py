@@ -1,0 +1,222 @@
+"""Diagonals, sliding windows and other strided views, writes into views of a copy, and triangular index lists."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import reductions, shapes
+from lazytensor.functions.creation import tensor
+from lazytensor.functions.pointwise import clone
+from lazytensor.functions.promotion import prepared
+from lazytensor.functions.shapes import dim_of, sliced
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS, full
+from lazytensor.ops.strided import order_strides
+from lazytensor.tensor import Tensor, wrap
+
+PUBLIC = """as_strided as_strided_copy as_strided_scatter diag diag_embed diagflat diagonal diagonal_copy
+    diagonal_scatter select_scatter slice_scatter tril_indices triu_indices unfold_copy"""
+METHODS = """as_strided as_strided_scatter diag diag_embed diagflat diagonal diagonal_scatter select_scatter
+    slice_scatter stride storage_offset trace unfold"""
+IN_PLACE = ""
+
+
+def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
+    """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
+    if all(name in ("reshape", "variable") for name, _ in x.lens):
+        return order_strides(x.spec.shape), 0
+    bytes_ = np.empty(x.cell.type.shape, np.uint8)
+    layout = bytes_
+    for name, attrs in x.lens:
+        layout = OPS[name].eval(layout, **dict(attrs))
+    offset = layout.__array_interface__["data"][0] - bytes_.__array_interface__["data"][0] if layout.size else 0
+    return layout.strides, offset
+
+
+def stride(x: Tensor, dim: int | None = None) -> Any:
+    """How many elements lie between neighbours of each dimension, or of one."""
+    found = _place(x)[0]
+    return found if dim is None else found[dim_of(dim, x.ndim)]
+
+
+def storage_offset(x: Tensor) -> int:
+    """Where the first element lies in the storage."""
+    return _place(x)[1]
+
+
+def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """A view of the storage of x with any strides. Raises ShapeError if it would leave the storage."""
+    offset = _place(x)[1] if storage_offset is None else storage_offset
+    # The storage is seen through the leaf's own variable only, whatever other views x is made of.
+    base = Tensor(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
+    base.device, base.leaf_id = x.device, x.leaf_id
+    return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
+
+
+def _window(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) -> Tensor:
+    """A window on the elements of x in order; x may itself be any view."""
+    return x.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
+
+
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A view of a diagonal over two dimensions, which becomes the last dimension."""
+    a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+    shape, steps = x.spec.shape, order_strides(x.spec.shape)
+    rest = [d for d in range(x.ndim) if d not in (a, b)]
+    length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
+    first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
+    return _window(x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first)
+
+
+def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """A view of all windows of `size` places along a dimension, `step` apart; the window is the last dimension."""
+    at = dim_of(dimension, x.ndim)
+    shape = x.spec.shape or (1,)
+    if not 0 <= size <= shape[at] or step <= 0:
+        raise ShapeError(
+            f"maximum size for tensor at dimension {at} is {shape[at]} but size is {size}, and the step {step}",
+            where=source.where(),
+        )
+    steps = order_strides(shape)
+    count = (shape[at] - size) // step + 1
+    if not x.ndim:
+        return _window(x, (size,), (1,), 0)
+    return _window(
+        x, [*shape[:at], count, *shape[at + 1 :], size], [*steps[:at], steps[at] * step, *steps[at + 1 :], steps[at]], 0
+    )
+
+
+def trace(x: Tensor) -> Tensor:
+    """The sum of the diagonal of a matrix."""
+    if x.ndim != 2:
+        raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
+    return reductions.sum(diagonal(x))
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged."""
+    if x.ndim < 2:
+        raise ShapeError(
+            f"tensor.mT is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.",
+            where=source.where(),
+        )
+    return shapes.transpose(x, -2, -1)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """A matrix transposed; numbers are real here."""
+    if x.ndim not in (0, 2):
+        raise ShapeError(
+            f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.",
+            where=source.where(),
+            todo="For batches of matrices, consider using tensor.mH",
+        )
+    return shapes.t(x)
+
+
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Zeros with the last dimension of x on a diagonal of two new dimensions."""
+    a, b = dim_of(dim1, x.ndim + 1), dim_of(dim2, x.ndim + 1)
+    if a == b:
+        raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+    extent = x.spec.shape[-1] + abs(offset)
+    shape = list(x.spec.shape[:-1])
+    for d in sorted((a, b)):
+        shape.insert(d, extent)
+    out = wrap(full(0, Type(tuple(shape), x.dtype)))
+    out.device = x.device
+    diagonal(out, offset, a, b).write(prepared(x, x.dtype, x.spec.shape))
+    return out
+
+
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The matrix with the vector x on a diagonal, or a copy of a diagonal of the matrix x."""
+    if x.ndim not in (1, 2):
+        raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
+    return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
+
+
+def diagflat(x: Tensor, offset: int = 0) -> Tensor:
+    """The matrix with all elements of x on a diagonal."""
+    return diag_embed(shapes.reshape(x, -1), offset)
+
+
+def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """`diagonal`, copied."""
+    return clone(diagonal(x, offset, dim1, dim2))
+
+
+def unfold_copy(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """`unfold`, copied."""
+    return clone(unfold(x, dimension, size, step))
+
+
+def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
+    """`as_strided`, copied."""
+    return clone(as_strided(x, size, stride, storage_offset))
+
+
+# -- a copy with something written into a view of it -----------------------------------------------------------------
+
+
+def _filled(part: Tensor, src: Tensor, what: str) -> None:
+    if src.spec.shape != part.spec.shape:
+        raise ShapeError(
+            f"{what}: expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
+            f"slice size = {list(part.shape)}",
+            where=source.where(),
+        )
+    part.write(prepared(src, part.dtype, part.spec.shape))
+
+
+def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A copy of x with a diagonal replaced."""
+    out = clone(x)
+    _filled(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
+    return out
+
+
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of x with one place of a dimension replaced."""
+    out = clone(x)
+    _filled(shapes.select(out, dim, index), src, "select_scatter")
+    return out
+
+
+def slice_scatter(
+    x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """A copy of x with the places start, start + step, ... of a dimension replaced."""
+    out, at = clone(x), dim_of(dim, x.ndim)
+    first, last, step = slice(start, end, step).indices(x.spec.shape[at])
+    _filled(sliced(out, at, first, max(first, last), step), src, "slice_scatter")
+    return out
+
+
+def as_strided_scatter(
+    x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Tensor:
+    """A copy of x with the elements of a strided view replaced."""
+    out = clone(x)
+    _filled(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
+    return out
+
+
+# -- places of triangles ---------------------------------------------------------------------------------------------
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
+    """Rows and columns of what lies on and below a diagonal: [2, n]."""
+    return tensor(np.stack(np.tril_indices(row, offset, col)), dtype=dtype, device=device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
+    """Rows and columns of what lies on and above a diagonal: [2, n]."""
+    return tensor(np.stack(np.triu_indices(row, offset, col)), dtype=dtype, device=device)

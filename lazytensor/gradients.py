@@ -1,0 +1,390 @@
+"""Gradients asked for by name, hooks, and functions that bring their own backward.
+
+Values are immutable, so what a gradient needs cannot be overwritten: an in-place change of a tensor that backward
+needs, which PyTorch refuses when backward runs, is harmless here: the gradient is that at the value that was used.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazytensor import autograd, source, trace
+from lazytensor.errors import AutogradError
+from lazytensor.ir.graph import Node, unique
+from lazytensor.ops import call
+from lazytensor.ops.pointwise import cast
+from lazytensor.ops.rule import RULE
+from lazytensor.ops.shape import sum_to
+from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+def _listed(given: Any) -> list[Any]:
+    return [] if given is None else [given] if isinstance(given, Tensor) else list(given)
+
+
+def _seeds(outputs: list[Tensor], given: Any) -> list[Node]:
+    seeds = _listed(given) if given is not None else [None] * len(outputs)
+    if len(seeds) != len(outputs):
+        raise AutogradError(f"got {len(outputs)} tensors and {len(seeds)} gradients", where=source.where())
+    return [o._seed(s) for o, s in zip(outputs, seeds, strict=True)]
+
+
+def grad(
+    outputs: Tensors,
+    inputs: Tensors,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the (weighted) outputs with respect to the inputs, one for each; `.grad` stays as it is.
+
+    Raises AutogradError if an input requires no gradient, or is not used and `allow_unused` does not say so.
+    """
+    roots, wanted = _listed(outputs), _listed(inputs)
+    if is_grads_batched:
+        raise AutogradError("is_grads_batched is not there", where=source.where(), todo="Call grad once for each row.")
+    if not all(t.requires_grad for t in wanted):
+        raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
+    for o in roots:
+        o.spend(retain_graph or (retain_graph is None and create_graph))
+    nodes = [o.node for o in roots]
+    uses = _uses(nodes, wanted)
+    asked = [n for found in uses for n in found]
+    answers = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), asked))
+    results = [_summed([next(answers) for _ in found]) for found in uses]
+    if not (allow_unused or materialize_grads) and any(g is None for g in results):
+        raise AutogradError(
+            "One of the differentiated Tensors appears to not have been used in the graph.",
+            where=source.where(),
+            todo="Set allow_unused=True if this is the desired behavior.",
+        )
+    made = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
+    if materialize_grads:
+        made = [
+            wrap(call("full", value=0.0, type=t.spec)) if g is None else g for t, g in zip(wanted, made, strict=True)
+        ]
+    return tuple(made)
+
+
+def _uses(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
+    """Where each tensor stands in the graph: a leaf may have had several values."""
+    by_uid: dict[int, list[Node]] = {}
+    if any(t.leaf_id for t in wanted) and all(r.tracks for r in roots):
+        for n in autograd.leaves(roots):
+            by_uid.setdefault(n.attrs["uid"], []).append(n)
+    return [by_uid.get(t.leaf_id, []) if t.leaf_id else [t.node] for t in wanted]
+
+
+def _summed(found: list[Node | None]) -> Node | None:
+    total: Node | None = None
+    for g in found:
+        if g is not None:
+            total = g if total is None else call("add", total, g)
+    return total
+
+
+def _answer(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
+    if g is None:
+        return None
+    g = hooked(t, g) if t.leaf_id else g
+    made = wrap(g if create_graph else untracked(g))
+    made.device = t.device
+    return made
+
+
+def backward(
+    tensors: Tensors,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of several tensors to `.grad` of the leaves."""
+    roots = _listed(tensors)
+    given = _listed(grad_tensors) if grad_tensors is not None else [None] * len(roots)
+    for t, g in zip(roots, given, strict=True):
+        t.backward(g, retain_graph, create_graph, inputs)
+
+
+# -- functions with their own backward --------------------------------------------------------------------------------
+
+
+class Context:
+    """What `forward` leaves for `backward`: saved tensors, and whatever is set as an attribute."""
+
+    def __init__(self, needs: tuple[bool, ...]):
+        self.needs_input_grad = needs
+        self.materialize = True
+        self._kept: tuple[Any, ...] = ()
+        self._saved: list[tuple[Node, Any] | None] = []
+        self._fixed: list[Tensor] = []
+        self._dirty: list[Tensor] = []
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs or outputs; what they are now is what backward will see."""
+        self._kept = tensors
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        """Say of outputs that no gradient flows through them."""
+        self._fixed += tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say of inputs that forward has changed them in place and returns them."""
+        self._dirty += tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether a gradient that nobody asked for comes as zeros (the default) or as None."""
+        self.materialize = value
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors given to `save_for_backward`."""
+        return tuple(None if s is None else _seen(*s) for s in self._saved)
+
+    def freeze(self, outputs: dict[int, Node]) -> None:
+        """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
+        self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
+        self._kept = ()
+
+
+def _seen(n: Node, device: Any) -> Tensor:
+    made = wrap(n)
+    made.device = device
+    return made
+
+
+class Function:
+    """A function with a gradient of its own: static methods `forward(ctx, ...)` and `backward(ctx, *gradients)`.
+
+    With several differentiable outputs `backward` runs once for each, with zeros for the others; since it is linear
+    in the gradients, the sum is the same.
+    """
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """To be defined by the subclass, with or without `ctx` as the first argument."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """One gradient, or None, for each argument of forward."""
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom Function.")
+
+    vjp: Any = None
+    setup_context: Any = None
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward without recording, and attach backward to what it returns."""
+        ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
+        inputs = [a.node for a in args if isinstance(a, Tensor)]
+        with grad_mode(False):
+            if cls.setup_context is None:
+                out = cls.forward(ctx, *args, **kwargs)
+            else:
+                out = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, out)
+        results = list(out) if isinstance(out, tuple | list) else [out]
+        tracked: dict[int, Node] = {}
+        if is_grad_enabled() and any(ctx.needs_input_grad):
+            results = _attached(cls, ctx, args, inputs, results, tracked)
+        ctx.freeze(tracked)
+        return type(out)(results) if isinstance(out, tuple | list) else results[0]
+
+
+def _uid() -> Any:
+    """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
+    step = trace.current
+    if step is None:
+        return unique()
+    step.rules += 1
+    return ("step", step.rules)
+
+
+def ruled(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
+    """x as a node whose gradient goes through `rule`: None for x itself, then one for each input."""
+    made = call("ruled", x, *inputs, uid=_uid())
+    made.memo = {**(made.memo or {}), RULE: rule}
+    return made
+
+
+def observed(n: Node, report: Callable[[Node], Node]) -> Node:
+    """The same value as a node whose gradient passes through `report`."""
+    made = call("ruled", n, uid=_uid())
+    made.memo = {**(made.memo or {}), RULE: lambda g: (report(g),)}
+    return made
+
+
+def _attached(
+    cls: Any, ctx: Context, args: tuple, inputs: list[Node], results: list[Any], tracked: dict[int, Node]
+) -> list[Any]:
+    fixed = {id(t) for t in ctx._fixed}
+    types = [r.spec if isinstance(r, Tensor) else None for r in results]
+    made = []
+    for i, r in enumerate(results):
+        if not isinstance(r, Tensor) or r.dtype.kind != "f" or id(r) in fixed:
+            made.append(r)
+            continue
+
+        def rule(g: Node, i: int = i) -> tuple[Node | None, ...]:
+            zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
+            given = [wrap(g) if k == i else None if z is None else wrap(z) for k, z in enumerate(zeros)]
+            return (None, *_backward_of(cls, ctx, given, args))
+
+        n = tracked[id(r)] = ruled(untracked(r.node), inputs, rule)
+        made.append(_result(r, n, any(r is d for d in ctx._dirty)))
+    return made
+
+
+def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
+    if is_dirty:
+        with grad_mode(False):
+            r.write(n)
+        return r
+    return _seen(n, r.device)
+
+
+def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple) -> list[Node | None]:
+    """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
+    answer = (cls.vjp or cls.backward)(ctx, *given)
+    answers = list(answer) if isinstance(answer, tuple | list) else [answer]
+    if len(answers) < len(args) or any(a is not None for a in answers[len(args) :]):
+        raise AutogradError(
+            f"function {cls.__name__}Backward returned an incorrect number of gradients (expected {len(args)}, "
+            f"got {len(answers)})",
+            where=source.where(),
+        )
+    pairs = zip(answers, args, strict=False)
+    return [_fitting(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
+
+
+def _fitting(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
+    if g is None:
+        return None
+    n, shape = g.node, a.spec.shape
+    lead = len(n.type.shape) - len(shape)
+    if lead < 0 or any(e not in (1, f) for e, f in zip(shape, n.type.shape[lead:], strict=True)):
+        raise AutogradError(
+            f"Function {cls.__name__}Backward returned an invalid gradient at index {i} - got {list(n.type.shape)} but "
+            f"expected shape compatible with {list(shape)}",
+            where=source.where(),
+        )
+    if n.type.shape != shape:
+        n = sum_to(n, shape, tuple(range(lead, len(n.type.shape))))
+    return cast(n, a.dtype)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Backward without a record of its own: its result has no second derivative."""
+
+    def silent(ctx: Context, *gradients: Any) -> Any:
+        with grad_mode(False):
+            return function(ctx, *gradients)
+
+    return silent
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+class Handle:
+    """Removes a hook again."""
+
+    def __init__(self, table: dict[int, Callable], hook: Callable):
+        self._table, self.id = table, unique()
+        table[self.id] = hook
+
+    def remove(self) -> None:
+        """Take the hook away."""
+        self._table.pop(self.id, None)
+
+    def __enter__(self) -> "Handle":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
+    """Call hook(gradient) when the gradient of t is known; what it returns replaces it.
+
+    Raises AutogradError for a tensor that requires no gradient.
+    """
+    if not t.requires_grad:
+        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())
+    table = t.__dict__.setdefault("_hooks", {})
+    if not t.leaf_id and "_hooked_at" not in t.__dict__:
+        t.__dict__["_hooked_at"] = uid = _uid()
+        t.lens = (*t.lens, ("ruled", (("uid", uid),)))
+        t._seen = None
+        n = t.node
+        n.memo = {**(n.memo or {}), RULE: lambda g: (run_hooks(table, g),)}
+    return Handle(table, hook)
+
+
+def run_hooks(table: dict[int, Callable], g: Node) -> Node:
+    """The gradient after all hooks."""
+    for hook in list(table.values()):
+        answer = hook(wrap(g))
+        g = g if answer is None else answer.node
+    return g
+
+
+def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]) -> Handle:
+    """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
+    if not t.leaf_id:
+        raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors", where=source.where())
+    return Handle(t.__dict__.setdefault("_after_hooks", {}), hook)
+
+
+def retain_grad(t: Tensor) -> None:
+    """Fill `.grad` of a tensor that is no leaf as well."""
+    if t.leaf_id or t.__dict__.get("_retains_grad"):
+        return
+
+    def keep(g: Tensor) -> None:
+        t.accumulate(untracked(g.node))
+
+    register_hook(t, keep)
+    t.__dict__["_retains_grad"] = True
+
+
+def retains_grad(t: Tensor) -> bool:
+    """Whether `retain_grad` was called on a tensor that is no leaf."""
+    return bool(t.__dict__.get("_retains_grad"))
+
+
+class GradientFunction:
+    """What a tensor was computed by: a name to look at, and the functions before it."""
+
+    def __init__(self, n: Node):
+        self._node = n
+
+    def name(self) -> str:
+        """As in "MulBackward0"."""
+        words = "".join(w.capitalize() for w in self._node.op.split("_"))
+        return "AccumulateGrad" if self._node.op == "variable" else f"{words}Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple["GradientFunction | None", int], ...]:
+        """One for each input; None where no gradient flows."""
+        return tuple((GradientFunction(i) if i.tracks else None, 0) for i in self._node.inputs)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object>"
+
+
+def grad_fn(t: Tensor) -> GradientFunction | None:
+    """The function that computed t; None for a leaf."""
+    n = t.node
+    return GradientFunction(n) if n.tracks and not t.leaf_id else None
+
+
+for _function in (register_hook, register_post_accumulate_grad_hook, retain_grad):
+    setattr(Tensor, _function.__name__, _function)
+Tensor.retains_grad = property(retains_grad)  # type: ignore[attr-defined]
+Tensor.grad_fn = property(grad_fn)  # type: ignore[attr-defined]

@@ -1,0 +1,49 @@
+"""Distances between vectors, and a dimension taken apart, as modules."""
+
+from collections.abc import Sequence
+
+from lazytensor.functions import normalization as F
+from lazytensor.functions.shapes import dim_of, view
+from lazytensor.nn.module import Module
+from lazytensor.tensor import Tensor
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between vectors along a dimension."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8):
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Shapes that broadcast; the dimension disappears."""
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+class PairwiseDistance(Module):
+    """The p-norm of the difference along the last dimension."""
+
+    def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
+        super().__init__()
+        self.norm, self.eps, self.keepdim = p, eps, keepdim
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """[N, D] or [D]"""
+        return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+class Unflatten(Module):
+    """One dimension in the shape `unflattened_size`, of which one extent may be -1."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., product, ...] -> [..., *unflattened_size, ...]"""
+        at = dim_of(self.dim, input.ndim)
+        shape = input.spec.shape
+        return view(input, (*shape[:at], *self.unflattened_size, *shape[at + 1 :]))
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

@@ -1,0 +1,273 @@
+"""Normalization layers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType
+from lazytensor.functions import normalization as F
+from lazytensor.functions.creation import empty, ones, tensor, zeros
+from lazytensor.functions.shapes import squeeze, unsqueeze
+from lazytensor.nn import init
+from lazytensor.nn.module import Module, Parameter
+from lazytensor.tensor import Tensor, grad_mode
+
+
+class _RunningNorm(Module):
+    """What batch and instance normalization share: weight, bias and running statistics, each [num_features]."""
+
+    ranks: tuple[int, ...] = ()
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        for name, there in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_features, device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, made)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        self.register_buffer("num_batches_tracked", tensor(0, dtype=dt.int64, device=device) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batches."""
+        if self.track_running_stats:
+            with grad_mode(False):
+                init.zeros_(self.running_mean)
+                init.ones_(self.running_var)
+                init.constant_(self.num_batches_tracked, 0)
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, and new running statistics."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check(self, input: Tensor) -> None:
+        if self.ranks and input.ndim not in self.ranks:
+            wanted = " or ".join(f"{r}D" for r in self.ranks)
+            raise ValueError(f"expected {wanted} input (got {input.ndim}D input)")
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_RunningNorm):
+    """Normalization of each channel by the batch in training, else by the running statistics."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...]; the shape stays. Raises ValueError for another rank."""
+        self._check(input)
+        momentum = self.momentum if self.momentum is not None else 0.0
+        follows = self.training and self.track_running_stats
+        if follows and self.num_batches_tracked is not None:
+            with grad_mode(False):
+                self.num_batches_tracked.add_(1)
+            if self.momentum is None:  # the plain mean over all batches
+                momentum = 1.0 / float(self.num_batches_tracked)
+        by_batch = self.training or self.running_mean is None
+        mean, var = (self.running_mean, self.running_var) if follows or not self.training else (None, None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    """[N, C] or [N, C, L]"""
+
+    ranks = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """[N, C, H, W]"""
+
+    ranks = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """[N, C, D, H, W]"""
+
+    ranks = (5,)
+
+
+class _InstanceNorm(_RunningNorm):
+    """Normalization of each channel of each sample."""
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...] or [C, ...]; the shape stays. Raises ValueError for another rank."""
+        self._check(input)
+        alone = input.ndim == min(self.ranks)
+        x = unsqueeze(input, 0) if alone else input
+        own = self.training or not self.track_running_stats
+        momentum = self.momentum if self.momentum is not None else 0.0
+        out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
+        return squeeze(out, 0) if alone else out
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """[N, C, L] or [C, L]"""
+
+    ranks = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """[N, C, H, W] or [C, H, W]"""
+
+    ranks = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """[N, C, D, H, W] or [C, D, H, W]"""
+
+    ranks = (4, 5)
+
+
+class LayerNorm(Module):
+    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
+        for name, there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
+            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if there else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., *normalized_shape]; the shape stays."""
+        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        affine = f"elementwise_affine={self.elementwise_affine}"
+        bias = f", bias={self.bias is not None}" if self.elementwise_affine else ", bias=False"
+        return f"{self.normalized_shape}, eps={self.eps}, {affine}{bias}"
+
+
+class RMSNorm(Module):
+    """x divided by its root mean square over the trailing dimensions `normalized_shape`."""
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
+        made = Parameter(empty(shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[..., *normalized_shape]; the shape stays."""
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class GroupNorm(Module):
+    """Normalization over groups of channels. Raises ValueError if the groups do not divide the channels."""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ):
+        super().__init__()
+        if num_channels % num_groups:
+            raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
+        self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
+        for name, there in (("weight", affine), ("bias", affine and bias)):
+            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if there else None
+            self.register_parameter(name, made)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...]; the shape stays."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        shape = f"{self.num_groups}, {self.num_channels}, eps={self.eps}"
+        return f"{shape}, affine={self.affine}, bias={self.bias is not None}"
+
+
+class LocalResponseNorm(Module):
+    """x divided by a power of the mean square of neighbouring channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, C, ...]; the shape stays."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

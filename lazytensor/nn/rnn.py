@@ -1,0 +1,270 @@
+"""Recurrent layers and cells. A layer is one large product over all times, then one small product a time step."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.dtype import DType
+from lazytensor.errors import ShapeError
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.activations import dropout
+from lazytensor.functions.creation import empty, zeros
+from lazytensor.functions.matrix import linear
+from lazytensor.functions.shapes import cat, chunk, squeeze, stack, transpose, unbind, unsqueeze
+from lazytensor.nn import init
+from lazytensor.nn.module import Module, Parameter
+from lazytensor.tensor import Tensor
+
+State = tuple[Tensor, ...]
+Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
+"""(the product of the input, the state before, weight_hh, bias_hh) -> the state after; its first part is the output."""
+
+
+def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    h, c = state
+    i, f, g, o = chunk(pw.add(gates, linear(h, weight, bias)), 4, -1)
+    c = pw.add(pw.mul(pw.sigmoid(f), c), pw.mul(pw.sigmoid(i), pw.tanh(g)))
+    return pw.mul(pw.sigmoid(o), pw.tanh(c)), c
+
+
+def _gru(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    (h,) = state
+    reset, update, new = chunk(gates, 3, -1)
+    own_reset, own_update, own_new = chunk(linear(h, weight, bias), 3, -1)
+    r, z = pw.sigmoid(pw.add(reset, own_reset)), pw.sigmoid(pw.add(update, own_update))
+    n = pw.tanh(pw.add(new, pw.mul(r, own_new)))
+    return (pw.add(n, pw.mul(z, pw.sub(h, n))),)
+
+
+def _tanh(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    return (pw.tanh(pw.add(gates, linear(state[0], weight, bias))),)
+
+
+def _relu(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    return (pw.relu(pw.add(gates, linear(state[0], weight, bias))),)
+
+
+_CELLS: dict[str, tuple[Cell, int, int]] = {
+    "LSTM": (_lstm, 4, 2),
+    "GRU": (_gru, 3, 1),
+    "RNN_TANH": (_tanh, 1, 1),
+    "RNN_RELU": (_relu, 1, 1),
+}
+"""Step, number of gates, number of parts of the state."""
+
+
+class RNNBase(Module):
+    """Several layers of one kind of cell; parameters are named as in PyTorch: weight_ih_l0, ..., bias_hh_l1_reverse."""
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        if proj_size:
+            raise NotImplementedError("proj_size is not known here")
+        if not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element")
+        if hidden_size <= 0 or num_layers <= 0:
+            raise ValueError("hidden_size and num_layers must be greater than zero")
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
+        self.proj_size = proj_size
+        gates, ways = _CELLS[mode][1], 2 if bidirectional else 1
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * ways
+            for suffix in self._suffixes(layer):
+                self._add(suffix, gates * hidden_size, width, device, dtype)
+        self.reset_parameters()
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"] if self.bidirectional else [f"_l{layer}"]
+
+    def _add(self, suffix: str, rows: int, width: int, device: Any, dtype: DType | None) -> None:
+        shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
+        if self.bias:
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
+        for name, shape in shapes.items():
+            self.register_parameter(name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
+
+    def reset_parameters(self) -> None:
+        """Draw new values: uniform within 1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Nothing: there is no order in memory to restore."""
+
+    def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+        """[L, N, in] (or [N, L, in] with batch_first, or [L, in]) -> outputs and the last state."""
+        if input.ndim not in (2, 3) or input.spec.shape[-1] != self.input_size:
+            raise ShapeError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D with last dimension {self.input_size}, got "
+                f"{list(input.shape)} instead"
+            )
+        parts = _CELLS[self.mode][2]
+        given = None if hx is None else list(hx) if parts == 2 else [hx]
+        alone, turned = input.ndim == 2, input.ndim == 3 and self.batch_first
+        x = unsqueeze(input, 1) if alone else transpose(input, 0, 1) if turned else input
+        given = [unsqueeze(h, 1) for h in given] if given is not None and alone else given
+        out, last = self._run(x, given or self._start(x, parts))
+        out = squeeze(out, 1) if alone else transpose(out, 0, 1) if turned else out
+        last = [squeeze(h, 1) for h in last] if alone else last
+        return out, tuple(last) if parts == 2 else last[0]
+
+    def _start(self, x: Tensor, parts: int) -> list[Tensor]:
+        ways = 2 if self.bidirectional else 1
+        shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
+        return [zeros(*shape, dtype=x.dtype, device=x.device) for _ in range(parts)]
+
+    def _run(self, x: Tensor, start: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """All layers over [L, N, width]."""
+        ends: list[State] = []
+        at = 0
+        for layer in range(self.num_layers):
+            ways = []
+            for way, suffix in enumerate(self._suffixes(layer)):
+                outputs, end = self._layer(x, suffix, tuple(h[at] for h in start), way == 1)  # type: ignore[index]
+                ways.append(outputs)
+                ends.append(end)
+                at += 1
+            x = ways[0] if len(ways) == 1 else cat(ways, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = dropout(x, self.dropout)
+        return x, [stack(parts) for parts in zip(*ends, strict=True)]
+
+    def _layer(self, x: Tensor, suffix: str, state: State, backward: bool) -> tuple[Tensor, State]:
+        own = self._parameters
+        step = _CELLS[self.mode][0]
+        gates = unbind(linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix)))
+        weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
+        outputs = []
+        for gate in reversed(gates) if backward else gates:
+            state = step(gate, state, weight, bias)
+            outputs.append(state[0])
+        return stack(outputs[::-1] if backward else outputs), state
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        text += f", num_layers={self.num_layers}" if self.num_layers != 1 else ""
+        text += "" if self.bias else ", bias=False"
+        text += ", batch_first=True" if self.batch_first else ""
+        text += f", dropout={self.dropout}" if self.dropout else ""
+        return text + (", bidirectional=True" if self.bidirectional else "")
+
+
+class RNN(RNNBase):
+    """Layers of h' = tanh(W x + b + V h + c), or relu. Raises ValueError for another nonlinearity."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Layers of long short-term memory; the state is (h, c)."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Layers of gated recurrent units."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__("GRU", *args, **kwargs)
+
+
+class RNNCellBase(Module):
+    """One step of a recurrent layer."""
+
+    mode = ""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: DType | None = None
+    ):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = _CELLS[self.mode or "RNN_TANH"][1] * hidden_size
+        shapes = {
+            "weight_ih": (rows, input_size),
+            "weight_hh": (rows, hidden_size),
+            "bias_ih": (rows,),
+            "bias_hh": (rows,),
+        }
+        for name, shape in shapes.items():
+            there = bias or name.startswith("weight")
+            self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)) if there else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: uniform within 1 / sqrt(hidden_size)."""
+        bound = 1 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        """[N, in] or [in] and the state -> the state after; it starts with zeros."""
+        step, _, parts = _CELLS[self.mode]
+        if hx is None:
+            hx = zeros(*input.spec.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
+            hx = (hx, hx) if parts == 2 else hx
+        state = tuple(hx) if parts == 2 else (hx,)
+        after = step(linear(input, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh)
+        return after if parts == 2 else after[0]
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W x + b + V h + c), or relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ):
+        self.__dict__["mode"] = f"RNN_{nonlinearity.upper()}"
+        super().__init__(input_size, hidden_size, bias, *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if self.nonlinearity != "tanh" else "")
+
+
+class LSTMCell(RNNCellBase):
+    """One step of long short-term memory; the state is (h, c)."""
+
+    mode = "LSTM"
+
+
+class GRUCell(RNNCellBase):
+    """One step of a gated recurrent unit."""
+
+    mode = "GRU"

@@ -1,0 +1,440 @@
+"""Attention with several heads, and the transformer built from it (Vaswani et al. 2017)."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import DType, bool_, float32
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions
+from lazytensor.functions.activations import dropout, gelu, relu
+from lazytensor.functions.attention import attention_weights, bilinear
+from lazytensor.functions.creation import empty, zeros
+from lazytensor.functions.matrix import linear, matmul
+from lazytensor.functions.resampling import pad
+from lazytensor.functions.shapes import cat, reshape, squeeze, transpose, unsqueeze, view
+from lazytensor.nn import init
+from lazytensor.nn.container import ModuleList
+from lazytensor.nn.dropout import Dropout
+from lazytensor.nn.linear import Linear
+from lazytensor.nn.module import Module, Parameter
+from lazytensor.nn.norm import LayerNorm
+from lazytensor.tensor import Tensor, from_array
+
+Activation = str | Callable[[Tensor], Tensor]
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output projection of attention, under PyTorch's name."""
+
+
+class Bilinear(Module):
+    """x1^T W_k x2 + b_k for each output k."""
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values: uniform within 1 / sqrt(in1_features)."""
+        bound = self.in1_features**-0.5
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """[..., in1], [..., in2] -> [..., out]"""
+        return bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class MultiheadAttention(Module):
+    """Attention in several heads; the projections of query, key and value are one matrix if their widths agree."""
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(f"embed_dim and num_heads must be greater than 0, got {embed_dim} and {num_heads} instead")
+        if embed_dim % num_heads:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
+        self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
+        self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn
+        self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
+        made: dict[str, Any] = dict.fromkeys(("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_weight"))
+        if self._qkv_same_embed_dim:
+            made["in_proj_weight"] = (3 * embed_dim, embed_dim)
+        else:
+            widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
+            made |= {name: (embed_dim, width) for name, width in widths.items()}
+        made = {k: v for k, v in made.items() if v} | {k: v for k, v in made.items() if not v}
+        made["in_proj_bias"] = (3 * embed_dim,) if bias else None
+        for name, shape in made.items():
+            self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)) if shape else None)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+        for name in ("bias_k", "bias_v"):
+            own = Parameter(empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
+            self.register_parameter(name, own)
+        self._reset_parameters()
+
+    def _reset_parameters(self) -> None:
+        for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
+            if self._parameters[name] is not None:
+                init.xavier_uniform_(self._parameters[name])
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+        for own in (self.bias_k, self.bias_v):
+            if own is not None:
+                init.xavier_normal_(own)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """[L, N, E] (or [N, L, E] with batch_first, or [L, E]) -> the outputs, and the weights if they are asked for.
+
+        A boolean mask is True where nothing may be seen; another one is added to the scores. `is_causal` is a hint
+        about `attn_mask`, which has to be given with it.
+        """
+        if is_causal and attn_mask is None:
+            raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        alone = query.ndim == 2
+        if alone:
+            query, key, value = (unsqueeze(t, 0) for t in (query, key, value))
+            key_padding_mask = unsqueeze(key_padding_mask, 0) if key_padding_mask is not None else None
+        elif not self.batch_first:
+            query, key, value = (transpose(t, 0, 1) for t in (query, key, value))
+        q, k, v = self._projected(query, key, value)
+        k, v, mask = self._extended(k, v, self._mask(attn_mask, key_padding_mask, q))
+        heads = [self._heads(t) for t in (q, k, v)]
+        weights = attention_weights(heads[0], heads[1], mask)
+        if self.dropout and self.training:
+            weights = dropout(weights, self.dropout)
+        seen = transpose(matmul(weights, heads[2]), 1, 2)
+        out = self.out_proj(reshape(seen, (*q.spec.shape[:2], self.embed_dim)))
+        out = squeeze(out, 0) if alone else out if self.batch_first else transpose(out, 0, 1)
+        if not need_weights:
+            return out, None
+        weights = reductions.mean(weights, 1) if average_attn_weights else weights
+        return out, squeeze(weights, 0) if alone else weights
+
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        e, bias = self.embed_dim, self.in_proj_bias
+        if self._qkv_same_embed_dim:
+            w = self.in_proj_weight
+            if query is key is value:
+                both = linear(query, w, bias)
+                return [both[..., i * e : (i + 1) * e] for i in range(3)]  # type: ignore[index]
+            weights = [w[i * e : (i + 1) * e] for i in range(3)]
+        else:
+            weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        biases = [None if bias is None else bias[i * e : (i + 1) * e] for i in range(3)]
+        return [linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)]
+
+    def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
+        """Both masks as one that is added to the scores, [.., L, S] that broadcasts to [N, heads, L, S]."""
+        found = None
+        if attn_mask is not None:
+            found = _added(attn_mask, like)
+            if attn_mask.ndim == 3:
+                found = view(found, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
+        if padding is not None:
+            hidden = unsqueeze(unsqueeze(_added(padding, like), 1), 1)
+            found = hidden if found is None else pw.add(found, hidden)
+        return found
+
+    def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One more key and value that are learned, and one of zeros, where they were asked for."""
+        n = k.spec.shape[0]
+        more = [self.bias_k is not None, self.add_zero_attn]
+        if more[0]:
+            k = cat([k, self.bias_k.expand(n, 1, -1)], 1)
+            v = cat([v, self.bias_v.expand(n, 1, -1)], 1)
+        if more[1]:
+            nothing = zeros(n, 1, self.embed_dim, dtype=k.dtype, device=k.device)
+            k, v = cat([k, nothing], 1), cat([v, nothing], 1)
+        return k, v, pad(mask, (0, sum(more))) if mask is not None and any(more) else mask
+
+    def _heads(self, x: Tensor) -> Tensor:
+        """[N, L, E] -> [N, heads, L, E / heads]"""
+        return transpose(reshape(x, (*x.spec.shape[:2], self.num_heads, self.head_dim)), 1, 2)
+
+
+def _added(mask: Tensor, like: Tensor) -> Tensor:
+    """A mask of what is hidden as numbers to add: minus infinity there."""
+    if mask.dtype is not bool_:
+        return mask
+    return pw.where(mask, -np.inf, zeros(1, dtype=like.dtype, device=like.device))
+
+
+def _chosen(activation: Activation) -> Callable[[Tensor], Tensor]:
+    if not isinstance(activation, str):
+        return activation
+    if activation not in _ACTIVATIONS:
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return _ACTIVATIONS[activation]
+
+
+class TransformerEncoderLayer(Module):
+    """Self-attention and a feed-forward network, each with a residual connection and a LayerNorm."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+        self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
+        self.activation = _chosen(activation)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of `src` stays."""
+        if self.norm_first:
+            x = pw.add(src, self._attend(self.norm1(src), src_mask, src_key_padding_mask))
+            return pw.add(x, self._feed(self.norm2(x)))
+        x = self.norm1(pw.add(src, self._attend(src, src_mask, src_key_padding_mask)))
+        return self.norm2(pw.add(x, self._feed(x)))
+
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        return self.dropout1(self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)[0])
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerDecoderLayer(Module):
+    """Self-attention, attention to the encoder's output and a feed-forward network, each with a LayerNorm."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.norm_first = norm_first
+        for name in ("norm1", "norm2", "norm3"):
+            self.add_module(name, LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
+        for name in ("dropout1", "dropout2", "dropout3"):
+            self.add_module(name, Dropout(dropout))
+        self.activation = _chosen(activation)
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        """The shape of `tgt` stays."""
+
+        def own(x: Tensor) -> Tensor:
+            out, _ = self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask)
+            return self.dropout1(out)
+
+        def across(x: Tensor) -> Tensor:
+            padding = memory_key_padding_mask
+            out, _ = self.multihead_attn(x, memory, memory, padding, need_weights=False, attn_mask=memory_mask)
+            return self.dropout2(out)
+
+        x = tgt
+        for part, norm in ((own, self.norm1), (across, self.norm2), (self._feed, self.norm3)):
+            x = pw.add(x, part(norm(x))) if self.norm_first else norm(pw.add(x, part(x)))
+        return x
+
+    def _feed(self, x: Tensor) -> Tensor:
+        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerEncoder(Module):
+    """Copies of an encoder layer, one after the other."""
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ):
+        super().__init__()
+        self.layers = ModuleList([deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        """The shape of `src` stays."""
+        for layer in self.layers:
+            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
+        return src if self.norm is None else self.norm(src)
+
+
+class TransformerDecoder(Module):
+    """Copies of a decoder layer, one after the other."""
+
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
+        super().__init__()
+        self.layers = ModuleList([deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.num_layers, self.norm = num_layers, norm
+
+    def forward(self, tgt: Tensor, memory: Tensor, *masks: Tensor | None, **kwargs: Any) -> Tensor:
+        """The shape of `tgt` stays; the masks are those of the layer."""
+        kwargs = {k: v for k, v in kwargs.items() if v is not None or not k.endswith("is_causal")}
+        for layer in self.layers:
+            tgt = layer(tgt, memory, *masks, **kwargs)
+        return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """Encoder and decoder."""
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ):
+        super().__init__()
+        each = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        layer: Module
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(*each, **made)
+            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            custom_encoder = TransformerEncoder(layer, num_encoder_layers, last)
+        self.encoder = custom_encoder
+        if custom_decoder is None:
+            layer = TransformerDecoderLayer(*each, **made)
+            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            custom_decoder = TransformerDecoder(layer, num_decoder_layers, last)
+        self.decoder = custom_decoder
+        for p in self.parameters():
+            if p.ndim > 1:
+                init.xavier_uniform_(p)
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        **hints: bool | None,
+    ) -> Tensor:
+        """The shape of `tgt` stays."""
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+        )
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DType | None = None) -> Tensor:
+        """Minus infinity above the diagonal: no place sees a later one."""
+        return from_array(np.triu(np.full((sz, sz), -np.inf), 1), dtype or float32)

@@ -1,0 +1,161 @@
+"""Convolution over any number of dimensions, and its two adjoints.
+
+`conv`, `conv_input` and `conv_weight` are the three faces of one trilinear form; the gradient of each is made of the
+other two, so that gradients of any order exist. A product is patches times weights: `im2col` and one BLAS call a group.
+"""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import call, op
+from lazytensor.ops.shape import slice_
+
+Dims = tuple[int, ...]
+Pairs = tuple[tuple[int, int], ...]
+
+
+def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
+    """How often a window of `kernel` taps fits into each padded extent. Raises ShapeError if one does not fit."""
+    padded = tuple(e + low + high for e, (low, high) in zip(extents, padding, strict=True))
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True))
+    if any(r > p for r, p in zip(reach, padded, strict=True)):
+        raise ShapeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
+            f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size",
+            todo="Use a smaller kernel, more padding or a larger input.",
+        )
+    return tuple((p - r) // s + 1 for p, r, s in zip(padded, reach, stride, strict=True))
+
+
+def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims, groups: int) -> Type:
+    if len(x.shape) != len(w.shape) or x.dtype is not w.dtype:
+        raise ShapeError(f"the input is {x}, the weight {w}", todo="Both need the same rank and dtype.")
+    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
+        raise ShapeError(
+            f"Given groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
+            f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead",
+            todo="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
+        )
+    spatial = output_extents(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    return Type((x.shape[0], w.shape[0], *spatial), x.dtype)
+
+
+def inside(extents: Dims, padding: Pairs) -> Any:
+    """Where the elements lie within their padding, as an index of the last dimensions."""
+    return (..., *(slice(low, low + e) for e, (low, _) in zip(extents, padding, strict=True)))
+
+
+def padded(x: np.ndarray, padding: Pairs, value: Any = 0) -> np.ndarray:
+    """x with `value` around its last dimensions."""
+    if not any(low or high for low, high in padding):
+        return x
+    lead = x.ndim - len(padding)
+    around = [e + low + high for e, (low, high) in zip(x.shape[lead:], padding, strict=True)]
+    out = np.full((*x.shape[:lead], *around), value, x.dtype)
+    out[inside(x.shape[lead:], padding)] = x
+    return out
+
+
+def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[str, Any]) -> np.ndarray:
+    """[N, groups, C / groups * taps, places]: the elements under the window at each place."""
+    x = padded(x, attrs["padding"])
+    steps = x.strides[2:]
+    taps = tuple(s * d for s, d in zip(steps, attrs["dilation"], strict=True))
+    moves = tuple(s * t for s, t in zip(steps, attrs["stride"], strict=True))
+    windows = as_strided(x, (*x.shape[:2], *kernel, *out), (*x.strides[:2], *taps, *moves), writeable=False)
+    rows = x.shape[1] // groups * math.prod(kernel)
+    return windows.reshape(x.shape[0], groups, rows, math.prod(out))
+
+
+def _grouped(w: np.ndarray, groups: int) -> np.ndarray:
+    """[groups, out / groups, C / groups * taps]"""
+    return w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
+
+
+def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
+    out = output_extents(x.shape[2:], w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"])
+    columns = _patches(x, w.shape[2:], out, groups, attrs)
+    return np.matmul(_grouped(w, groups), columns).reshape(x.shape[0], w.shape[0], *out)
+
+
+def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
+    """Every place of g sends its products with the weight back to where the window lay."""
+    n, kernel, out = g.shape[0], w.shape[2:], g.shape[2:]
+    places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
+    columns = np.matmul(_grouped(w, groups).swapaxes(1, 2), places)
+    columns = columns.reshape(n, w.shape[1] * groups, *kernel, *out)
+    around = tuple(e + low + high for e, (low, high) in zip(extents, attrs["padding"], strict=True))
+    total = np.zeros((n, w.shape[1] * groups, *around), g.dtype)
+    for tap in product(*map(range, kernel)):
+        total[under(tap, out, attrs["stride"], attrs["dilation"])] += columns[(slice(None), slice(None), *tap)]
+    return np.ascontiguousarray(total[inside(extents, attrs["padding"])])
+
+
+def under(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
+    """Where one tap of the window lies at all places."""
+    starts = [t * d for t, d in zip(tap, dilation, strict=True)]
+    sizes = zip(starts, out, stride, strict=True)
+    return (..., *(slice(a, a + (o - 1) * s + 1 if o else a, s) for a, o, s in sizes))
+
+
+def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **attrs: Any) -> np.ndarray:
+    n, out = g.shape[0], g.shape[2:]
+    columns = _patches(x, kernel, out, groups, attrs)
+    places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
+    total = np.matmul(places, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
+    return total.reshape(g.shape[1], x.shape[1] // groups, *kernel)
+
+
+def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | None, Node | None]:
+    dx = call("conv_input", g, w, extents=x.type.shape[2:], **attrs) if x.tracks else None
+    dw = call("conv_weight", x, g, kernel=w.type.shape[2:], **attrs) if w.tracks else None
+    return dx, dw
+
+
+def _conv_input_vjp(gg: Node, y: Node, g: Node, w: Node, *, extents: Dims, **attrs: Any) -> tuple[Node, Node]:
+    dg = call("conv", gg, w, **attrs)
+    if dg.type.shape != g.type.shape:  # extents above the smallest: the last windows belong to no element of g
+        dg = slice_(dg, (0,) * len(g.type.shape), g.type.shape)
+    return dg, call("conv_weight", gg, g, kernel=w.type.shape[2:], **attrs)
+
+
+def _conv_weight_vjp(gg: Node, y: Node, x: Node, g: Node, *, kernel: Dims, **attrs: Any) -> tuple[Node, Node]:
+    return call("conv_input", g, gg, extents=x.type.shape[2:], **attrs), call("conv", x, gg, **attrs)
+
+
+def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -> Type:
+    if len(g.shape) != len(w.shape) or g.dtype is not w.dtype or g.shape[1] != w.shape[0] or w.shape[0] % groups:
+        raise ShapeError(
+            f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} "
+            f"channels, but got {g.shape[1]} channels instead",
+            todo="The input is [N, C, ...], the weight [C, out / groups, ...] in the same dtype; groups divides C.",
+        )
+    return Type((g.shape[0], w.shape[1] * groups, *extents), g.dtype)
+
+
+def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
+    """Two flops for each product: an output element of `conv` takes as many as one filter has weights."""
+    if "kernel" in attrs:
+        products = b.size * math.prod(out.shape[1:])
+    else:
+        products = (a.size if "extents" in attrs else out.size) * math.prod(b.shape[1:])
+    return Work(2 * products, a.nbytes + b.nbytes, out.nbytes)
+
+
+op("conv", _conv_type, _conv, vjp=_conv_vjp, native=False, work=_work)
+op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, native=False, work=_work)
+op(
+    "conv_weight",
+    lambda x, g, *, kernel, groups, **attrs: Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype),
+    _conv_weight,
+    vjp=_conv_weight_vjp,
+    native=False,
+    work=_work,
+)

@@ -1,0 +1,499 @@
+"""Factorizations and solutions of linear systems: what products and sums cannot compose.
+
+All work on stacks of matrices [..., m, n] and compute in double precision. An operation that finds several matrices
+packs them into one, row blocks one below the other, so that its gradient arrives in one piece. The derivatives are
+the well-known ones of matrix calculus (Giles 2008, "Collected matrix derivative results"; Higham 2008 for the
+exponential), written with nodes.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.linalg import matmul
+from lazytensor.ops.op import call, full, full_like, op
+from lazytensor.ops.pointwise import add, compare, div, mul, sub, where
+from lazytensor.ops.reduce import reduce
+from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
+
+TAYLOR_TERMS = 18
+"""Terms of the exponential series: 0.5 ** 19 / 19! is below the spacing of float64 at 1."""
+
+
+def turned(x: Node) -> Node:
+    """Each matrix transposed."""
+    rank = len(x.type.shape)
+    return transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+def rows(x: Node, start: int, limit: int) -> Node:
+    """Rows start..limit - 1 of each matrix."""
+    shape = x.type.shape
+    return slice_(x, (0,) * (len(shape) - 2) + (start, 0), (*shape[:-2], limit, shape[-1]))
+
+
+def band(x: Node, lower: int | None, upper: int | None) -> Node:
+    """Each matrix without what lies more than `lower` below or `upper` above the diagonal."""
+    return call("band_part", x, lower=lower, upper=upper)
+
+
+def identity(like: Type, n: int) -> Node:
+    """Unit matrices in the stack of `like`."""
+    shape = (*like.shape[:-2], n, n)
+    return band(full(1, Type(shape, like.dtype)), 0, 0)
+
+
+def scaled(x: Node, factor: float) -> Node:
+    """x times a number."""
+    return mul(x, full_like(factor, x))
+
+
+def _stacked(*parts: Node) -> Node:
+    return call("concat", *parts, dim=len(parts[0].type.shape) - 2)
+
+
+def _square(x: Type, **attrs: Any) -> Type:
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"A must be batches of square matrices, but they are {list(x.shape)}")
+    if x.dtype.kind != "f":
+        raise ShapeError(f"Expected a floating point tensor as input. Got {x.dtype.name}")
+    return x
+
+
+def _scalars(x: Type, **attrs: Any) -> Type:
+    return Type(_square(x).shape[:-2], x.dtype)
+
+
+def _cubic(factor: float) -> Callable[..., Work]:
+    """Work of `factor` times rows times columns times the smaller of both, for each matrix."""
+
+    def work(out: Type, *types: Type, **attrs: Any) -> Work:
+        m, n = types[0].shape[-2:]
+        flops = int(factor * types[0].size * min(m, n))
+        return Work(flops, sum(t.nbytes for t in types), out.nbytes)
+
+    return work
+
+
+def _matrixwise(function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable:
+    """A function of one matrix over a stack of them, computed in double precision."""
+
+    def over(x: np.ndarray, **attrs: Any) -> np.ndarray:
+        lead = x.shape[:-2]
+        out = np.empty((math.prod(lead), *shape(x.shape[-2:])), x.dtype)
+        for i, a in enumerate(x.reshape(len(out), *x.shape[-2:])):
+            out[i] = function(a.astype(np.float64), **attrs)
+        return out.reshape(*lead, *out.shape[1:])
+
+    return over
+
+
+# -- Cholesky --------------------------------------------------------------------------------------------------------
+
+
+def _wide(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64)
+
+
+def _symmetric(x: np.ndarray) -> np.ndarray:
+    """The mean of a matrix and its transpose: the gradient then belongs to both triangles, as PyTorch's does."""
+    return _wide(x + np.swapaxes(x, -1, -2)) / 2
+
+
+def _cholesky(x: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(_symmetric(x)).astype(x.dtype)
+    except np.linalg.LinAlgError as e:
+        raise ShapeError(
+            "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
+            todo="Add a small multiple of the unit matrix, or use another factorization.",
+        ) from e
+
+
+def _half_lower(x: Node) -> Node:
+    """The lower triangle with half the diagonal."""
+    return sub(band(x, None, 0), scaled(band(x, 0, 0), 0.5))
+
+
+def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    inner = _half_lower(matmul(y, g, True, False))
+    left = triangular(y, inner, lower=True, adjoint=True)
+    whole = turned(triangular(y, turned(left), lower=True, adjoint=True))
+    return (scaled(add(whole, turned(whole)), 0.5),)
+
+
+op("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3), native=False)
+
+
+# -- systems ---------------------------------------------------------------------------------------------------------
+
+
+def _system(a: Type, b: Type, **attrs: Any) -> Type:
+    _square(a)
+    if a.dtype is not b.dtype or a.shape[:-2] != b.shape[:-2] or len(b.shape) < 2 or a.shape[-1] != b.shape[-2]:
+        raise ShapeError(f"Incompatible shapes of A and B for the equation AX = B: {a} and {b}")
+    return b
+
+
+def _triangular(a: np.ndarray, b: np.ndarray, *, lower: bool, adjoint: bool) -> np.ndarray:
+    """Substitution row by row; a zero on the diagonal gives infinity or NaN, as division does."""
+    dtype = b.dtype
+    if adjoint:
+        a, lower = np.swapaxes(a, -1, -2), not lower
+    a, b, x = _wide(a), _wide(b), np.zeros(b.shape)
+    n = a.shape[-1]
+    for i in range(n) if lower else reversed(range(n)):
+        done = slice(0, i) if lower else slice(i + 1, n)
+        rest = b[..., i, :] - np.einsum("...k,...kj->...j", a[..., i, done], x[..., done, :])
+        x[..., i, :] = rest / a[..., i, i, None]
+    return x.astype(dtype)
+
+
+def triangular(a: Node, b: Node, lower: bool, adjoint: bool = False) -> Node:
+    """X with A X = B, or A^T X = B if `adjoint`, where only the lower (or upper) triangle of A counts."""
+    return call("triangular_solve", a, b, lower=lower, adjoint=adjoint)
+
+
+def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint: bool) -> tuple[Node, Node]:
+    db = triangular(a, g, lower, not adjoint)
+    da = matmul(y, db, False, True) if adjoint else matmul(db, y, False, True)
+    return call("neg", band(da, None, 0) if lower else band(da, 0, None)), db
+
+
+op("triangular_solve", _system, _triangular, vjp=_triangular_vjp, work=_cubic(1), native=False)
+
+
+def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.solve(_wide(a), _wide(b)).astype(b.dtype)
+    except np.linalg.LinAlgError as e:
+        raise ShapeError(
+            "linalg.solve: The solver failed because the input matrix is singular.",
+            todo="Use torch.linalg.pinv for a least-squares answer.",
+        ) from e
+
+
+def solve(a: Node, b: Node) -> Node:
+    """X with A X = B."""
+    return call("solve", a, b)
+
+
+def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    db = solve(turned(a), g)
+    return call("neg", matmul(db, y, False, True)), db
+
+
+op("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3), native=False)
+
+
+def inverse(a: Node) -> Node:
+    """The inverse of each matrix."""
+    return solve(a, identity(a.type, a.type.shape[-1]))
+
+
+def _pinv_type(x: Type, *, rcond: float) -> Type:
+    return Type((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+
+
+def _pinv(x: np.ndarray, *, rcond: float) -> np.ndarray:
+    if not x.size:
+        return np.swapaxes(x, -1, -2)
+    return np.linalg.pinv(_wide(x), rcond=rcond).astype(x.dtype)
+
+
+def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
+    """Golub and Pereyra 1973, for a rank that does not change."""
+    gt, yt = turned(g), turned(y)
+    direct = matmul(matmul(yt, g), yt)
+    left = sub(gt, matmul(x, matmul(y, gt)))
+    first = matmul(matmul(left, y), yt)
+    right = sub(gt, matmul(matmul(gt, y), x))
+    second = matmul(yt, matmul(y, right))
+    return (sub(add(first, second), direct),)
+
+
+op("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20), native=False)
+
+
+# -- determinants ----------------------------------------------------------------------------------------------------
+
+
+def _spread(g: Node, like: Node) -> Node:
+    """A number for each matrix, over the matrix."""
+    shape = like.type.shape
+    return broadcast_to(reshape(g, (*g.type.shape, 1, 1)), shape)
+
+
+def _cofactors(a: np.ndarray) -> np.ndarray:
+    """The derivative of the determinant, also where the matrix has no inverse."""
+    u, s, vh = np.linalg.svd(a)
+    others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
+    return np.linalg.det(u) * np.linalg.det(vh) * (u * others) @ vh
+
+
+def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """Of matrices that have an inverse."""
+    xt = turned(inverse(x))
+    last = (len(g.type.shape) - 2, len(g.type.shape) - 1)
+    along = mul(_spread(reduce(mul(g, y), "add", last), x), xt)
+    return (sub(along, matmul(matmul(y, g, False, True), xt)),)
+
+
+op(
+    "det",
+    _scalars,
+    lambda x: np.asarray(np.linalg.det(_wide(x))).astype(x.dtype),
+    vjp=lambda g, y, x: (mul(_spread(g, x), call("cofactor", x)),),
+    work=_cubic(2 / 3),
+    native=False,
+)
+op("cofactor", _square, _matrixwise(_cofactors, lambda s: s), vjp=_cofactor_vjp, work=_cubic(20), native=False)
+op(
+    "logabsdet",
+    _scalars,
+    lambda x: np.asarray(np.linalg.slogdet(_wide(x))[1]).astype(x.dtype),
+    vjp=lambda g, y, x: (mul(_spread(g, x), turned(inverse(x))),),
+    work=_cubic(2 / 3),
+    native=False,
+)
+op(
+    "det_sign",
+    _scalars,
+    lambda x: np.asarray(np.linalg.slogdet(_wide(x))[0]).astype(x.dtype),
+    work=_cubic(2 / 3),
+    native=False,
+)
+
+
+# -- orthogonal factors ----------------------------------------------------------------------------------------------
+
+
+def _qr_type(x: Type) -> Type:
+    """Q [m, k] above the transpose [n, k] of R."""
+    if len(x.shape) < 2 or x.dtype.kind != "f":
+        raise ShapeError(f"qr needs matrices of floating point, got {x}")
+    m, n = x.shape[-2:]
+    return Type((*x.shape[:-2], m + n, min(m, n)), x.dtype)
+
+
+def _qr(x: np.ndarray) -> np.ndarray:
+    q, r = np.linalg.qr(_wide(x))
+    return np.concatenate([q, np.swapaxes(r, -1, -2)], -2).astype(x.dtype)
+
+
+def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """For m >= n; a wide matrix is split into its square part and the rest, which is Q^T times the rest."""
+    m, n = x.type.shape[-2:]
+    k = min(m, n)
+    gq, gr = rows(g, 0, m), turned(rows(g, m, m + n))
+    q, r = rows(y, 0, m), turned(rows(y, m, m + n))
+    if m < n:
+        rest = turned(rows(turned(x), k, n))
+        gq = add(gq, matmul(rest, turned(rows(turned(gr), k, n)), False, True))
+        inner = _qr_square(gq, turned(rows(turned(gr), 0, k)), q, turned(rows(turned(r), 0, k)))
+        outer = matmul(q, turned(rows(turned(gr), k, n)))
+        return (turned(_stacked(turned(inner), turned(outer))),)
+    return (_qr_square(gq, gr, q, r),)
+
+
+def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
+    inner = sub(matmul(r, gr, False, True), matmul(gq, q, True, False))
+    low = band(inner, None, 0)
+    mirrored = add(low, turned(sub(low, band(low, 0, 0))))
+    return turned(triangular(r, turned(add(gq, matmul(q, mirrored))), lower=False))
+
+
+op("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4), native=False)
+
+
+def _reflectors(x: np.ndarray) -> np.ndarray:
+    """The Householder vectors below R, and in a last row their factors."""
+    m, n = x.shape
+    h, tau = np.linalg.qr(x, mode="raw")
+    out = np.zeros((m + 1, n))
+    out[:m] = h.T
+    out[m, : len(tau)] = tau
+    return out
+
+
+op(
+    "geqrf",
+    lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
+    _matrixwise(_reflectors, lambda s: (s[0] + 1, s[1])),
+    work=_cubic(2),
+    native=False,
+)
+
+
+# -- singular values and eigenvalues ---------------------------------------------------------------------------------
+
+
+def _svd_type(x: Type) -> Type:
+    """U [m, k] above the singular values [1, k] above V [n, k]."""
+    if len(x.shape) < 2 or x.dtype.kind != "f":
+        raise ShapeError(f"svd needs matrices of floating point, got {x}")
+    m, n = x.shape[-2:]
+    return Type((*x.shape[:-2], m + 1 + n, min(m, n)), x.dtype)
+
+
+def _svd(x: np.ndarray) -> np.ndarray:
+    u, s, vh = np.linalg.svd(_wide(x), full_matrices=False)
+    return np.concatenate([u, s[..., None, :], np.swapaxes(vh, -1, -2)], -2).astype(x.dtype)
+
+
+def _gaps(squares: Node, like: Node) -> Node:
+    """1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values agree, which leaves their vectors undetermined."""
+    across = broadcast_to(squares, like.type.shape)
+    gap = sub(across, turned(across))
+    equal = compare("eq", gap, full_like(0, gap))
+    return where(equal, full_like(0, gap), div(full_like(1, gap), where(equal, full_like(1, gap), gap)))
+
+
+def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    m, n = x.type.shape[-2:]
+    u, s, v = rows(y, 0, m), rows(y, m, m + 1), rows(y, m + 1, m + 1 + n)
+    gu, gs, gv = rows(g, 0, m), rows(g, m, m + 1), rows(g, m + 1, m + 1 + n)
+    ug, vg = matmul(u, gu, True, False), matmul(v, gv, True, False)
+    gaps = _gaps(mul(s, s), ug)
+    wide = broadcast_to(s, ug.type.shape)
+    middle = mul(mul(gaps, sub(ug, turned(ug))), wide)
+    middle = add(middle, turned(mul(mul(gaps, sub(vg, turned(vg))), wide)))
+    middle = add(middle, mul(identity(x.type, min(m, n)), broadcast_to(gs, ug.type.shape)))
+    out = matmul(matmul(u, middle), v, False, True)
+    if m > n:
+        beyond = div(sub(gu, matmul(u, ug)), broadcast_to(s, gu.type.shape))
+        out = add(out, matmul(beyond, v, False, True))
+    if n > m:
+        beyond = div(sub(gv, matmul(v, vg)), broadcast_to(s, gv.type.shape))
+        out = add(out, matmul(u, beyond, False, True))
+    return (out,)
+
+
+op("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic(20), native=False)
+op(
+    "singular_values",
+    lambda x: Type((*x.shape[:-2], min(x.shape[-2:])), x.dtype),
+    lambda x: np.asarray(np.linalg.svd(_wide(x), compute_uv=False)).astype(x.dtype),
+    vjp=lambda g, y, x: (_singular_values_vjp(g, x),),
+    work=_cubic(10),
+    native=False,
+)
+
+
+def _singular_values_vjp(g: Node, x: Node) -> Node:
+    m, n = x.type.shape[-2:]
+    packed = call("svd", x)
+    u, v = rows(packed, 0, m), rows(packed, m + 1, m + 1 + n)
+    scales = broadcast_to(reshape(g, (*g.type.shape[:-1], 1, g.type.shape[-1])), u.type.shape)
+    return matmul(mul(u, scales), v, False, True)
+
+
+def _eigh_type(x: Type) -> Type:
+    """The eigenvalues [1, n] above the eigenvectors [n, n]."""
+    n = _square(x).shape[-1]
+    return Type((*x.shape[:-2], n + 1, n), x.dtype)
+
+
+def _eigh(x: np.ndarray) -> np.ndarray:
+    w, v = np.linalg.eigh(_symmetric(x))
+    return np.concatenate([w[..., None, :], v], -2).astype(x.dtype)
+
+
+def _eigh_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    n = x.type.shape[-1]
+    w, v, gw, gv = rows(y, 0, 1), rows(y, 1, n + 1), rows(g, 0, 1), rows(g, 1, n + 1)
+    vg = matmul(v, gv, True, False)
+    middle = add(mul(_gaps(w, vg), vg), mul(identity(x.type, n), broadcast_to(gw, vg.type.shape)))
+    out = matmul(matmul(v, middle), v, False, True)
+    return (scaled(add(out, turned(out)), 0.5),)
+
+
+op("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9), native=False)
+
+
+# -- the exponential -------------------------------------------------------------------------------------------------
+
+
+def _exponential(a: np.ndarray) -> np.ndarray:
+    """Scaled until the norm is below a half, summed as a series, squared back."""
+    size = np.abs(a).sum(-1).max(initial=0)
+    if not np.isfinite(size):
+        return np.full(a.shape, np.nan)
+    doublings = max(0, math.ceil(math.log2(size)) + 1) if size > 0 else 0
+    a = a / 2.0**doublings
+    term = total = np.eye(len(a))
+    for k in range(1, TAYLOR_TERMS):
+        term = term @ a / k
+        total = total + term
+    for _ in range(doublings):
+        total = total @ total
+    return total
+
+
+def _exponential_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """The upper right block of the exponential of [[X^T, G], [0, X^T]]."""
+    n, xt = x.type.shape[-1], turned(x)
+    whole = turned(_stacked(turned(_stacked(xt, full_like(0, xt))), turned(_stacked(g, xt))))
+    return (turned(rows(turned(rows(call("matrix_exp", whole), 0, n)), n, 2 * n)),)
+
+
+op(
+    "matrix_exp",
+    _square,
+    _matrixwise(_exponential, lambda s: s),
+    vjp=_exponential_vjp,
+    work=_cubic(2 * TAYLOR_TERMS),
+    native=False,
+)
+
+
+# -- triangles and rows exchanged ------------------------------------------------------------------------------------
+
+
+def _lu(a: np.ndarray) -> np.ndarray:
+    """L below U of the matrix with its rows exchanged for large pivots; a last row counts the exchanges from 1."""
+    m, n = a.shape
+    out, pivots = a.copy(), np.zeros(n)
+    for k in range(min(m, n)):
+        best = k + int(np.argmax(np.abs(out[k:, k])))
+        pivots[k] = best + 1
+        out[[k, best]] = out[[best, k]]
+        if out[k, k] != 0:
+            out[k + 1 :, k] /= out[k, k]
+            out[k + 1 :, k + 1 :] -= np.outer(out[k + 1 :, k], out[k, k + 1 :])
+    return np.concatenate([out, pivots[None]])
+
+
+op(
+    "lu",
+    lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
+    _matrixwise(_lu, lambda s: (s[0] + 1, s[1])),
+    work=_cubic(2 / 3),
+    native=False,
+)
+
+
+def _permutation(pivots: np.ndarray, *, n: int, dtype: Any) -> np.ndarray:
+    """P with A = P L U for the exchanges that made L U."""
+    lead = pivots.shape[:-1]
+    out = np.zeros((math.prod(lead), n, n), dtype.host)
+    for i, exchanges in enumerate(pivots.reshape(len(out), pivots.shape[-1])):
+        order = np.arange(n)
+        for k, p in enumerate(exchanges.astype(int)):
+            order[[k, p - 1]] = order[[p - 1, k]]
+        out[i, order, np.arange(n)] = 1
+    return out.reshape(*lead, n, n)
+
+
+op(
+    "permutation",
+    lambda pivots, *, n, dtype: Type((*pivots.shape[:-1], n, n), dtype),
+    _permutation,
+    work=lambda out, pivots, **attrs: Work(pivots.size, pivots.nbytes, out.nbytes),
+    native=False,
+)

@@ -1,0 +1,222 @@
+"""Elements picked and placed by index: gather and scatter along one dimension, and whole index tuples.
+
+Reading and writing are each other's gradient, so the two pairs close under differentiation.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import call, full_like, op, per_element
+from lazytensor.ops.pointwise import compare, div, mul, where
+from lazytensor.ops.shape import Dims
+
+COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
+
+
+def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
+    """Raises IndexError if some place of `index` is not in low..extent - 1."""
+    if not index.size:
+        return
+    for place in (int(index.min()), int(index.max())):
+        if not low <= place < extent:
+            raise IndexError(f"index {place} is out of bounds for dimension {dim} with size {extent}")
+
+
+def _grid(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
+    """An index tuple that takes place index[i] along `dim`, and i itself along the others."""
+    in_bounds(index, extent, dim)
+    places = list(np.ogrid[tuple(slice(e) for e in index.shape)])
+    places[dim] = index
+    return tuple(places)
+
+
+def _gathered(x: Type, index: Type, *, dim: int) -> Type:
+    if index.dtype is not int64 or len(index.shape) != len(x.shape):
+        raise ShapeError(f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}")
+    if any(e > x.shape[d] for d, e in enumerate(index.shape) if d != dim):
+        raise ShapeError(
+            f"Size does not match at some dimension: expected index {list(index.shape)} to be no larger than self "
+            f"{list(x.shape)} apart from dimension {dim}"
+        )
+    return Type(index.shape, x.dtype)
+
+
+def gather(x: Node, index: Node, dim: int) -> Node:
+    """x at place index[i] of `dim`, and i of the other dimensions."""
+    return call("gather", x, index, dim=dim)
+
+
+def scatter(base: Node, index: Node, value: Node, dim: int, kind: str = "set") -> Node:
+    """`base` with `value` set at, or combined into, the places that `gather` would read."""
+    return call("scatter", base, index, value, dim=dim, kind=kind)
+
+
+def _scattered(base: Type, index: Type, value: Type, *, dim: int, kind: str) -> Type:
+    if _gathered(base, index, dim=dim) != value:
+        raise ShapeError(f"scatter(): expected the source to be {index.shape} of {base.dtype}, but it is {value}")
+    return base
+
+
+def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
+    out, places = base.copy(), _grid(index, base.shape[dim], dim)
+    if kind == "set":
+        out[places] = value
+    elif kind == "add" and out.dtype.kind == "f" and value.size:
+        # Counting with weights is many times faster than `add.at`, and sums in double precision.
+        flat = np.ravel_multi_index(np.broadcast_arrays(*places), out.shape).ravel()
+        out += np.bincount(flat, value.ravel(), out.size).reshape(out.shape).astype(out.dtype)
+    else:
+        COMBINE[kind].at(out, places, value)
+    return out
+
+
+def _scatter_vjp(
+    g: Node, y: Node, base: Node, index: Node, value: Node, *, dim: int, kind: str
+) -> tuple[Node, None, Node]:
+    if kind == "set":
+        return scatter(g, index, full_like(0, value), dim), None, gather(g, index, dim)
+    if kind == "add":
+        return g, None, gather(g, index, dim)
+    if kind == "mul":
+        return _product_vjp(g, y, base, index, value, dim)
+    # Extremes: all that reached the result share its gradient evenly.
+    one, zero = full_like(1, base), full_like(0, base)
+    mine = where(compare("eq", base, y), one, zero)
+    theirs = where(compare("eq", value, gather(y, index, dim)), full_like(1, value), full_like(0, value))
+    share = div(g, where(compare("eq", (n := scatter(mine, index, theirs, dim, "add")), zero), one, n))
+    return mul(share, mine), None, mul(gather(share, index, dim), theirs)
+
+
+def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: int) -> tuple[Node, None, Node]:
+    """Each factor gets the product of the others, exact also where one factor is zero."""
+    base_zero = compare("eq", base, full_like(0, base))
+    safe_base = where(base_zero, full_like(1, base), base)
+    to_base = mul(g, div(scatter(safe_base, index, value, dim, "mul"), safe_base))
+    zero, one = full_like(0, value), full_like(1, value)
+    is_zero = compare("eq", value, zero)
+    count = gather(scatter(full_like(0, base), index, where(is_zero, one, zero), dim, "add"), index, dim)
+    lone = call("logical_and", is_zero, compare("eq", count, one))
+    others = scatter(base, index, where(lone, one, value), dim, "mul")
+    shared = div(gather(mul(g, y), index, dim), where(is_zero, one, value))
+    return to_base, None, where(lone, gather(mul(g, others), index, dim), shared)
+
+
+op(
+    "gather",
+    _gathered,
+    lambda x, index, *, dim: x[_grid(index, x.shape[dim], dim)],
+    vjp=lambda g, y, x, index, *, dim: (scatter(full_like(0, x), index, g, dim, "add"), None),
+    work=lambda out, x, index, *, dim: Work(0, out.nbytes + index.nbytes, out.nbytes),
+)
+op(
+    "scatter",
+    _scattered,
+    _scatter_eval,
+    vjp=_scatter_vjp,
+    work=lambda out, base, index, value, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
+)
+
+
+def _together(dims: Dims) -> bool:
+    return dims == tuple(range(dims[0], dims[0] + len(dims)))
+
+
+def _picked(x: Type, *indices: Type, dims: Dims) -> Type:
+    if any(i.dtype is not int64 for i in indices) or len(indices) != len(dims):
+        raise ShapeError(f"an index tuple of {list(map(str, indices))} cannot index dimensions {list(dims)} of {x}")
+    try:
+        common = np.broadcast_shapes(*(i.shape for i in indices))
+    except ValueError:
+        shapes = ", ".join(str(list(i.shape)) for i in indices)
+        raise ShapeError(f"shape mismatch: indexing tensors could not be broadcast together: {shapes}") from None
+    rest = tuple(e for d, e in enumerate(x.shape) if d not in dims)
+    at = dims[0] if _together(dims) else 0
+    return Type((*rest[:at], *common, *rest[at:]), x.dtype)
+
+
+def _tuple(x: np.ndarray, indices: tuple[np.ndarray, ...], dims: Dims) -> tuple[Any, ...]:
+    parts: list[Any] = [slice(None)] * x.ndim
+    for d, i in zip(dims, indices, strict=True):
+        parts[d] = i
+    return tuple(parts)
+
+
+def pick(x: Node, indices: tuple[Node, ...], dims: Dims) -> Node:
+    """x indexed in `dims` by tensors that broadcast together; what they span stands first if dims are apart."""
+    return call("index_get", x, *indices, dims=dims)
+
+
+def place(base: Node, value: Node, indices: tuple[Node, ...], dims: Dims, accumulate: bool = False) -> Node:
+    """`base` with `value` set at, or added to, what `pick` would read."""
+    return call("index_put", base, value, *indices, dims=dims, accumulate=accumulate)
+
+
+def _placed(base: Type, value: Type, *indices: Type, dims: Dims, accumulate: bool) -> Type:
+    if _picked(base, *indices, dims=dims) != value:
+        raise ShapeError(f"a value of {value} cannot be written by index to a {base}")
+    return base
+
+
+def _place_eval(base: np.ndarray, value: np.ndarray, *indices: np.ndarray, dims: Dims, accumulate: bool) -> np.ndarray:
+    out = base.copy()
+    if not accumulate:
+        out[_tuple(base, indices, dims)] = value
+    elif dims == tuple(range(len(dims))) and value.size and base.dtype != bool:
+        _add_rows(out, value, indices)
+    else:
+        np.add.at(out, _tuple(base, indices, dims), value)
+    return out
+
+
+def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...]) -> None:
+    """out[indices] += value, duplicates included: sorted runs are summed at once, much faster than `add.at`."""
+    lead = out.shape[: len(indices)]
+    for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
+        in_bounds(i, e, d, -e)
+    wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
+    rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
+    table = out.reshape(math.prod(lead), -1)
+    table[rows[starts]] += np.add.reduceat(value.reshape(len(rows), -1)[order], starts, axis=0, dtype=out.dtype)
+
+
+def _place_vjp(
+    g: Node, y: Node, base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool
+) -> tuple[Node | None, ...]:
+    to_base = g if accumulate else place(g, full_like(0, value), indices, dims)
+    return to_base, pick(g, indices, dims), *(None for _ in indices)
+
+
+def _pick_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tuple[Node | None, ...]:
+    return place(full_like(0, x), g, indices, dims, True), *(None for _ in indices)
+
+
+op(
+    "index_get",
+    _picked,
+    lambda x, *indices, dims: x[_tuple(x, indices, dims)],
+    vjp=_pick_vjp,
+    work=lambda out, x, *indices, **attrs: Work(0, out.nbytes + sum(i.nbytes for i in indices), out.nbytes),
+)
+op(
+    "index_put",
+    _placed,
+    _place_eval,
+    vjp=_place_vjp,
+    work=lambda out, base, value, *indices, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
+)
+op(
+    "reverse",
+    lambda x, *, dims: x,
+    lambda x, *, dims: np.flip(x, dims),
+    vjp=lambda g, y, x, *, dims: (call("reverse", g, dims=dims),),
+    work=per_element(0),
+)

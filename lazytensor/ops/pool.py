@@ -1,0 +1,213 @@
+"""Windows over the last dimensions: sums, the place of the largest element, and reading and writing at places.
+
+A maximum is two steps: find the place (no gradient), then read there (`at_places`). Reading at places and adding at
+places are each other's gradient; so are `window_sum` and `window_spread`, `pick_along` and `place_along`.
+"""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.conv import Dims, Pairs, inside, padded, under
+from lazytensor.ops.op import call, op, per_element
+
+
+def _taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
+    """x seen from each tap of the window, one array of the extents `out` after the other."""
+    for tap in product(*map(range, kernel)):
+        yield x[under(tap, out, stride, dilation)]
+
+
+def _outer(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Dims:
+    reach = (
+        e + low + high - d * (k - 1) - 1
+        for e, k, d, (low, high) in zip(extents, kernel, dilation, padding, strict=True)
+    )
+    return tuple(max(r // s + 1, 0) for r, s in zip(reach, stride, strict=True))
+
+
+def _ones(kernel: Dims) -> Dims:
+    return (1,) * len(kernel)
+
+
+def _summed_shape(shape: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> Dims:
+    lead = len(shape) - len(kernel)
+    return (*shape[:lead], *_outer(shape[lead:], kernel, stride, padding, _ones(kernel)))
+
+
+def _window_sum(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs) -> np.ndarray:
+    shape = _summed_shape(x.shape, kernel, stride, padding)
+    total = np.zeros(shape, x.dtype)
+    for part in _taps(padded(x, padding), kernel, stride, _ones(kernel), shape[x.ndim - len(kernel) :]):
+        total += part
+    return total
+
+
+def _window_spread(g: np.ndarray, *, extents: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> np.ndarray:
+    lead = g.ndim - len(kernel)
+    around = tuple(e + low + high for e, (low, high) in zip(extents, padding, strict=True))
+    total = np.zeros((*g.shape[:lead], *around), g.dtype)
+    for part in _taps(total, kernel, stride, _ones(kernel), g.shape[lead:]):
+        np.add(part, g, out=part)
+    return np.ascontiguousarray(total[inside(extents, padding)])
+
+
+def _window_work(out: Type, x: Type, *, kernel: Dims, **attrs: Any) -> Work:
+    return Work(int(np.prod(kernel)) * (x.size if "extents" in attrs else out.size), x.nbytes, out.nbytes)
+
+
+op(
+    "window_sum",
+    lambda x, *, kernel, stride, padding: Type(_summed_shape(x.shape, kernel, stride, padding), x.dtype),
+    _window_sum,
+    vjp=lambda g, y, x, *, kernel, **attrs: (
+        call("window_spread", g, extents=x.type.shape[-len(kernel) :], kernel=kernel, **attrs),
+    ),
+    native=False,
+    work=_window_work,
+)
+op(
+    "window_spread",
+    lambda g, *, extents, kernel, stride, padding: Type((*g.shape[: -len(kernel)], *extents), g.dtype),
+    _window_spread,
+    vjp=lambda gg, y, g, *, extents, **attrs: (call("window_sum", gg, **attrs),),
+    native=False,
+    work=_window_work,
+)
+
+
+def _argmax_type(x: Type, *, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> Type:
+    lead = len(x.shape) - len(kernel)
+    out = _outer(x.shape[lead:], kernel, stride, padding, dilation)
+    return Type((*x.shape[:lead], *out), int64)
+
+
+def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs, dilation: Dims) -> np.ndarray:
+    """The flat place, without padding, of the first largest element under each window; the last NaN wins."""
+    lead = x.ndim - len(kernel)
+    extents = x.shape[lead:]
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    numbers = padded(np.arange(int(np.prod(extents))).reshape(extents), padding, -1)
+    out = _outer(extents, kernel, stride, padding, dilation)
+    best = np.full((*x.shape[:lead], *out), lowest, x.dtype)
+    place = np.full(best.shape, -1, np.int64)
+    values = _taps(padded(x, padding, lowest), kernel, stride, dilation, out)
+    for value, number in zip(values, _taps(numbers, kernel, stride, dilation, out), strict=True):
+        better = (number >= 0) & ((value > best) | (value != value) | (place < 0))
+        np.copyto(best, value, where=better)
+        np.copyto(place, np.broadcast_to(number, place.shape), where=better)
+    return place
+
+
+op(
+    "window_argmax",
+    _argmax_type,
+    _window_argmax,
+    native=False,
+    work=lambda out, x, *, kernel, **attrs: Work(int(np.prod(kernel)) * out.size, x.nbytes, out.nbytes),
+)
+
+Regions = tuple[tuple[tuple[int, int], ...], ...]
+"""For each dimension the bounds (start, limit) of its regions, which may differ in length and overlap."""
+
+
+def _region_argmax(x: np.ndarray, *, regions: Regions) -> np.ndarray:
+    lead = x.ndim - len(regions)
+    extents = x.shape[lead:]
+    numbers = np.arange(int(np.prod(extents))).reshape(extents)
+    out = np.empty((*x.shape[:lead], *map(len, regions)), np.int64)
+    for at in product(*(range(len(r)) for r in regions)):
+        box: Any = tuple(slice(*r[i]) for r, i in zip(regions, at, strict=True))
+        part = x[(slice(None),) * lead + box].reshape(*x.shape[:lead], -1)
+        out[(slice(None),) * lead + at] = numbers[box].ravel()[np.argmax(part, -1)]
+    return out
+
+
+op(
+    "region_argmax",
+    lambda x, *, regions: Type((*x.shape[: len(x.shape) - len(regions)], *map(len, regions)), int64),
+    _region_argmax,
+    native=False,
+    work=lambda out, x, **attrs: Work(x.size, x.nbytes, out.nbytes),
+)
+
+
+def _at_type(x: Type, places: Type) -> Type:
+    if x.shape[:-1] != places.shape[:-1] or places.dtype is not int64:
+        raise ShapeError(f"the values are {x}, the places {places}", todo="Both need the same leading extents.")
+    return Type(places.shape, x.dtype)
+
+
+def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: bool) -> np.ndarray:
+    lead = g.shape[:-1]
+    rows = int(np.prod(lead))
+    if places.size and (places.min() < 0 or places.max() >= extent):
+        raise ShapeError(f"found an invalid max index: the places are 0..{extent - 1}")
+    flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
+    if accumulate and g.dtype.kind == "f":
+        total = np.bincount(flat, g.ravel(), rows * extent).astype(g.dtype)
+    else:
+        total = np.zeros(rows * extent, g.dtype)
+        if accumulate:
+            np.add.at(total, flat, g.ravel())
+        else:
+            total[flat] = g.ravel()
+    return total.reshape(*lead, extent)
+
+
+op(
+    "at_places",
+    _at_type,
+    lambda x, places: np.take_along_axis(x, places, -1),
+    vjp=lambda g, y, x, places: (call("put_places", g, places, extent=x.type.shape[-1], accumulate=True), None),
+    native=False,
+    work=per_element(0),
+)
+# Without `accumulate` the last of several values for one place stays, as in un-pooling.
+op(
+    "put_places",
+    lambda g, places, *, extent, accumulate: Type((*g.shape[:-1], extent), g.dtype),
+    _put_places,
+    vjp=lambda gg, y, g, places, **attrs: (call("at_places", gg, places), None),
+    native=False,
+    work=per_element(1),
+)
+
+
+def _at(dim: int, index: Any) -> tuple[Any, ...]:
+    return (*(slice(None),) * dim, index)
+
+
+def _place_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.ndarray:
+    total = np.zeros((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype)
+    for k, i in enumerate(index):
+        total[_at(dim, i)] += g[_at(dim, k)]
+    return total
+
+
+op(
+    "pick_along",
+    lambda x, *, index, dim: Type((*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype),
+    lambda x, *, index, dim: np.take(x, np.array(index, np.int64), dim),
+    vjp=lambda g, y, x, *, index, dim: (call("place_along", g, index=index, dim=dim, extent=x.type.shape[dim]),),
+    native=False,
+    work=per_element(0),
+)
+op(
+    "place_along",
+    lambda g, *, index, dim, extent: Type((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype),
+    _place_along,
+    vjp=lambda gg, y, g, *, index, dim, extent: (call("pick_along", gg, index=index, dim=dim),),
+    native=False,
+    work=lambda out, g, **attrs: Work(g.size, g.nbytes, out.nbytes),
+)
+
+
+def pick_along(x: Node, index: Dims, dim: int) -> Node:
+    """x at the places `index` of one dimension."""
+    return call("pick_along", x, index=index, dim=dim)

@@ -1,0 +1,165 @@
+"""Order: sorted places, running sums and extremes, the middle and the most frequent of a row, search in a sorted row.
+
+Operations that answer with places have no gradient: values are gathered at the places.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import bool_, int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.op import call, full, full_like, op, per_element
+from lazytensor.ops.pointwise import compare, div, mul, sub, where
+from lazytensor.ops.reduce import reduce
+from lazytensor.ops.shape import transpose
+
+_SCAN: dict[str, Any] = {"add": np.add, "mul": np.multiply, "logaddexp": np.logaddexp}
+
+
+def _places_of(x: Type, **attrs: Any) -> Type:
+    return Type(x.shape, int64)
+
+
+def _sort_work(out: Type, x: Type, **attrs: Any) -> Work:
+    """Comparisons of a merge sort."""
+    rounds = max(1, max(x.shape, default=1).bit_length())
+    return Work(x.size * rounds, x.nbytes, out.nbytes)
+
+
+def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
+    """Equal elements keep their order; NaN counts as the largest."""
+    if not descending:
+        return np.argsort(x, axis=dim, kind="stable").astype(np.int64)
+    back = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
+    return np.flip(x.shape[dim] - 1 - back, dim).astype(np.int64)
+
+
+def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
+    """The last place so far of the running extreme; a NaN stays the extreme."""
+    running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
+    hit = (x == running) | (x != x)
+    shape = [1] * x.ndim
+    shape[dim] = -1
+    places = np.arange(x.shape[dim], dtype=np.int64).reshape(shape)
+    return np.maximum.accumulate(np.where(hit, places, 0), dim)
+
+
+def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
+    if reverse:
+        return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
+    return _SCAN[kind].accumulate(x, dim, dtype=x.dtype)
+
+
+def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:
+    """Running "add", "mul" or "logaddexp" along a dimension, from its end if `reverse`."""
+    return call("scan", x, kind=kind, dim=dim, reverse=reverse)
+
+
+def _scan_vjp(g: Node, y: Node, x: Node, *, kind: str, dim: int, reverse: bool) -> tuple[Node]:
+    if kind == "add":
+        return (scan(g, "add", dim, not reverse),)
+    return (_running_product_vjp if kind == "mul" else _running_lse_vjp)(g, y, x, dim, reverse)
+
+
+def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
+    """Before the first zero of a row y / x is the slope; the first zero itself sees the product without it."""
+    zero, one = full_like(0, x), full_like(1, x)
+    is_zero = compare("eq", x, zero)
+    count = scan(where(is_zero, one, zero), "add", dim, reverse)
+    before = compare("eq", count, zero)
+    first = call("logical_and", is_zero, compare("eq", count, one))
+    slope = div(scan(mul(g, y), "add", dim, not reverse), where(is_zero, one, x))
+    without = scan(where(first, one, x), "mul", dim, reverse)
+    at_first = scan(where(before, zero, mul(g, without)), "add", dim, not reverse)
+    return (where(before, slope, where(first, at_first, zero)),)
+
+
+def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
+    """dx[k] = sum of g[i] exp(x[k] - y[i]) over i from k on, as a matrix: no exponent is above 0, so none overflows."""
+    rank, n = len(x.type.shape), x.type.shape[dim]
+    last = (*(d for d in range(rank) if d != dim), dim)
+    xs, ys, gs = (transpose(v, last) for v in (x, y, g))
+    lead = xs.type.shape[:-1]
+    square = Type((*lead, n, n), x.type.dtype)
+    rows, columns = (*range(rank - 1), rank - 1), (*range(rank - 1), rank)
+
+    def wide(v: Node, dims: tuple[int, ...]) -> Node:
+        return call("broadcast_in_dim", v, shape=square.shape, dims=dims)
+
+    lower, upper = (None, 0) if reverse else (0, None)
+    inside = compare("ne", call("band_part", full(1, square), lower=lower, upper=upper), full(0, square))
+    exponent = where(inside, sub(wide(xs, rows), wide(ys, columns)), full(-np.inf, square))
+    total = reduce(mul(call("exp", exponent), wide(gs, columns)), "add", (rank,))
+    back = tuple(last.index(d) for d in range(rank))
+    return (transpose(total, back),)
+
+
+def _one_of(x: Type, *, dim: int, kind: str) -> Type:
+    if x.shape[dim] == 0:
+        raise ShapeError(f"{kind}(): Expected reduction dim {dim} to have non-zero size, and the shape is {x.shape}")
+    return Type(tuple(1 if d == dim else e for d, e in enumerate(x.shape)), int64)
+
+
+def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
+    if kind != "mode":
+        return _middle(x, dim, kind)
+    rows = np.moveaxis(x, dim, -1)
+    found = np.empty(rows.shape[:-1], np.int64)
+    for at in np.ndindex(found.shape):
+        found[at] = _mode_place(rows[at])
+    return np.expand_dims(found, dim)
+
+
+def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
+    """The place of the lower middle. NaN is sorted last: "median" answers with the first one, "nanmedian" skips all."""
+    nan = x != x
+    numbers = x.shape[dim] - np.count_nonzero(nan, axis=dim, keepdims=True)
+    rank = np.maximum(numbers - 1, 0) // 2
+    places = np.take_along_axis(np.argsort(x, axis=dim, kind="stable"), rank, dim)
+    if kind == "median":
+        places = np.where(numbers < x.shape[dim], np.argmax(nan, axis=dim, keepdims=True), places)
+    return places.astype(np.int64)
+
+
+def _mode_place(row: np.ndarray) -> int:
+    """The last place of the most frequent value, the smallest of several."""
+    order = np.argsort(row, kind="stable")
+    runs = np.flatnonzero(np.diff(row[order]) != 0) if row.dtype != bool else np.flatnonzero(np.diff(row[order]))
+    ends = np.append(runs, len(row) - 1)
+    lengths = np.diff(ends, prepend=-1)
+    return int(order[ends[np.argmax(lengths)]])
+
+
+def _searched(rows: Type, x: Type, *, right: bool) -> Type:
+    if rows.dtype is not x.dtype or (len(rows.shape) != 1 and rows.shape[:-1] != x.shape[:-1]):
+        raise ShapeError(
+            f"boundaries {rows} and values {x} do not fit",
+            todo="Boundaries have one dimension, or all but the last dimension in common with the values.",
+        )
+    return Type(x.shape, int64)
+
+
+def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
+    side: Any = "right" if right else "left"
+    if rows.ndim == 1:
+        return np.asarray(np.searchsorted(rows, x, side), np.int64)
+    out = np.empty(x.shape, np.int64)
+    for at in np.ndindex(x.shape[:-1]):
+        out[at] = np.searchsorted(rows[at], x[at], side)
+    return out
+
+
+op("argsort", _places_of, _argsort, work=_sort_work)
+op("arg_scan", _places_of, _argscan, work=per_element(1))
+op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1))
+op("arg_pick", _one_of, _arg_pick, work=_sort_work)
+op("searchsorted", _searched, _search, work=per_element(10))
+op(
+    "isin",
+    lambda x, wanted: Type(x.shape, bool_),
+    lambda x, wanted: np.isin(x, wanted),
+    work=per_element(10),
+)

@@ -1,0 +1,236 @@
+"""Values of special functions that NumPy does not have, computed in double precision and returned in the input's type.
+
+Sources: M. Abramowitz and I. Stegun, Handbook of Mathematical Functions (1964): asymptotic and power series of the
+gamma family (6.3, 6.4, 6.5) and of the modified Bessel functions (9.6, 9.7); S. Winitzki's approximation of the inverse
+error function (2008) as the start of Halley's iteration; continued fraction after W. J. Lentz (1976).
+"""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+"""B2, B4, ... B16."""
+FAR = 12.0
+"""From here on, eight terms of the asymptotic series of the gamma family are exact in double precision."""
+LONGEST_SHIFT = 1 << 16
+"""Steps of a recurrence after which a result is given up as NaN."""
+BESSEL_SPLIT = 30.0
+"""The power series is used below, the asymptotic series above."""
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+_erfc = np.frompyfunc(math.erfc, 1, 1)
+
+
+def _wide(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """A function of double arrays as one that keeps the floating type of its last operand."""
+
+    def function(*arrays: np.ndarray, **attrs: int) -> np.ndarray:
+        dtype = np.asarray(arrays[-1]).dtype
+        with np.errstate(all="ignore"):
+            return np.asarray(f(*(np.asarray(a, np.float64) for a in arrays), **attrs)).astype(dtype)
+
+    function.__doc__ = f.__doc__
+    return function
+
+
+def _applied(f: Callable[..., object], x: np.ndarray) -> np.ndarray:
+    return np.asarray(f(x), np.float64)
+
+
+@_wide
+def erfc(x: np.ndarray) -> np.ndarray:
+    """1 - erf(x), exact where it is small."""
+    return _applied(_erfc, x)
+
+
+@_wide
+def erfinv(x: np.ndarray) -> np.ndarray:
+    """The y with erf(y) = x; infinite at -1 and 1, NaN beyond."""
+    size = np.abs(x)
+    inside = size < 1
+    p = np.where(inside, size, 0.0)
+    logarithm = np.log1p(-p * p)
+    half = 2 / (math.pi * 0.147) + logarithm / 2
+    y = np.sqrt(np.maximum(np.sqrt(half * half - logarithm / 0.147) - half, 0))
+    for _ in range(3):
+        # Near 1 the complement is the exact side.
+        error = np.where(p < 0.5, _applied(_erf, y) - p, (1 - p) - _applied(_erfc, y))
+        step = error * math.sqrt(math.pi) / 2 * np.exp(y * y)
+        y = y - step / (1 + y * step)
+    edge = np.where(size == 1, np.inf, np.nan)
+    return np.copysign(np.where(inside, y, edge), x)
+
+
+def _lgamma_of(x: float) -> float:
+    if x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.inf
+    try:
+        return math.lgamma(x)
+    except OverflowError:
+        return math.inf
+
+
+_lgamma = np.frompyfunc(_lgamma_of, 1, 1)
+
+
+@_wide
+def lgamma(x: np.ndarray) -> np.ndarray:
+    """The logarithm of |gamma(x)|; infinite at the poles 0, -1, -2, ..."""
+    return _applied(_lgamma, x)
+
+
+def _digamma_series(x: np.ndarray) -> np.ndarray:
+    square, tail = 1 / (x * x), np.zeros_like(x)
+    for k in range(len(BERNOULLI), 0, -1):
+        tail = square * (BERNOULLI[k - 1] / (2 * k) + tail)
+    return np.log(x) - 0.5 / x - tail
+
+
+def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
+    """sum over k of (q + k) ** -s, for large q."""
+    total = q ** (1.0 - s) / (s - 1) + 0.5 * q**-s
+    factor, power = float(s), q ** (-s - 1.0)
+    for k, b in enumerate(BERNOULLI, 1):
+        total = total + b * factor / math.factorial(2 * k) * power
+        factor *= (s + 2 * k - 1) * (s + 2 * k)
+        power = power / (q * q)
+    return total
+
+
+@_wide
+def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
+    """Derivative number n of digamma, which is polygamma 0: by recurrence to large arguments, then a series."""
+    reflected = (x < 0.5) if n < 2 else np.zeros(x.shape, bool)
+    q = np.where(reflected, 1 - x, np.where(x == -np.inf, np.nan, x))
+    total = np.zeros_like(q)
+    far = FAR + n
+    for _ in range(LONGEST_SHIFT):
+        near = q < far
+        if not near.any():
+            break
+        total = np.where(near, total + (1 / q if n == 0 else q ** -(n + 1.0)), total)
+        q = np.where(near, q + 1, q)
+    q = np.where(q < far, np.nan, q)
+    if n == 0:
+        value = np.where(np.isinf(q), q, _digamma_series(q)) - total
+        turned = value - math.pi / np.tan(math.pi * np.fmod(x, 1))
+        value = np.where(reflected, turned, value)
+        return np.where(x == 0, np.copysign(np.inf, -x), np.where((x < 0) & (x == np.floor(x)), np.nan, value))
+    value = total + _zeta_series(n + 1, q)
+    if n == 1:
+        value = np.where(reflected, (math.pi / np.sin(math.pi * np.fmod(x, 1))) ** 2 - value, value)
+    return (-1.0) ** (n + 1) * math.factorial(n) * value
+
+
+def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
+    quarter = x * x / 4
+    term = total = (x / 2) ** order
+    for k in range(1, 80):
+        term = term * quarter / (k * (k + order))
+        total = total + term
+    return total
+
+
+def _bessel_far(order: int, x: np.ndarray) -> np.ndarray:
+    term = total = np.ones_like(x)
+    for k in range(1, 20):
+        term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
+        total = total + term
+    half = np.exp(x / 2)
+    return half * (half * total / np.sqrt(2 * math.pi * x))
+
+
+def _bessel(order: int, x: np.ndarray) -> np.ndarray:
+    size = np.abs(x)
+    near = _bessel_series(order, np.minimum(size, BESSEL_SPLIT))
+    far = _bessel_far(order, np.maximum(size, BESSEL_SPLIT))
+    value = np.where(size <= BESSEL_SPLIT, near, far)
+    value = np.where(np.isfinite(x), value, np.nan)
+    return value if order % 2 == 0 else np.copysign(value, x)
+
+
+@_wide
+def bessel_i0(x: np.ndarray) -> np.ndarray:
+    """The modified Bessel function of the first kind, order 0; NaN at the infinities, as PyTorch has it."""
+    return _bessel(0, x)
+
+
+@_wide
+def bessel_i1(x: np.ndarray) -> np.ndarray:
+    """The modified Bessel function of the first kind, order 1; NaN at the infinities, as PyTorch has it."""
+    return _bessel(1, x)
+
+
+def _lower_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The sum of x ** k / ((a + 1) ... (a + k))."""
+    term = total = np.ones_like(x)
+    for k in range(1, LONGEST_SHIFT):
+        term = term * x / (a + k)
+        total = total + term
+        if not (term > total * 1e-17).any():
+            break
+    return total
+
+
+def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The continued fraction of the upper incomplete gamma function, by Lentz's method."""
+    tiny = 1e-300
+    b = x + 1 - a
+    c, d = np.full_like(x, 1 / tiny), 1 / b
+    value = d
+    for k in range(1, LONGEST_SHIFT):
+        numerator = -k * (k - a)
+        b = b + 2
+        d = numerator * d + b
+        d = 1 / np.where(np.abs(d) < tiny, tiny, d)
+        c = b + numerator / c
+        c = np.where(np.abs(c) < tiny, tiny, c)
+        value = value * c * d
+        if not (np.abs(c * d - 1) > 1e-15).any():
+            break
+    return value
+
+
+def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The regularized lower and upper incomplete gamma functions."""
+    plain = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+    p, q = np.where(plain, a, 1.0), np.where(plain, x, 1.0)
+    is_low = q < p + 1
+    scale = np.exp(p * np.log(q) - q - _applied(_lgamma, p))
+    low = scale / p * _lower_series(p, np.where(is_low, q, 0.0))
+    high = scale * _upper_fraction(p, np.where(is_low, p + 2, q))
+    lower, upper = np.where(is_low, low, 1 - high), np.where(is_low, 1 - low, high)
+    at_one = (x == np.inf) & (a < np.inf) | (a == 0) & (x > 0)
+    at_zero = (x == 0) & (a > 0) | (a == np.inf) & (x < np.inf)
+    edge = np.where((a < 0) | (x < 0), np.nan, np.where(at_one, 1.0, np.where(at_zero, 0.0, np.nan)))
+    return np.where(plain, lower, edge), np.where(plain, upper, 1 - edge)
+
+
+@_wide
+def igamma(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The regularized lower incomplete gamma function P(a, x)."""
+    return _gamma_parts(a, x)[0]
+
+
+@_wide
+def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The regularized upper incomplete gamma function Q(a, x)."""
+    return _gamma_parts(a, x)[1]
+
+
+def xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a * log(b), and 0 where a is 0 unless b is NaN."""
+    with np.errstate(all="ignore"):
+        return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b))
+
+
+def heaviside(x: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
+    """0 below zero and for NaN, 1 above, `at_zero` in between."""
+    return np.where(x == 0, at_zero, x > 0).astype(x.dtype)
+
+
+def nan_to_num(x: np.ndarray, *, nan: float, posinf: float, neginf: float) -> np.ndarray:
+    """x with numbers in place of NaN and the infinities."""
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)

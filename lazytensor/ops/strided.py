@@ -1,0 +1,94 @@
+"""Strided windows on the elements in order: diagonals, sliding windows, and whatever strides can describe."""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import call, full_like, op, per_element
+
+Dims = tuple[int, ...]
+
+
+def order_strides(shape: Dims) -> Dims:
+    """How many elements lie between neighbours of each dimension when the elements lie in order."""
+    out, step = [], 1
+    for e in reversed(shape):
+        out.append(step)
+        step *= max(e, 1)
+    return tuple(reversed(out))
+
+
+def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
+    if len(size) != len(stride) or any(s < 0 for s in (*size, *stride)) or offset < 0:
+        raise ShapeError(f"a window of size {list(size)}, stride {list(stride)}, offset {offset} does not exist")
+    last = offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
+    if 0 not in size and last >= x.size:
+        raise ShapeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} reach element {last}, "
+            f"and there are {x.size}",
+            todo="Take a smaller window.",
+        )
+    return Type(size, x.dtype)
+
+
+def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarray:
+    if 0 in size:
+        return np.empty(size, x.dtype)
+    flat = x.reshape(-1)[offset:]
+    return np.lib.stride_tricks.as_strided(flat, size, tuple(s * flat.strides[0] for s in stride))
+
+
+def _is_injective(size: Dims, stride: Dims) -> bool:
+    """Whether surely no element is seen twice."""
+    reach = 0
+    for s, e in sorted((s, e) for s, e in zip(stride, size, strict=True) if e > 1):
+        if s <= reach:
+            return False
+        reach += (e - 1) * s
+    return True
+
+
+def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -> np.ndarray:
+    out = np.zeros(shape, g.dtype)
+    seen = _window(out, size=size, stride=stride, offset=offset)
+    if _is_injective(size, stride):
+        seen[...] = g
+        return out
+    places = _window(np.arange(out.size), size=size, stride=stride, offset=offset)
+    np.add.at(out.reshape(-1), places, g)
+    return out
+
+
+def _put(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
+    out = np.array(base, order="C")
+    _window(out, **place)[...] = value
+    return out
+
+
+def _put_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[Node, Node]:
+    """Exact where the window sees no element twice; elsewhere the last writer of a place wins, as in memory."""
+    inner = call("as_strided", g, **place)
+    return call("strided_put", g, full_like(0, inner), **place), inner
+
+
+op(
+    "as_strided",
+    _window_type,
+    _window,
+    vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
+    put=lambda base, value, **place: call("strided_put", base, value, **place),
+    work=per_element(0),
+    native=False,
+)
+op(
+    "strided_sum",
+    lambda g, *, shape, **place: Type(shape, g.dtype),
+    _sum,
+    vjp=lambda gg, y, g, *, shape, **place: (call("as_strided", gg, **place),),
+    work=per_element(1),
+    native=False,
+)
+op("strided_put", lambda base, value, **place: base, _put, vjp=_put_vjp, work=per_element(0), native=False)

@@ -1,0 +1,198 @@
+"""Rules with a first and a second moment of the gradient: Adam, AdamW, Adamax, NAdam, RAdam."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lazytensor.optim.eager.optimizer import Optimizer, State, check_betas, counted, refuse_negative, started
+
+Betas = tuple[float, float]
+
+
+def _settings(lr: Any, betas: Betas, eps: float, weight_decay: float, **others: Any) -> dict[str, Any]:
+    """Checked settings that all of them share. Raises ValueError for those that make no sense."""
+    refuse_negative("learning rate", lr)
+    refuse_negative("epsilon value", eps)
+    check_betas(betas)
+    refuse_negative("weight_decay value", weight_decay)
+    return {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, **others}
+
+
+def _decayed(group: dict[str, Any], p: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Parameter and gradient after weight decay of the one kind or the other."""
+    rate = group["weight_decay"]
+    if not rate:
+        return p, g
+    if group.get("decoupled_weight_decay"):
+        return p * (1 - group["lr"] * rate), g
+    return p, g + rate * p
+
+
+def _moments(group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> tuple[np.ndarray, np.ndarray]:
+    """Both running means, updated."""
+    beta1, beta2 = group["betas"]
+    mean = started(s, "exp_avg", p)
+    s["exp_avg"] = mean = mean + (g - mean) * (1 - beta1)
+    s["exp_avg_sq"] = square = beta2 * started(s, "exp_avg_sq", p) + (1 - beta2) * (g * g)
+    return mean, square
+
+
+class Adam(Optimizer):
+    """Moments with bias correction (Kingma and Ba 2015); weight decay is added to the gradient."""
+
+    decoupled = False
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool | None = None,
+    ):
+        defaults = _settings(lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach)
+        defaults |= {"capturable": capturable, "differentiable": differentiable, "fused": fused}
+        given = decoupled_weight_decay
+        defaults["decoupled_weight_decay"] = self.decoupled if given is None else given
+        super().__init__(params, defaults)
+
+    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
+        """Moments, corrected for their start at zero; with amsgrad the largest second moment so far divides."""
+        beta1, beta2 = group["betas"]
+        t = counted(s)
+        p, g = _decayed(group, p, g)
+        mean, square = _moments(group, p, g, s)
+        if group["amsgrad"]:
+            s["max_exp_avg_sq"] = square = np.maximum(started(s, "max_exp_avg_sq", p), square)
+        divisor = np.sqrt(square) / math.sqrt(1 - beta2**t) + group["eps"]
+        return p - group["lr"] / (1 - beta1**t) * (mean / divisor)
+
+
+class AdamW(Adam):
+    """Adam with weight decay that bypasses the moments (Loshchilov and Hutter 2019)."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        **options: Any,
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient so far, fading, instead of the second moment."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ):
+        defaults = _settings(lr, betas, eps, weight_decay, foreach=foreach, maximize=maximize)
+        super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
+
+    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
+        """The mean over the fading maximum."""
+        beta1, beta2 = group["betas"]
+        t = counted(s)
+        p, g = _decayed(group, p, g)
+        mean = started(s, "exp_avg", p)
+        s["exp_avg"] = mean = mean + (g - mean) * (1 - beta1)
+        s["exp_inf"] = largest = np.maximum(beta2 * started(s, "exp_inf", p), np.abs(g) + group["eps"])
+        return p - group["lr"] / (1 - beta1**t) * (mean / largest)
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's look ahead (Dozat 2016)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ):
+        refuse_negative("momentum_decay value", momentum_decay)
+        defaults = _settings(lr, betas, eps, weight_decay, momentum_decay=momentum_decay, maximize=maximize)
+        defaults |= {"decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach}
+        super().__init__(params, {**defaults, "capturable": capturable, "differentiable": differentiable})
+
+    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
+        """The gradient and the mean, each with its own part of the momentum schedule."""
+        beta1, beta2 = group["betas"]
+        t, decay = counted(s), group["momentum_decay"]
+        p, g = _decayed(group, p, g)
+        now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (k * decay)) for k in (t, t + 1))
+        s["mu_product"] = product = float(np.float32(s.get("mu_product", 1.0) * now))
+        mean, square = _moments(group, p, g, s)
+        divisor = np.sqrt(square / (1 - beta2**t)) + group["eps"]
+        p = p - group["lr"] * (1 - now) / (1 - product) * (g / divisor)
+        return p - group["lr"] * ahead / (1 - product * ahead) * (mean / divisor)
+
+
+class RAdam(Optimizer):
+    """Adam that trusts the second moment only once enough of it is known (Liu et al. 2020)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: Betas = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ):
+        defaults = _settings(lr, betas, eps, weight_decay, maximize=maximize, foreach=foreach)
+        defaults |= {"capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay}
+        super().__init__(params, {**defaults, "differentiable": differentiable})
+
+    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
+        """With a long enough average the rectified adaptive step, else the corrected mean alone."""
+        beta1, beta2 = group["betas"]
+        t = counted(s)
+        p, g = _decayed(group, p, g)
+        mean, square = _moments(group, p, g, s)
+        step = mean / (1 - beta1**t)
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * t * beta2**t / (1 - beta2**t)
+        if length > 5:
+            trust = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            step = step * math.sqrt(trust) * (math.sqrt(1 - beta2**t) / (np.sqrt(square) + group["eps"]))
+        return p - group["lr"] * step

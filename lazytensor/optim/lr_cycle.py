@@ -1,0 +1,212 @@
+"""Rates that follow the batches or the results: OneCycleLR, CyclicLR, ReduceLROnPlateau."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.optim.lr_scheduler import LRScheduler, _one_each
+from lazytensor.optim.optimizer import Optimizer
+
+
+def _cosine(start: float, end: float, part: float) -> float:
+    return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
+
+
+def _line(start: float, end: float, part: float) -> float:
+    return (end - start) * part + start
+
+
+def _momentum_name(group: dict[str, Any]) -> str | None:
+    return "betas" if "betas" in group else "momentum" if "momentum" in group else None
+
+
+def _set_momentum(group: dict[str, Any], value: float) -> None:
+    if "betas" in group:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
+class OneCycleLR(LRScheduler):
+    """Up to `max_lr` and far down again, once, with momentum in the opposite direction (Smith and Topin 2018)."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        max_lr: float | list[float],
+        total_steps: int | None = None,
+        epochs: int | None = None,
+        steps_per_epoch: int | None = None,
+        pct_start: float = 0.3,
+        anneal_strategy: str = "cos",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.85,
+        max_momentum: float | list[float] = 0.95,
+        div_factor: float = 25.0,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        last_epoch: int = -1,
+    ):
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+            total_steps = epochs * steps_per_epoch
+        if total_steps <= 0 or not 0 <= pct_start <= 1 or anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"OneCycleLR cannot go with {total_steps=}, {pct_start=}, {anneal_strategy=}")
+        self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
+        rise = float(pct_start * total_steps) - 1
+        ends = [rise, 2 * rise, total_steps - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
+        if three_phase:
+            ends = [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1]
+        names = ["initial", "max", "initial", "min"] if three_phase else ["initial", "max", "min"]
+        self._phases = list(zip(ends, names, names[1:], strict=False))
+        if last_epoch == -1:
+            groups = zip(optimizer.param_groups, _one_each(max_lr, optimizer, "max_lr"), strict=True)
+            for group, top in groups:
+                group["initial_lr"] = group["lr"] = top / div_factor
+                group["max_lr"], group["min_lr"] = top, top / div_factor / final_div_factor
+            if cycle_momentum:
+                self._start_momentum(optimizer, base_momentum, max_momentum)
+        super().__init__(optimizer, last_epoch)
+
+    def _start_momentum(self, optimizer: Optimizer, low: Any, high: Any) -> None:
+        if _momentum_name(optimizer.defaults) is None:
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        lows, highs = _one_each(low, optimizer, "base_momentum"), _one_each(high, optimizer, "max_momentum")
+        for group, base, top in zip(optimizer.param_groups, lows, highs, strict=True):
+            _set_momentum(group, top)
+            group["max_momentum"], group["base_momentum"] = top, base
+
+    def get_lr(self) -> list[float]:
+        """The rates of this batch; momentum is set on the way. Raises ValueError after the last step."""
+        t = self.last_epoch
+        if t > self.total_steps:
+            raise ValueError(f"Tried to step {t} times. The specified number of total steps is {self.total_steps}")
+        start = 0.0
+        for end, low, high in self._phases:
+            if t <= end or (end, low, high) == self._phases[-1]:
+                break
+            start = end
+        anneal = _cosine if self._anneal_func_type == "cos" else _line
+        part = (t - start) / (end - start)
+        opposite = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
+        rates = []
+        for group in self.optimizer.param_groups:
+            rates.append(anneal(group[f"{low}_lr"], group[f"{high}_lr"], part))
+            if self.cycle_momentum:
+                _set_momentum(group, anneal(group[opposite[low]], group[opposite[high]], part))
+        return rates
+
+
+class CyclicLR(LRScheduler):
+    """Up and down between two rates, over and over (Smith 2017)."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        base_lr: float | list[float],
+        max_lr: float | list[float],
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None,
+        scale_mode: str = "cycle",
+        cycle_momentum: bool = True,
+        base_momentum: float | list[float] = 0.8,
+        max_momentum: float | list[float] = 0.9,
+        last_epoch: int = -1,
+    ):
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        if last_epoch == -1:
+            for group, low in zip(optimizer.param_groups, _one_each(base_lr, optimizer, "base_lr"), strict=True):
+                group["lr"] = low
+        self.max_lrs = _one_each(max_lr, optimizer, "max_lr")
+        down = step_size_up if step_size_down is None else step_size_down
+        self.total_size, self.step_ratio = float(step_size_up + down), step_size_up / (step_size_up + down)
+        self.mode, self.gamma, self._scale_fn, self.cycle_momentum = mode, gamma, scale_fn, cycle_momentum
+        self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"
+        if cycle_momentum:
+            if _momentum_name(optimizer.defaults) is None:
+                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.base_momentums = _one_each(base_momentum, optimizer, "base_momentum")
+            self.max_momentums = _one_each(max_momentum, optimizer, "max_momentum")
+            for group, top in zip(optimizer.param_groups, self.max_momentums, strict=True):
+                _set_momentum(group, top)
+                group["max_momentum"] = top
+        super().__init__(optimizer, last_epoch)
+
+    def _scale(self, x: float) -> float:
+        if self._scale_fn is not None:
+            return self._scale_fn(x)
+        return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+
+    def get_lr(self) -> list[float]:
+        """The rates of this batch; momentum is set on the way."""
+        turns = self.last_epoch / self.total_size
+        cycle = math.floor(1 + turns)
+        x = 1.0 + turns - cycle
+        part = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height = part * self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        if self.cycle_momentum:
+            momenta = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, low, high in momenta:
+                _set_momentum(group, high - (high - low) * height)
+        return [base + (top - base) * height for base, top in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times `factor` whenever a measure has not become better for more than `patience` epochs."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        mode: str = "min",
+        factor: float = 0.1,
+        patience: int = 10,
+        threshold: float = 1e-4,
+        threshold_mode: str = "rel",
+        cooldown: int = 0,
+        min_lr: float | list[float] = 0,
+        eps: float = 1e-8,
+    ):
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        self.optimizer, self.factor, self.mode, self.patience = optimizer, factor, mode, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.min_lrs = _one_each(min_lr, optimizer, "min_lrs")
+        self.best = math.inf if mode == "min" else -math.inf
+        self.cooldown_counter = self.num_bad_epochs = self.last_epoch = 0
+        self._last_lr = self._rates()
+
+    def is_better(self, a: float, best: float) -> bool:
+        """Whether a measure is better than the best by more than the threshold."""
+        margin = self.threshold * (1.0 if self.threshold_mode == "abs" else best)
+        return a < best - margin if self.mode == "min" else a > best + margin
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether bad epochs do not count now."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Take in the measure of an epoch."""
+        current = float(metrics)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if math.isinf(self.best) or self.is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            lowered = [max(lr * self.factor, low) for lr, low in zip(self._rates(), self.min_lrs, strict=True)]
+            self._set(new if lr - new > self.eps else lr for lr, new in zip(self._rates(), lowered, strict=True))
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates()

@@ -1,0 +1,32 @@
+"""Plain PyTorch scripts print under `lazywafer run` the losses that they print under PyTorch 2.13."""
+
+import hashlib
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from lazytensor import nn
+from tests.conftest import python
+from tests.scripts.text import TEXT
+
+SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
+RECORDED = json.loads((SCRIPTS / "losses.json").read_text())
+NEEDS = {"mlp": "Linear", "cnn": "BatchNorm2d", "lstm": "LSTM", "transformer": "TransformerEncoder"}
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_script_prints_the_losses_of_pytorch(name, tmp_path):
+    if hashlib.sha256(TEXT.encode()).hexdigest() != RECORDED["text"]:
+        pytest.skip("the texts of this Python are others than those of the recording")
+    if not hasattr(nn, NEEDS[name]):
+        pytest.skip(f"nn.{NEEDS[name]} is not there yet")
+    for path in SCRIPTS.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    done = python("-m", "cstorch_compat", "run", f"{name}.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    ours = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("loss ")]
+    assert len(ours) == 50
+    np.testing.assert_allclose(ours, RECORDED[name], rtol=1e-4)

@@ -1,0 +1,306 @@
+"""Gradients by name, hooks, functions with their own backward, and the hooks of modules."""
+
+import copy
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lazytensor as lt
+from lazytensor.errors import AutogradError
+from lazytensor.gradients import Function, backward, grad, once_differentiable
+from lazytensor.ir import graph
+from tests.lazytensor.front_strategies import follow, smooth_programs
+
+
+def leaf(*values: float) -> lt.Tensor:
+    return lt.tensor(values, requires_grad=True)
+
+
+@settings(max_examples=40, deadline=None)
+@given(smooth_programs(), st.integers(0, 2**32 - 1))
+def test_grad_gives_what_backward_adds(program, seed):
+    rng = np.random.default_rng(seed)
+    xs = [lt.tensor(rng.uniform(-1, 1, s), requires_grad=True) for s in ((2, 3), (3,), (2, 3))]
+    found = grad(follow(program, xs), xs, allow_unused=True)
+    assert all(x.grad is None for x in xs)
+    follow(program, xs).backward()
+    for x, g in zip(xs, found, strict=True):
+        assert (g is None) == (x.grad is None)
+        if g is not None:
+            assert g.tolist() == x.grad.tolist()
+
+
+def test_grad_of_something_in_between_and_second_order():
+    x = leaf(2.0, 3.0)
+    y = x * x
+    z = (y * y).sum()
+    (dy,) = grad(z, y, retain_graph=True)
+    assert dy.tolist() == [8.0, 18.0]
+    (dx,) = grad(z, x, create_graph=True)
+    assert dx.tolist() == [32.0, 108.0]
+    (ddx,) = grad(dx.sum(), [x])
+    assert ddx.tolist() == [48.0, 108.0] and not ddx.requires_grad
+
+
+def test_grad_weights_outputs():
+    x = leaf(1.0, 2.0)
+    (g,) = grad([x * 2, x * x], x, grad_outputs=[lt.tensor([1.0, 10.0]), lt.ones(2)])
+    assert g.tolist() == [4.0, 24.0]
+
+
+def test_unused_inputs():
+    x, other = leaf(1.0), leaf(1.0)
+    with pytest.raises(AutogradError, match="appears to not have been used"):
+        grad((x * x).sum(), [x, other])
+    assert grad((x * x).sum(), [x, other], allow_unused=True)[1] is None
+    assert grad((x * x).sum(), [other], materialize_grads=True)[0].tolist() == [0.0]
+    with pytest.raises(AutogradError, match="does not require grad"):
+        grad((x * x).sum(), lt.ones(1))
+
+
+def test_backward_adds_only_to_the_inputs_given():
+    x, y = leaf(2.0), leaf(3.0)
+    (x * y).sum().backward(inputs=[y])
+    assert x.grad is None and y.grad.tolist() == [2.0]
+    backward([(x * y).sum(), (x * x).sum()])
+    assert x.grad.tolist() == [7.0] and y.grad.tolist() == [4.0]
+
+
+def test_second_walk_is_refused_as_in_pytorch():
+    """What PyTorch 2.13 answers: an error where values were saved, none where only shapes were."""
+    x = leaf(1.0, 2.0)
+    for build, is_refused in ((lambda: (x * x).sum(), True), (lambda: x.relu().sum(), True), (lambda: x.sum(), False)):
+        y = build()
+        y.backward()
+        if is_refused:
+            with pytest.raises(AutogradError, match="Trying to backward through the graph a second time"):
+                y.backward()
+        else:
+            y.backward()
+        y = build()
+        y.backward(retain_graph=True)
+        y.backward()
+    first = (x * x).sum()
+    first.backward()
+    (x * x).sum().backward()  # equal, but another tensor
+
+
+def test_value_that_backward_needs_survives_a_write():
+    x = leaf(2.0)
+    y = x * 1
+    z = (y * y).sum()
+    y.add_(5)
+    z.backward()
+    assert x.grad.tolist() == [4.0]
+
+
+def test_hooks_see_and_replace_gradients():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    seen = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    handle = y.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g + 1)
+    after = []
+    x.register_post_accumulate_grad_hook(lambda t: after.append(t.grad.tolist()))
+    (y * 3).sum().backward()
+    assert seen == [[3.0, 3.0]] and x.grad.tolist() == [61.0, 121.0] and after == [[61.0, 121.0]]
+    handle.remove()
+    assert grad((y * 3).sum(), x)[0].tolist() == [7.0, 13.0]
+    assert len(seen) == 2
+    with pytest.raises(AutogradError, match="doesn't require gradient"):
+        lt.ones(1).register_hook(print)
+
+
+def test_hook_belongs_to_one_of_two_equal_tensors():
+    x = leaf(1.0)
+    a, b = x * 3, x * 3
+    a.register_hook(lambda g: g * 100)
+    (a + b).sum().backward()
+    assert x.grad.tolist() == [303.0]
+
+
+def test_retain_grad_fills_grad_of_what_is_no_leaf():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    assert not y.is_leaf and y.grad_fn is not None and x.grad_fn is None and not y.retains_grad
+    y.retain_grad()
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [2.0, 8.0] and y.retains_grad and x.grad.tolist() == [4.0, 32.0]
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * x * x * factor
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        assert ctx.needs_input_grad == (True, False)
+        return 3 * ctx.factor * x * x * g, None
+
+
+class Exponential(Function):
+    @staticmethod
+    def forward(x):
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+class Halves(Function):
+    @staticmethod
+    def forward(ctx, x):
+        order = x.argsort() if hasattr(x, "argsort") else x.long()
+        ctx.mark_non_differentiable(order)
+        return x[:1] * 2, x[1:] * 3, order
+
+    @staticmethod
+    def backward(ctx, a, b, _order):
+        return lt.cat([a * 2, b * 3])
+
+
+class Wrong(Function):
+    answer: tuple = ()
+
+    @staticmethod
+    def forward(ctx, x, y):
+        return x + y
+
+    @staticmethod
+    def backward(ctx, g):
+        return Wrong.answer
+
+
+def test_function_has_its_own_gradient_to_second_order():
+    x = leaf(1.0, 2.0)
+    (g,) = grad(Cube.apply(x, 2.0).sum(), x, create_graph=True)
+    assert g.tolist() == [6.0, 24.0]
+    assert grad(g.sum(), x)[0].tolist() == [12.0, 24.0]
+    (g,) = grad(Exponential.apply(x).sum(), x, create_graph=True)
+    np.testing.assert_allclose(g.detach().numpy(), np.exp([1, 2]), rtol=1e-6)
+    np.testing.assert_allclose(grad(g.sum(), x)[0].numpy(), np.exp([1, 2]), rtol=1e-6)
+
+
+def test_function_with_several_outputs():
+    x = leaf(5.0, 7.0)
+    a, b, order = Halves.apply(x)
+    assert a.requires_grad and b.requires_grad and not order.requires_grad
+    (a.sum() + 10 * b.sum()).backward()
+    assert x.grad.tolist() == [2.0, 30.0]
+
+
+def test_function_without_recording_leaves_no_trace():
+    with lt.no_grad():
+        assert not Cube.apply(leaf(1.0), 1.0).requires_grad
+    assert not Exponential.apply(lt.ones(2)).requires_grad
+
+
+@pytest.mark.parametrize(
+    "answer, message", [((None,), "incorrect number"), ((lt.ones(3), None), "invalid gradient at index 0")]
+)
+def test_function_with_wrong_gradients_is_refused(answer, message):
+    x, y = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    Wrong.answer = answer
+    with pytest.raises(AutogradError, match=message):
+        Wrong.apply(x, y).sum().backward()
+
+
+def test_once_differentiable_stops_the_second_derivative():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    x = leaf(3.0)
+    (g,) = grad(Square.apply(x).sum(), x, create_graph=True)
+    assert g.tolist() == [6.0] and not g.requires_grad
+
+
+def test_functions_and_hooks_leave_nothing_behind():
+    x = leaf(1.0, 2.0)
+
+    def once():
+        y = Exponential.apply(Cube.apply(x, 2.0) * 0.1)
+        y.register_hook(lambda g: g * 2)
+        x.grad = None
+        y.sum().backward()
+        x.grad.tolist()
+
+    once()
+    gc.collect()
+    before = len(graph._table)
+    for _ in range(200):
+        once()
+    gc.collect()
+    assert len(graph._table) < before + 100  # the last few may still be around
+
+
+def test_module_hooks_see_gradients_and_change_them():
+    layer = lt.nn.Linear(2, 1)
+    seen = []
+    layer.register_full_backward_pre_hook(lambda m, out: (out[0] * 2,))
+    handle = layer.register_full_backward_hook(lambda m, i, o: seen.append((i[0].tolist(), o[0].tolist())))
+    x = lt.ones(1, 2, requires_grad=True)
+    layer(x).sum().backward()
+    doubled = (2 * layer.weight.detach()).tolist()
+    assert seen == [(doubled, [[2.0]])] and x.grad.tolist() == doubled and layer.bias.grad.tolist() == [2.0]
+    handle.remove()
+    handle = layer.register_full_backward_hook(lambda m, i, o: (i[0] * 0,))
+    x.grad = None
+    layer(x).sum().backward()
+    assert x.grad.tolist() == [[0.0, 0.0]]
+    handle.remove()
+    layer.register_full_backward_hook(lambda m, i, o: seen.append(i))
+    layer(lt.ones(1, 2)).sum().backward()
+    assert seen[-1] == (None,)
+
+
+def test_state_dict_hooks():
+    model = lt.nn.Sequential(lt.nn.Linear(1, 1))
+    model[0].register_state_dict_post_hook(lambda m, state, prefix, _: state.update({f"{prefix}extra": 1}))
+    state = model.state_dict()
+    assert list(state) == ["0.weight", "0.bias", "0.extra"]
+    told = []
+    model[0].register_load_state_dict_pre_hook(lambda m, state, prefix, *_: state.pop(f"{prefix}extra"))
+    model.register_load_state_dict_post_hook(lambda m, keys: told.append(keys))
+    assert not model.load_state_dict(state).unexpected_keys
+    assert "0.extra" in state and told[0].missing_keys == []
+
+
+def test_modules_can_be_copied_and_pickled():
+    model = lt.nn.Sequential(lt.nn.Linear(2, 3), lt.nn.ReLU(), lt.nn.Linear(3, 1))
+    x = lt.ones(4, 2)
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin(x).tolist() == model(x).tolist()
+        twin(x).sum().backward()
+        assert model[0].weight.grad is None and twin[0].weight.grad is not None
+        with lt.no_grad():
+            twin[0].weight.zero_()
+        assert model[0].weight.abs().sum().item() > 0
+
+
+def test_tied_parameters_stay_tied_in_a_copy():
+    model = lt.nn.Sequential(lt.nn.Linear(2, 2), lt.nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin[1].weight is twin[0].weight and twin[0].weight is not model[0].weight

@@ -1,0 +1,89 @@
+"""Functions for models: laws, and NumPy as the second opinion."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lazytensor as lt
+from lazytensor.nn import functional as F
+
+few = settings(max_examples=15, deadline=None)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def drawn(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).permutation(np.linspace(-2, 2, int(np.prod(shape)))).reshape(shape)
+
+
+@few
+@given(seeds, st.sampled_from(["reflect", "replicate", "circular", "constant"]), st.tuples(*[st.integers(0, 2)] * 4))
+def test_pad_agrees_with_numpy(seed, mode, widths):
+    x = drawn(seed, 1, 2, 3, 4)
+    left, right, top, bottom = widths
+    name = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    want = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), name)
+    np.testing.assert_array_equal(F.pad(lt.tensor(x), widths, mode).numpy(), want)
+
+
+@few
+@given(seeds, st.integers(1, 3), st.integers(1, 3))
+def test_unpooling_puts_back_what_pooling_found(seed, kernel, stride):
+    x = lt.tensor(drawn(seed, 2, 3, 7, 6))
+    values, places = F.max_pool2d(x, kernel, stride, return_indices=True)
+    back = F.max_unpool2d(values, places, kernel, stride, output_size=(7, 6)) if kernel == stride else None
+    flat = x.numpy().reshape(2, 3, -1)
+    found = np.take_along_axis(flat, places.numpy().reshape(2, 3, -1), -1)
+    np.testing.assert_array_equal(values.numpy().reshape(2, 3, -1), found)
+    if back is not None:
+        kept = back.numpy()
+        np.testing.assert_array_equal(kept[kept != 0], x.numpy()[kept != 0])
+
+
+@few
+@given(seeds, st.floats(0, 0.5))
+def test_smoothed_labels_are_the_probabilities_they_stand_for(seed, smoothing):
+    scores, labels = lt.tensor(drawn(seed, 5, 4)), np.random.default_rng(seed).integers(0, 4, 5)
+    soft = np.eye(4)[labels] * (1 - smoothing) + smoothing / 4
+    hard = F.cross_entropy(scores, lt.tensor(labels), label_smoothing=smoothing)
+    assert hard.item() == pytest.approx(F.cross_entropy(scores, lt.tensor(soft)).item(), rel=1e-12)
+
+
+@few
+@given(seeds)
+def test_ignored_labels_weigh_nothing(seed):
+    scores = lt.tensor(drawn(seed, 4, 3, 2))
+    labels = np.random.default_rng(seed).integers(0, 3, (4, 2))
+    labels[0] = -100
+    labels[1] = 1
+    got = F.cross_entropy(scores, lt.tensor(labels), lt.tensor([1.0, 2.0, 0.5], dtype=lt.float64))
+    rest = F.cross_entropy(scores[1:], lt.tensor(labels[1:]), lt.tensor([1.0, 2.0, 0.5], dtype=lt.float64))
+    assert got.item() == pytest.approx(rest.item(), rel=1e-12)
+
+
+@few
+@given(seeds, st.integers(1, 3))
+def test_nearest_interpolation_repeats(seed, factor):
+    x = drawn(seed, 1, 2, 3, 2)
+    want = x.repeat(factor, 2).repeat(factor, 3)
+    np.testing.assert_array_equal(F.interpolate(lt.tensor(x), scale_factor=factor).numpy(), want)
+
+
+@few
+@given(seeds)
+def test_causal_attention_does_not_see_ahead(seed):
+    q, k, v = (lt.tensor(drawn(seed + i, 1, 5, 4)) for i in range(3))
+    whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    part = F.scaled_dot_product_attention(q[:, :3], k[:, :3], v[:, :3], is_causal=True)
+    np.testing.assert_allclose(whole[:, :3].numpy(), part.numpy(), rtol=1e-12)
+
+
+@few
+@given(seeds)
+def test_sampling_on_the_own_grid_gives_the_image_back(seed):
+    x = lt.tensor(drawn(seed, 1, 2, 4, 5))
+    theta = lt.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]], dtype=lt.float64)
+    for aligned in (True, False):
+        grid = F.affine_grid(theta, x.shape, aligned)
+        back = F.grid_sample(x, grid, align_corners=aligned)
+        np.testing.assert_allclose(back.numpy(), x.numpy(), rtol=1e-9, atol=1e-9)

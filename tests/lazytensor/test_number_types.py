@@ -1,0 +1,153 @@
+"""Facts about number types: every bit pattern of the half types, rounding between neighbours, limits."""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lazytensor as lt
+from lazytensor.dtype import bfloat16, by_name, cbfloat16, float16, round_to
+
+RECORDED = json.loads((pathlib.Path(__file__).parent.parent / "golden" / "numbers.json").read_text())
+LIMITS = RECORDED["limits"]
+FORMATS = {float16: (5, 10), bfloat16: (8, 7), cbfloat16: (6, 9)}
+halves = pytest.mark.parametrize("dtype", FORMATS, ids=str)
+
+
+def meaning(pattern: int, exponent_bits: int, mantissa_bits: int) -> float:
+    """The number that 16 bits stand for: sign, exponent, mantissa, as IEEE 754 lays them out."""
+    sign = -1.0 if pattern >> 15 else 1.0
+    exponent = pattern >> mantissa_bits & (1 << exponent_bits) - 1
+    mantissa = pattern & (1 << mantissa_bits) - 1
+    bias = (1 << exponent_bits - 1) - 1
+    if exponent == (1 << exponent_bits) - 1:
+        return math.nan if mantissa else sign * math.inf
+    if exponent == 0:
+        return sign * math.ldexp(mantissa, 1 - bias - mantissa_bits)
+    return sign * math.ldexp(mantissa + (1 << mantissa_bits), exponent - bias - mantissa_bits)
+
+
+def every(dtype) -> np.ndarray:
+    """What each of the 65,536 patterns means, in order of the patterns."""
+    return np.array([meaning(p, *FORMATS[dtype]) for p in range(1 << 16)], np.float32)
+
+
+def same(got: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_array_equal(got, want)
+    known = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+def ascending(dtype) -> np.ndarray:
+    """All finite numbers from 0 up; number k has the pattern k."""
+    values = every(dtype)[: 1 << 15]
+    return values[np.isfinite(values)]
+
+
+@halves
+def test_every_pattern_rounds_to_itself(dtype):
+    values = every(dtype)
+    same(round_to(values, dtype), values)
+    same(lt.tensor(values, dtype=dtype).float().numpy(), values)
+
+
+def test_the_meaning_of_patterns_is_that_of_the_hardware():
+    patterns = np.arange(1 << 16, dtype=np.uint16)
+    same(every(float16), patterns.view(np.float16).astype(np.float32))
+    same(every(bfloat16), (patterns.astype(np.uint32) << 16).view(np.float32))
+
+
+@halves
+def test_halfway_goes_to_the_even_neighbour(dtype):
+    values = ascending(dtype).astype(np.float64)
+    low, high = values[:-1], values[1:]
+    middle = ((low + high) / 2).astype(np.float32)
+    exact = middle.astype(np.float64) == (low + high) / 2  # the least of bfloat16 lie below float32
+    even = np.where(np.arange(len(low)) % 2 == 0, low, high).astype(np.float32)
+    for sign in (np.float32(1), np.float32(-1)):
+        same(round_to(sign * middle[exact], dtype), sign * even[exact])
+    assert exact.sum() > 30000
+
+
+@halves
+def test_beside_halfway_goes_to_the_nearer_neighbour(dtype):
+    values = ascending(dtype).astype(np.float64)
+    low, high = values[:-1], values[1:]
+    middle = ((low + high) / 2).astype(np.float32)
+    exact = middle.astype(np.float64) == (low + high) / 2
+    low, high, middle = low[exact].astype(np.float32), high[exact].astype(np.float32), middle[exact]
+    below, above = np.nextafter(middle, np.float32(0)), np.nextafter(middle, np.float32(np.inf))
+    same(round_to(below, dtype), low)
+    same(round_to(above, dtype), high)
+    same(round_to(-above, dtype), -high)
+
+
+@halves
+def test_overflow_begins_half_a_place_above_the_largest(dtype):
+    largest, before = ascending(dtype)[-1].astype(np.float64), ascending(dtype)[-2].astype(np.float64)
+    edge = np.float32(largest + (largest - before) / 2)
+    assert float(largest) == dtype.largest
+    got = round_to(np.array([edge, np.nextafter(edge, np.float32(0)), -edge, np.inf], np.float32), dtype)
+    np.testing.assert_array_equal(got, np.array([np.inf, largest, -np.inf, np.inf], np.float32))
+
+
+@halves
+def test_half_of_the_least_number_is_zero_with_its_sign(dtype):
+    least = ascending(dtype)[1]
+    tiny = np.array([least / 2, -least / 2, least * 0.25, -least * 0.25], np.float32)
+    same(round_to(tiny, dtype), np.array([0.0, -0.0, 0.0, -0.0], np.float32))
+    if dtype is not bfloat16:  # whose least number has only half of itself between it and 0 in float32
+        same(round_to(np.float32([least * 0.51, least * 1.49]), dtype), np.array([least, least]))
+
+
+@halves
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.floats(width=32), min_size=2, max_size=30))
+def test_rounding_is_monotone_and_idempotent(dtype, values):
+    x = np.sort(np.array(values, np.float32))
+    rounded = round_to(x, dtype)
+    same(round_to(rounded, dtype), rounded)
+    kept = rounded[~np.isnan(rounded)]
+    assert (kept[:-1] <= kept[1:]).all()
+    np.testing.assert_array_equal(np.isnan(x), np.isnan(rounded))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_limits_of_floating_types_are_those_of_pytorch(name):
+    got, want = lt.finfo(by_name(name)), dict(LIMITS[name])
+    assert repr(got) == want.pop("text")
+    for fact, value in want.items():
+        assert getattr(got, fact) == pytest.approx(float(value), rel=1e-15), fact
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
+def test_limits_of_integer_types_are_those_of_pytorch(name):
+    got, want = lt.iinfo(by_name(name)), LIMITS[name]
+    assert (repr(got), got.bits, got.max, got.min) == (want["text"], want["bits"], want["max"], want["min"])
+
+
+@halves
+def test_limits_are_found_among_the_patterns(dtype):
+    info, values = lt.finfo(dtype), ascending(dtype)
+    _, mantissa_bits = FORMATS[dtype]
+    one = int(np.searchsorted(values, 1.0))
+    assert (info.max, info.min, info.bits) == (values[-1], -values[-1], 16)
+    assert info.eps == values[one + 1] - 1
+    assert info.tiny == info.smallest_normal == values[1 << mantissa_bits]
+
+
+def test_limits_without_a_type_are_those_of_the_default():
+    assert lt.finfo() == lt.finfo(lt.float32) != lt.finfo(lt.float64)
+    assert len({lt.finfo(), lt.finfo(lt.float32), lt.iinfo(lt.int8)}) == 2
+
+
+@pytest.mark.parametrize(
+    "action", [lambda: lt.finfo(lt.int32), lambda: lt.iinfo(lt.float32), lambda: lt.iinfo(lt.bool_)]
+)
+def test_limits_of_the_wrong_kind_are_refused(action):
+    with pytest.raises(TypeError):
+        action()
