@@ -15,7 +15,7 @@ from lazytensor.errors import NameMissing
 
 PARTIAL = {
     "torch.Tensor.__getitem__": "integers, slices, None and Ellipsis; no index tensors or masks",
-    "cerebras.pytorch.utils.data.DataLoader": "num_workers_per_csx has no effect; the inner loader's workers are processes",
+    "cerebras.pytorch.utils.data.DataLoader": "num_workers_per_csx has no effect",
     "cerebras.pytorch.distributed.ClusterConfig": "the settings are kept and have no effect",
     "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
     "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",

@@ -182,7 +182,7 @@ def assert_inner_products_agree(outputs: list[Node], xs: list[Node], env: dict, 
     derived = sum(
         np.vdot(g, directions[x]) for (x, _), g in zip(pairs, values_of([g for _, g in pairs], env), strict=True)
     )
-    assert derived == pytest.approx(measured, rel=1e-5, abs=1e-7)
+    assert derived == pytest.approx(measured, rel=1e-4, abs=1e-6)  # a wrong rule is off by far more
     return [g for _, g in pairs]
 
 

@@ -1,39 +1,134 @@
-"""The cstorch optimizers: those of lazytensor, bound to the backend of the run."""
+"""The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from cstorch_compat import run
 from lazytensor import optim
+from lazytensor.functions.creation import tensor
+from lazytensor.tensor import Tensor
 
 
 class Optimizer(optim.Optimizer):
-    """Base of optimizers. Needs a backend, since its state belongs to the run."""
+    """Base of optimizers. Needs a backend, since its state belongs to the run.
+
+    Schedules that were made for it compute their values anew at the beginning of each `step`.
+    """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
         run.current_backend()
+        self.schedules: list[Any] = []
+        self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
+        if enable_global_step:
+            for p in self._parameters():
+                self.new_state(p, "global_step", tensor(0.0))
+            self._name_state()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _scheduled(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def _take_group(self, group: dict[str, Any]) -> None:
+        super()._take_group(group)
+        taken = self.param_groups[-1]
+        if taken.get("tags"):
+            taken["tags"] = {taken["tags"]} if isinstance(taken["tags"], str) else set(taken["tags"])
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once, with the values that the schedules have now."""
+        for schedule in self.schedules:
+            schedule.refresh()
+        return super().step(closure)
+
+    def increment_global_step(self, p: Tensor) -> None:
+        """Count a step of a parameter, if steps are counted."""
+        if "global_step" in self.state[p]:
+            self.state[p]["global_step"].add_(1)  # type: ignore[attr-defined]
+
+    def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
+        """Call a function with every piece of state; what it returns takes the place of the values."""
+        for state in self.state.values():
+            for value in state.values():
+                changed = fn(value)
+                if changed is not None:
+                    value.copy_(changed)  # type: ignore[attr-defined]
+
+    def apply(self, f: Callable[["Optimizer"], Any]) -> "Optimizer":
+        """Call a function with the optimizer."""
+        f(self)
+        return self
 
 
-def _bound(kind: type[optim.Optimizer]) -> Callable[..., None]:
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        run.current_backend()
-        kind.__init__(self, *args, **kwargs)
+def _scheduled(step: Callable) -> Callable:
+    """A step of a user's optimizer, preceded by its schedules."""
 
-    __init__.__doc__ = kind.__init__.__doc__
-    return __init__
+    @functools.wraps(step)
+    def scheduled(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        for schedule in self.schedules:
+            schedule.refresh()
+        return step(self, *args, **kwargs)
+
+    return scheduled
+
+
+class ASGD(optim.ASGD, Optimizer):
+    __doc__ = optim.ASGD.__doc__
 
 
 class SGD(optim.SGD, Optimizer):
     __doc__ = optim.SGD.__doc__
-    __init__ = _bound(optim.SGD)  # type: ignore[assignment]
+
+
+class Adadelta(optim.Adadelta, Optimizer):
+    __doc__ = optim.Adadelta.__doc__
+
+
+class Adafactor(optim.Adafactor, Optimizer):
+    __doc__ = optim.Adafactor.__doc__
+
+
+class Adagrad(optim.Adagrad, Optimizer):
+    __doc__ = optim.Adagrad.__doc__
 
 
 class Adam(optim.Adam, Optimizer):
     __doc__ = optim.Adam.__doc__
-    __init__ = _bound(optim.Adam)  # type: ignore[assignment]
 
 
 class AdamW(optim.AdamW, Optimizer):
     __doc__ = optim.AdamW.__doc__
-    __init__ = _bound(optim.AdamW)  # type: ignore[assignment]
+
+
+class Adamax(optim.Adamax, Optimizer):
+    __doc__ = optim.Adamax.__doc__
+
+
+class Lamb(optim.Lamb, Optimizer):
+    __doc__ = optim.Lamb.__doc__
+
+
+class Lion(optim.Lion, Optimizer):
+    __doc__ = optim.Lion.__doc__
+
+
+class Muon(optim.Muon, Optimizer):
+    __doc__ = optim.Muon.__doc__
+
+
+class NAdam(optim.NAdam, Optimizer):
+    __doc__ = optim.NAdam.__doc__
+
+
+class RAdam(optim.RAdam, Optimizer):
+    __doc__ = optim.RAdam.__doc__
+
+
+class RMSprop(optim.RMSprop, Optimizer):
+    __doc__ = optim.RMSprop.__doc__
+
+
+class Rprop(optim.Rprop, Optimizer):
+    __doc__ = optim.Rprop.__doc__

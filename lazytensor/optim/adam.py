@@ -3,17 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
 from lazytensor.optim.optimizer import Optimizer
+from lazytensor.optim.settings import complement, is_on, larger
 from lazytensor.tensor import Tensor
-
-
-def _complement(beta: float) -> float:
-    """1 - beta in float32, as the front end folds it (0.100000024 for 0.9)."""
-    return float(np.float32(1) - np.float32(beta))
 
 
 class AdamBase(Optimizer):
@@ -48,10 +42,10 @@ class AdamBase(Optimizer):
         """The step before the learning rate: first moment over root of the second."""
         beta1, beta2 = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean.mul_(beta1).add_(g, alpha=_complement(beta1))
-        square.mul_(beta2).add_(pw.mul(pw.mul(g, g), _complement(beta2)))
+        mean.mul_(beta1).add_(g, alpha=complement(beta1))
+        square.mul_(beta2).add_(pw.mul(pw.mul(g, g), complement(beta2)))
         if group["amsgrad"]:
-            state["max_exp_avg_sq"].copy_(pw.maximum(state["max_exp_avg_sq"], square))
+            state["max_exp_avg_sq"].copy_(larger(state["max_exp_avg_sq"], square))
             square = state["max_exp_avg_sq"]
         d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
         if "beta1_power" not in state:
@@ -63,10 +57,10 @@ class AdamBase(Optimizer):
         return pw.mul(d, scale)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        if group["l2_regularization_rate"]:
+        if is_on(group["l2_regularization_rate"]):
             g = pw.add(g, p, alpha=group["l2_regularization_rate"])
         d = self.direction(group, g, state)
-        if group["weight_decay"]:
+        if is_on(group["weight_decay"]):
             d = pw.add(d, p, alpha=group["weight_decay"])
         p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
 

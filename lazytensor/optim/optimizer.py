@@ -162,4 +162,4 @@ class Optimizer:
 
 def _settings(group: dict[str, Any]) -> tuple:
     """The settings of a group as something that can be compared; a tensor counts by its node."""
-    return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k != "params")
+    return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags"))

@@ -5,6 +5,7 @@ from typing import Any
 
 from lazytensor.functions import pointwise as pw
 from lazytensor.optim.optimizer import Optimizer
+from lazytensor.optim.settings import descend, directed
 from lazytensor.tensor import Tensor
 
 
@@ -51,12 +52,10 @@ class SGD(Optimizer):
                     self.new_state(p, "momentum_buffer")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
-        d = pw.neg(g) if group["maximize"] else g
-        if group["weight_decay"]:
-            d = pw.add(d, p, alpha=group["weight_decay"])
+        d = directed(group, p, g)
         momentum = group["momentum"]
         if momentum:
             buffer = state["momentum_buffer"]
             buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])  # type: ignore[attr-defined]
             d = pw.add(d, buffer, alpha=momentum) if group["nesterov"] else buffer
-        p.add_(d, alpha=-group["lr"])  # type: ignore[attr-defined]
+        descend(p, d, group["lr"])

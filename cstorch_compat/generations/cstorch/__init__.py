@@ -1,21 +1,24 @@
 """What `import cerebras.pytorch` finds: the API of release 2.10, as far as it is there."""
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from cstorch_compat import manifest, run
-from cstorch_compat.common.checkpoint import load, save
+from cstorch_compat.common import checkpoint
+from cstorch_compat.common.precision_level import current_pol, pol
 from cstorch_compat.generations.cstorch import amp, backends, distributed, metrics, nn, optim, sparse, utils
 from cstorch_compat.run import compile_model as compile
 from cstorch_compat.run import current_executor, current_torch_device, use_cs
 from cstorch_compat.run import make_backend as backend
 from cstorch_compat.run import trace_function as trace
 from lazytensor import source
+from lazytensor.errors import LazyError
 from lazytensor.functions import creation
-from lazytensor.functions.creation import from_numpy, full_like, ones_like, tensor, zeros_like
+from lazytensor.functions.creation import full_like, ones_like, tensor, zeros_like
 from lazytensor.tensor import Tensor
 
 __version__ = "2.10.0"
@@ -55,9 +58,17 @@ def _extents(size: Any) -> tuple[int, ...]:
     return (size,) if isinstance(size, int) else tuple(size)
 
 
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor of the array's values. Raises AttributeError for what is no array."""
+    if not isinstance(array, np.ndarray):
+        raise AttributeError(f"{type(array).__name__!r} object has no attribute 'flags': expected a NumPy array")
+    return creation.from_numpy(array)
+
+
 def to_numpy(value: Tensor) -> np.ndarray:
-    """The values as a NumPy array."""
-    return value.numpy()
+    """The values as a NumPy array. Raises RuntimeError for a tensor that requires a gradient."""
+    with _builtin_errors():
+        return value.numpy()
 
 
 def make_constant(value: Any) -> Any:
@@ -76,6 +87,40 @@ class name_scope:
 
     def __exit__(self, *_: object) -> None:
         source.pop_scope()
+
+
+def set_debug_scope(name: str) -> None:
+    """Kept for scripts that call it: a prefix of debug names in the original's compiler."""
+
+
+def save(state_dict: Any, checkpoint_file: Any) -> None:
+    """Write a structure of tensors, numbers and strings to a new H5 file.
+
+    Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing.
+    """
+    with _builtin_errors():
+        checkpoint.save(state_dict, checkpoint_file)
+
+
+def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
+    """The structure in an H5 file; its tensors are read when they are used.
+
+    Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written.
+    """
+    with _builtin_errors():
+        return checkpoint.load(checkpoint_file, map_location, **options)
+
+
+@contextlib.contextmanager
+def _builtin_errors() -> Iterator[None]:
+    """Our errors as the built-in ones that the original raises, ours being the cause."""
+    try:
+        yield
+    except LazyError as e:
+        for kind in (FileNotFoundError, FileExistsError, KeyError, RuntimeError):
+            if isinstance(e, kind) and type(e) is not kind:
+                raise kind(str(e)) from e
+        raise
 
 
 manifest.explain("cerebras.pytorch", sys.modules[__name__])

@@ -1,13 +1,25 @@
-"""What `cerebras.pytorch.amp` offers: the choice of the half type."""
+"""What `cerebras.pytorch.amp` offers: the half type, loss scaling, steps with clipping."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from cstorch_compat import manifest, run
-from lazytensor.dtype import DType, bfloat16, cbfloat16, float16
+from cstorch_compat.common.scaler import GradScaler, isfinite, step_where
+from lazytensor import precision
+from lazytensor.dtype import DType, bfloat16, cbfloat16, float16, float32
+from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
+from lazytensor.tensor import Tensor
 
+__all__ = ["GradScaler", "autocast", "disable_casts", "init", "isfinite", "optimizer_step", "update_if_finite"]
 _HALF = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
 _chosen = float16
 _mixed = True
+
+
+def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
+    """Kept for scripts that call it: casts are made by the backend, and need no preparation."""
 
 
 def set_half_dtype(value: "str | DType") -> DType:
@@ -40,6 +52,70 @@ def enable_mixed_precision(enable: bool = True) -> None:
 def mixed_precision() -> bool:
     """What was said last."""
     return _mixed
+
+
+def get_floating_point_dtype() -> DType:
+    """The type of activations: the half type if precision is mixed."""
+    return get_half_dtype() if _mixed else float32
+
+
+def get_floating_point_dtype_str() -> str:
+    """The name of the type of activations."""
+    return _chosen.name if _mixed else "float32"
+
+
+def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
+    """Make casts in a block. The CPU backend knows bfloat16 only: ValueError for others."""
+    half = _chosen if dtype is None else dtype
+    if not run.use_cs() and half is not bfloat16:
+        raise ValueError(
+            "Mixed precision on CPU is only supported with bfloat16. Please call "
+            "cstorch.amp.set_half_dtype(torch.bfloat16) or pass the dtype to "
+            "cstorch.amp.autocast(dtype=torch.bfloat16)"
+        )
+    return precision.autocast(half)
+
+
+@contextlib.contextmanager
+def disable_casts() -> Iterator[None]:
+    """Make no casts in a block."""
+    with precision.autocast(None):
+        yield
+
+
+def update_if_finite(optimizer: Any, tensor: Tensor) -> Any:
+    """Step an optimizer where `tensor`, a bool[], holds; elsewhere nothing changes."""
+    return step_where(tensor, optimizer)
+
+
+def optimizer_step(
+    loss: Tensor,
+    optimizer: Any,
+    grad_scaler: GradScaler,
+    max_gradient_norm: float | None = None,
+    max_gradient_value: float | None = None,
+) -> None:
+    """One step: gradients from zero, backward through the scaled loss, unscale, clip, update.
+
+    Raises ValueError if `loss` is no tensor, or if both limits are given. None is no limit.
+    """
+    if not isinstance(loss, Tensor):
+        raise ValueError(f"Expected the wrapped function to return a single loss tensor. Got: {type(loss)}")
+    if max_gradient_norm and max_gradient_value:
+        raise ValueError("Gradients can be clipped by norm or by value, but not both: give one limit")
+    if max_gradient_norm is not None and max_gradient_norm < 0:
+        raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    optimizer.zero_grad()
+    grad_scaler.scale(loss).backward()
+    grad_scaler.unscale_(optimizer)
+    if max_gradient_norm is not None:
+        clip_grad_norm_(parameters, max_gradient_norm)
+    elif max_gradient_value is not None:
+        clip_grad_value_(parameters, max_gradient_value)
+    grad_scaler.step(optimizer)
+    grad_scaler.update()
+    optimizer.zero_grad()
 
 
 manifest.explain("cerebras.pytorch.amp", sys.modules[__name__])

@@ -1,7 +1,9 @@
-"""What `cerebras.pytorch.backends` offers. Settings of the CSX backend: nothing yet, and every name says so."""
+"""What `cerebras.pytorch.backends` offers: settings of the CSX backend, checked and without effect here."""
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat import manifest, run
+from cstorch_compat.common.flags import CSX, Group
 
+csx = Group("csx", CSX, lambda: run._executor is not None)
 manifest.explain("cerebras.pytorch.backends", sys.modules[__name__])

@@ -3,6 +3,7 @@
 import pathlib
 import sys
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from cstorch_compat import manifest
 
@@ -92,6 +93,14 @@ def num_tasks() -> int:
 def get_streaming_batch_size(effective_batch_size: int) -> int:
     """The share of the batch that this worker streams."""
     return effective_batch_size
+
+
+def get_worker_state() -> NoReturn:
+    """The state of the input workers; there are none. Raises RuntimeError."""
+    raise RuntimeError(
+        "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once inside "
+        "your dataloader's implementation of `state_dict`."
+    )
 
 
 manifest.explain("cerebras.pytorch.distributed", sys.modules[__name__])

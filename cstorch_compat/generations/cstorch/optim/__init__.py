@@ -3,8 +3,44 @@
 import sys
 
 from cstorch_compat import manifest
-from cstorch_compat.common.optim import SGD, Adam, AdamW, Optimizer
+from cstorch_compat.common.optim import (
+    ASGD,
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    Lamb,
+    Lion,
+    Muon,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RMSprop,
+    Rprop,
+)
 from cstorch_compat.generations.cstorch.optim import lr_scheduler, weight_decay_scheduler
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler", "weight_decay_scheduler"]
+__all__ = [
+    "ASGD",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lamb",
+    "Lion",
+    "Muon",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+    "weight_decay_scheduler",
+]
 manifest.explain("cerebras.pytorch.optim", sys.modules[__name__])

@@ -1,0 +1,9 @@
+"""What `cerebras.pytorch.utils.tensorboard` offers: summaries that TensorBoard reads, without TensorBoard itself."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.common.summary import ScalarEvent, SummaryReader, SummaryWriter, TensorDescriptor
+
+__all__ = ["ScalarEvent", "SummaryReader", "SummaryWriter", "TensorDescriptor"]
+manifest.explain("cerebras.pytorch.utils.tensorboard", sys.modules[__name__])

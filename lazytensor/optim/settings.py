@@ -1,0 +1,67 @@
+"""What the settings of optimizers must be, and arithmetic with settings that may be tensors."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions
+from lazytensor.tensor import Tensor
+
+CONSTANT = ("const", "leaf")
+"""Nodes that stand for a value that is known and stays."""
+
+
+def complement(beta: float) -> float:
+    """1 - beta in float32, as the front end folds it (0.100000024 for 0.9)."""
+    return float(np.float32(1) - np.float32(beta))
+
+
+def is_on(setting: Any) -> bool:
+    """Whether a setting has an effect; a tensor, which a schedule sets, always counts."""
+    return isinstance(setting, Tensor) or bool(setting)
+
+
+def check_least(hint: str = "", **settings: Any) -> None:
+    """Raise ValueError for a number below 0. Tensors are not looked at."""
+    names = {"lr": "learning rate", "eps": "epsilon value", "momentum": "momentum value"}
+    for name, value in settings.items():
+        if value is not None and not isinstance(value, Tensor) and value < 0:
+            raise ValueError(f"Invalid {names.get(name, f'{name} value')}: {value}{hint}")
+
+
+def check_betas(betas: tuple[float, float], hint: str = " - should be in [0.0, 1.0)") -> None:
+    """Raise ValueError for a decay outside [0, 1)."""
+    for beta in betas:
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter: {beta}{hint}")
+
+
+def descend(p: Tensor, d: Tensor, lr: Any) -> None:
+    """p -= lr * d; the rate is a number, or a 0-d tensor that a schedule computes."""
+    p.add_(scaled(d, lr))  # type: ignore[attr-defined]
+
+
+def scaled(d: Tensor, lr: Any) -> Tensor:
+    """-lr * d, with the products in the order of the front end; a rate that is a constant of the step is a number."""
+    if isinstance(lr, Tensor) and lr.node.op not in CONSTANT:
+        return pw.mul(pw.mul(lr, -1.0), d)
+    return pw.mul(d, -float(lr))
+
+
+def larger(a: Tensor, b: Any) -> Tensor:
+    """The larger of two, as a clamp: the wafer has no maximum of two tensors."""
+    return pw.clamp(a, b, math.inf)
+
+
+def length(x: Tensor) -> Tensor:
+    """The Euclidean norm of all elements."""
+    return pw.sqrt(reductions.sum(pw.mul(x, x)))
+
+
+def directed(group: dict[str, Any], p: Tensor, g: Tensor) -> Tensor:
+    """The gradient, or its opposite to maximize, with the decay of the weights added."""
+    if group.get("maximize"):
+        g = pw.neg(g)
+    return pw.add(g, p, alpha=group["weight_decay"]) if is_on(group["weight_decay"]) else g

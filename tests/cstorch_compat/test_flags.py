@@ -1,0 +1,58 @@
+"""The tree of backend settings keeps what fits and refuses the rest."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cstorch_compat.common.flags import CSX, Group
+from cstorch_compat.common.precision_level import current_pol, pol
+
+
+def tree(locked=False):
+    return Group("csx", CSX, lambda: locked)
+
+
+@given(st.integers(1, 10**6))
+def test_a_positive_batch_is_kept(size):
+    flags = tree()
+    flags.performance.micro_batch_size = size
+    assert flags.performance.micro_batch_size == size
+
+
+@given(st.integers(-(10**6), 10**6))
+def test_levels_are_zero_to_two(level):
+    flags = tree()
+    if 0 <= level <= 2:
+        flags.precision.optimization_level = level
+        assert flags.precision.optimization_level == level
+    else:
+        with pytest.raises(ValueError, match="optimization_level"):
+            flags.precision.optimization_level = level
+
+
+@pytest.mark.parametrize(("value", "error"), [("none", TypeError), (0, ValueError), (-1, ValueError)])
+def test_a_bad_batch_is_refused(value, error):
+    with pytest.raises(error, match="micro_batch_size"):
+        tree().performance.micro_batch_size = value
+
+
+def test_bounds_count_as_explore():
+    flags = tree()
+    flags.performance.micro_batch_size = {"explore": {"min": 1, "max": 4}}
+    assert flags.performance.micro_batch_size == "explore"
+
+
+def test_an_unknown_flag_is_refused():
+    with pytest.raises(AttributeError, match="no flag 'nope'"):
+        tree().debug.nope = 1
+
+
+def test_nothing_changes_during_a_run():
+    with pytest.raises(RuntimeError, match="during a run"):
+        tree(locked=True).debug.drop_data = True
+
+
+def test_the_level_holds_inside_the_function_only():
+    assert (pol(2)(current_pol)(), current_pol()) == (2, 1)
+    with pytest.raises(ValueError, match="forward level 5"):
+        pol(5)

@@ -1,0 +1,92 @@
+"""Laws of metrics: perfect predictions score 1, reset forgets, order does not matter."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cstorch_compat.common import class_metrics as classes
+from cstorch_compat.common import metrics, rank_metrics
+from lazytensor.functions.creation import tensor
+from tests.golden.scaler_answers import LABELS, PREDICTIONS, VALUES
+
+PERFECT = [
+    lambda: metrics.AccuracyMetric("a"),
+    lambda: classes.DiceCoefficientMetric(4),
+    lambda: classes.MeanIOUMetric(4),
+    lambda: classes.FBetaScoreMetric(4),
+    lambda: classes.FBetaScoreMetric(4, 2.0, "macro"),
+]
+
+
+RECORDED = {
+    "dice": lambda: classes.DiceCoefficientMetric(4),
+    "miou": lambda: classes.MeanIOUMetric(4),
+    "mpca": lambda: classes.MeanPerClassAccuracyMetric(4),
+    "fbeta_micro": lambda: classes.FBetaScoreMetric(4),
+    "fbeta_macro": lambda: classes.FBetaScoreMetric(4, average_type="macro"),
+    "fbeta2_macro": lambda: classes.FBetaScoreMetric(4, 2.0, "macro"),
+}
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    monkeypatch.setattr(metrics, "_all", [])
+
+
+@pytest.mark.parametrize("make", PERFECT)
+@given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=9))
+def test_perfect_predictions_score_one(make, labels):
+    metric, given_labels = make(), tensor(labels)
+    metric(labels=given_labels, predictions=given_labels)
+    assert float(metric) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("make", PERFECT)
+def test_batches_count_in_any_order_and_reset_forgets(make):
+    forward, backward = make(), make()
+    for a, b in zip((0, 1), (1, 0), strict=True):
+        forward(labels=tensor(LABELS[a]), predictions=tensor(PREDICTIONS[a]))
+        backward(labels=tensor(LABELS[b]), predictions=tensor(PREDICTIONS[b]))
+    assert float(forward) == pytest.approx(float(backward))
+    forward.reset()
+    forward(labels=tensor(LABELS[0]), predictions=tensor(LABELS[0]))
+    assert float(forward) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_are_those_recorded(name):
+    metric = RECORDED[name]()
+    got = [float(metric(labels=tensor(a), predictions=tensor(b))) for a, b in zip(LABELS, PREDICTIONS, strict=True)]
+    assert got == pytest.approx(VALUES[name], rel=1e-5)
+
+
+def test_names_are_made_unique():
+    for name in ("loss", "loss", "other"):
+        metrics.MeanMetric(name)
+    assert [name for name, _ in metrics.get_all_metrics()] == ["loss.0", "loss.1", "other"]
+
+
+def test_mean_is_weighted():
+    metric = metrics.MeanMetric("m")
+    metric(tensor([1.0, 3.0]), weight=tensor([3.0, 1.0]))
+    assert float(metric) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("curve", ["ROC", "PR"])
+def test_separated_scores_have_area_one(curve):
+    metric = rank_metrics.AUCMetric(curve=curve)
+    metric(labels=tensor([True, True, False, False]), predictions=tensor([0.9, 0.8, 0.2, 0.1]))
+    assert float(metric) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_precision_and_recall_count_the_best():
+    scores, labels = tensor([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1]]), tensor([[1], [2]])
+    precision, recall = rank_metrics.PrecisionAtKMetric(2), rank_metrics.RecallAtKMetric(2)
+    precision(labels=labels, predictions=scores)
+    recall(labels=labels, predictions=scores)
+    assert (float(precision), float(recall)) == (pytest.approx(0.25), pytest.approx(0.5))
+
+
+def test_an_unknown_average_is_refused():
+    with pytest.raises(ValueError, match="average_type"):
+        classes.FBetaScoreMetric(3, average_type="bogus")

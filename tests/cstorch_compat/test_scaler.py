@@ -1,0 +1,65 @@
+"""Loss scaling against the scales that the original takes, and steps that overflow against steps left out."""
+
+import math
+
+import pytest
+
+from cstorch_compat import run
+from cstorch_compat.common.optim import SGD
+from cstorch_compat.common.scaler import GradScaler, isfinite
+from cstorch_compat.generations.cstorch import amp
+from lazytensor import nn
+from lazytensor.functions.creation import tensor
+from tests.golden.scaler_answers import SCALES
+
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch):
+    monkeypatch.setattr(run, "_backend", None)
+    return run.make_backend("CPU")
+
+
+def parameter():
+    return nn.Parameter(tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_the_scale_follows_overflows_as_recorded(name):
+    settings, bad, scales = SCALES[name]
+    p = parameter()
+    optimizer, scaler = SGD([p], lr=0.1, momentum=0.9), GradScaler("dynamic", **settings)
+    for step, scale in enumerate(scales[:-1]):
+        assert float(scaler.get_scale()) == scale
+        before = p.tolist()
+        p.grad = tensor([math.inf if step in bad else 1.0, 1.0])
+        scaler.step(optimizer)
+        scaler.update()
+        assert (p.tolist() == before) == (step in bad)
+    assert float(scaler.get_scale()) == scales[-1]
+    assert int(scaler.get_num_skipped_steps()) == len(bad)
+
+
+@pytest.mark.parametrize("scale", [None, 128.0, "dynamic"])
+def test_scaling_does_not_shrink_updates_on_the_cpu(scale):
+    p = parameter()
+    amp.optimizer_step((p * p).sum(), SGD([p], lr=0.1), GradScaler(scale))
+    assert p.tolist() == pytest.approx([0.8, 1.6])
+
+
+def test_calls_out_of_order_are_refused():
+    p = parameter()
+    optimizer, scaler = SGD([p], lr=0.1), GradScaler("dynamic")
+    p.grad = tensor([1.0, 1.0])
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called since"):
+        scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="after step"):
+        scaler.unscale_(optimizer)
+    with pytest.raises(ValueError, match="new_scale"):
+        scaler.update(2.0)
+
+
+def test_isfinite_sees_one_bad_element():
+    p = parameter()
+    p.grad = tensor([1.0, math.nan])
+    assert not bool(isfinite(SGD([p], lr=0.1)))

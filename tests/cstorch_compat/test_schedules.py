@@ -1,0 +1,174 @@
+"""Schedules: laws of compounds, recorded values, state, and steps that are traced once."""
+
+import json
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import lazytensor as lt
+from cstorch_compat import run
+from cstorch_compat.generations.cstorch import optim
+from cstorch_compat.generations.cstorch.optim import lr_scheduler as lr
+from cstorch_compat.generations.cstorch.optim import scheduler
+from cstorch_compat.generations.cstorch.optim import weight_decay_scheduler as wd
+from lazytensor import nn
+
+GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
+CASES = json.loads((GOLDEN / "cstorch_schedules.json").read_text())["cases"]
+VALUES = np.load(GOLDEN / "cstorch_schedules.npz")
+
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "_backend", None)
+    run.make_backend("CPU", tmp_path)
+
+
+def sgd(**group) -> optim.SGD:
+    return optim.SGD([{"params": [nn.Parameter(lt.ones(2))], **group}], lr=0.5, weight_decay=0.1)
+
+
+def followed(schedule, steps: int) -> list[float]:
+    found = [float(schedule.get_last_value()[0])]
+    for _ in range(steps):
+        schedule.step()
+        found.append(float(schedule.get_last_value()[0]))
+    return found
+
+
+def assert_recorded(schedule, name: str) -> None:
+    want = VALUES[name]
+    # Cosines near -1 may differ in the last of 24 bits.
+    np.testing.assert_allclose(followed(schedule, len(want) - 1), want, rtol=1e-5, atol=6e-8)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_schedule_follows_the_recorded_values(name):
+    home = lr if name.startswith("lr") else wd
+    optimizer = sgd()
+    schedule = getattr(home, re.sub(r"_\d+$", "", name.split("/")[1]))(optimizer, **CASES[name]["kwargs"])
+    assert_recorded(schedule, name)
+    assert set(schedule.state_dict()) == set(CASES[name]["state"])
+    assert float(optimizer.param_groups[0][schedule.param_group_key]) == float(schedule.get_last_value()[0])
+
+
+def test_compounds_follow_the_recorded_values():
+    o = sgd()
+    parts = [lr.LinearLR(o, 0.0, 0.1, 20), lr.CosineDecayLR(o, 0.1, 0.01, 100), lr.ConstantLR(o, 0.005)]
+    assert_recorded(lr.SequentialLR(o, parts, [20, 120]), "lr/SequentialLR_warmup_cosine_const")
+    o = sgd()
+    both = [lr.LinearLR(o, 0.1, 0.2, 10), lr.ExponentialLR(o, 0.1, 20, 0.5)]
+    assert_recorded(lr.ChainedScheduler(both), "lr/ChainedScheduler_lin_exp")
+    o = sgd()
+    both = [lr.ConstantLR(o, 0.1, 5), lr.MultiplicativeLR(o, 0.1, 0.9)]
+    assert_recorded(lr.ChainedLR(both), "lr/ChainedLR_const_mult")
+
+
+def test_each_group_has_its_own_factor_and_tags_choose_groups():
+    params = [
+        {"params": [nn.Parameter(lt.ones(1))], **more} for more in ({}, {"adjust_learning_rate": 0.25, "tags": "b"})
+    ]
+    o = optim.SGD(params, lr=0.5)
+    assert o.param_groups[1]["tags"] == {"b"}
+    schedule = lr.ScalePerParamLR(o, lr.ConstantLR(o, 1.0))
+    assert [float(v) for v in schedule.get_last_lr()] == [1.0, 0.25]
+    o = optim.SGD(params, lr=0.5)
+    tagged = lr.LinearLR(o, 0.25, 0.0, 4, param_group_tags="b")
+    assert tagged.get_last_lr()[0] is None and float(tagged.get_last_lr()[1]) == 0.25
+    assert o.param_groups[0]["lr"] == 0.5
+
+
+def test_a_schedule_continues_from_its_state_dict():
+    def made():
+        o = sgd()
+        return o, lr.SequentialLR(o, [lr.LinearLR(o, 0.0, 0.1, 3), lr.StepLR(o, 0.1, 2, 0.5)], [3])
+
+    (_, one), (optimizer, two) = made(), made()
+    followed(one, 5)
+    two.load_state_dict(one.state_dict())
+    assert float(optimizer.param_groups[0]["lr"]) == float(one.get_last_lr()[0])
+    assert followed(one, 4) == followed(two, 4)
+
+
+@pytest.mark.parametrize("method", ["_get_closed_form", "_get_closed_form_lr"])
+def test_subclasses_of_either_generation_work(method):
+    class Twice(lr.LRScheduler):
+        def __init__(self, optimizer):
+            super().__init__(optimizer, total_iters=5)
+
+    setattr(Twice, method, lambda self: self.last_epoch * 2.0)
+    assert followed(Twice(sgd()), 3) == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_lambdas_are_multiplied():
+    class Mine(lr.LambdaLR):
+        def set_value_lambda(self):
+            return [lambda epoch: 0.5**epoch, lambda epoch: epoch + 1]
+
+    np.testing.assert_allclose(followed(Mine(sgd(), 0.1), 2), [0.1, 0.1, 0.075], rtol=1e-6)
+
+
+def test_names_and_refusals_are_those_of_the_original():
+    o = sgd()
+    schedule = lr.LinearLR(o, initial_learning_rate=0.1, end_learning_rate=0.01, total_iters=10)
+    assert schedule.initial_learning_rate == 0.1 and isinstance(schedule, scheduler.LinearScheduler)
+    assert isinstance(o.param_groups[0]["lr"], lt.Tensor) and o.param_groups[0]["lr"].shape == ()
+    with pytest.warns(UserWarning, match="please use `get_last_value"):
+        assert float(schedule.get_lr()[0]) == pytest.approx(0.1)
+    with pytest.raises(TypeError, match=r"is not an a cstorch.optim.Optimizer"):
+        lr.ConstantLR(object(), 0.1)
+    with pytest.raises(ValueError, match="one more than the number of milestone points"):
+        lr.PiecewiseConstantLR(o, [1.0, 2.0], [1, 2, 3])
+    with pytest.raises(ValueError, match="Unsupported value of Parameters 'T_mult'"):
+        wd.CosineAnnealingWarmRestartsWD(o, 0.1, 10, 2)
+    with pytest.raises(AttributeError, match="_get_closed_form_lr"):
+        _ = schedule._get_closed_form_lr
+
+
+TRAIN = """
+import sys
+torch.manual_seed(1)
+backend = cstorch.backend(sys.argv[1])
+model = MLP()
+compiled = cstorch.compile(model, backend)
+optim = cstorch.optim
+optimizer = getattr(optim, sys.argv[2])(model.parameters(), lr=0.05)
+L, W = optim.lr_scheduler, optim.weight_decay_scheduler
+rate = L.SequentialLR(optimizer, [L.LinearLR(optimizer, 0.01, 0.1, 2), L.CosineDecayLR(optimizer, 0.1, 0.01, 4)], [2])
+decay = W.PiecewiseConstantWD(optimizer, [0.1, 0.01], [3])
+
+@cstorch.trace
+def step(batch):
+    x, y = batch
+    loss = F.cross_entropy(compiled(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    rate.step()
+    decay.step()
+    return loss
+
+@cstorch.step_closure
+def log(loss):
+    print("step", loss.item(), float(rate.get_last_lr()[0]), float(decay.get_last_value()[0]))
+
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=5):
+    log(step(batch))
+print("end", int(rate.last_epoch), float(optimizer.param_groups[0]["lr"]))
+"""
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adafactor", "Lamb"])
+def test_a_step_that_is_traced_once_follows_its_schedules(script, kind):
+    found = {}
+    for where in ("CPU", "CSX"):
+        done = script(TRAIN, where, kind)
+        assert done.returncode == 0, done.stderr
+        lines = [line.split() for line in done.stdout.splitlines() if line.startswith(("step", "end"))]
+        found[where] = [[float(v) for v in line[1:]] for line in lines]
+    host, wafer = found["CPU"], found["CSX"]
+    np.testing.assert_allclose([v[0] for v in wafer[:-1]], [v[0] for v in host[:-1]], rtol=5e-3)  # float16 in the step
+    assert [v[1:] for v in wafer[:-1]] == [v[1:] for v in host[:-1]] and wafer[-1] == host[-1]
+    np.testing.assert_allclose([v[1] for v in host[:3]], [0.055, 0.1, 0.0868198], rtol=1e-5)

@@ -1,0 +1,45 @@
+"""Event files: what is written is read, and the bytes are TensorBoard's."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cstorch_compat.common.summary import ScalarEvent, SummaryReader, SummaryWriter, _event, _scalar, record, records
+from lazytensor.functions.creation import tensor
+
+SCALAR = bytes.fromhex(
+    "1a000000000000" + "00129bd82d" + "0921" + "0e7f2844c0da41" + "1001" + "2a0d0a0b0a046c6f7373150000c03f"
+)
+"""A record of TensorBoard's writer without its last checksum: loss = 1.5 at step 1."""
+
+
+@given(st.lists(st.binary(max_size=300), max_size=5))
+def test_records_come_back(messages):
+    assert list(records(b"".join(map(record, messages)))) == messages
+
+
+@given(st.binary(min_size=1, max_size=50), st.integers(0, 10**6))
+def test_a_cut_file_gives_a_prefix(message, cut):
+    data = record(message) * 2
+    assert list(records(data[: cut % len(data)])) in ([], [message])
+
+
+def test_a_scalar_has_the_bytes_of_tensorboard():
+    seconds = struct.unpack("<d", SCALAR[13:21])[0]
+    assert record(_event(seconds, 1, _scalar("loss", 1.5)))[:-4] == SCALAR
+
+
+def test_scalars_and_tensors_come_back(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("a/loss", 1.5, 1, walltime=2.0)
+        writer.add_scalar("a/loss", 2.5, 300, walltime=3.0)
+        writer.add_tensor("t/x", tensor([0.0, 1.0]), 1)
+    reader = SummaryReader(tmp_path)
+    assert reader.read_scalar("a/loss") == [ScalarEvent(2.0, 1, 1.5), ScalarEvent(3.0, 300, 2.5)]
+    assert (reader.scalar_names(), reader.scalar_groups(), reader.tensor_names()) == ({"a/loss"}, {"a"}, {"t/x"})
+    assert reader.read_tensor("t/x", 1).tensor.tolist() == [0.0, 1.0]
+    assert reader.read_scalar("nothing") == []
+    with pytest.raises(KeyError, match="step 5"):
+        reader.read_scalar("a/loss", 5)
