@@ -19,7 +19,8 @@ from lazytensor.functions.shapes import expand, reshape, select, transpose, unsq
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor, arg, from_array
 
-PUBLIC = METHODS = IN_PLACE = ""
+PUBLIC = "grid_sampler grid_sampler_2d grid_sampler_3d"
+METHODS = IN_PLACE = ""
 FUNCTIONAL = "interpolate upsample upsample_nearest upsample_bilinear grid_sample affine_grid"
 
 CUBIC = -0.75
@@ -230,3 +231,14 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     points = from_array(base.astype(theta.dtype.host), theta.dtype)
     out = matmul(points, transpose(theta, 1, 2))
     return reshape(out, (size[0], *extents, rank))
+
+
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """`grid_sample` with the modes as numbers: 0 bilinear, 1 nearest; 0 zeros, 1 border, 2 reflection."""
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    return grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
+
+
+grid_sampler = grid_sampler_3d = grid_sampler_2d

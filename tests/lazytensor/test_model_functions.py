@@ -87,3 +87,9 @@ def test_sampling_on_the_own_grid_gives_the_image_back(seed):
         grid = F.affine_grid(theta, x.shape, aligned)
         back = F.grid_sample(x, grid, align_corners=aligned)
         np.testing.assert_allclose(back.numpy(), x.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_grid_sampler_is_grid_sample_with_numbers_for_modes():
+    x, grid = lt.arange(18.0).reshape(1, 2, 3, 3), lt.linspace(-1.2, 1.2, 8).reshape(1, 2, 2, 2)
+    want = lt.nn.functional.grid_sample(x, grid, "nearest", "border", align_corners=True)
+    np.testing.assert_array_equal(lt.grid_sampler_2d(x, grid, 1, 1, True).numpy(), want.numpy())
