@@ -7,6 +7,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
+from lazytensor.functions import scans
 from lazytensor.functions.activations import logsigmoid
 from lazytensor.functions.losses import chosen, reduced, rows_of
 from lazytensor.functions.normalization import pairwise_distance
@@ -20,7 +21,8 @@ from lazytensor.tensor import Tensor, arg
 PUBLIC = "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss"
 METHODS = IN_PLACE = ""
 FUNCTIONAL = """hinge_embedding_loss margin_ranking_loss cosine_embedding_loss multi_margin_loss
-    multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss triplet_margin_with_distance_loss"""
+    multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss
+    triplet_margin_with_distance_loss"""
 COSINE_EPSILON = 1e-12
 """Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
 
@@ -171,3 +173,26 @@ def triplet_margin_with_distance_loss(
     if swap:
         far = pw.minimum(far, distance(positive, negative))
     return reduced(pw.relu(pw.add(pw.sub(near, far), float(margin))), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes.
+
+    Scores [N, C] or [C]; the target has the same shape and lists labels up to the first -1.
+    """
+    rows, labels = rows_of(input), rows_of(target)
+    classes = rows.spec.shape[1]
+    listed = pw.gt(scans.cumprod(pw.cast_to(pw.ge(labels, 0), int64), 1), 0)
+    numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    hot = pw.logical_and(pw.eq(unsqueeze(labels, 2), numbers), unsqueeze(listed, 2))  # [N, label, class]
+    own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
+    counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
+    over = pw.where(counts, pw.relu(pw.add(pw.sub(1.0, own), unsqueeze(rows, 1))), 0.0)
+    loss = pw.div(red.sum(over, (1, 2)), float(classes))
+    return reduced(view(loss, ()) if input.ndim < 2 else loss, chosen(reduction, size_average, reduce))

@@ -230,6 +230,12 @@ class MultiMarginLoss(_WeightedLoss):
         self.p, self.margin = p, margin
 
 
+class MultiLabelMarginLoss(_Loss):
+    """The sum over labels y and other classes j of max(0, 1 - x_y + x_j), divided by the number of classes."""
+
+    function = staticmethod(margins.multilabel_margin_loss)
+
+
 class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin)"""
 

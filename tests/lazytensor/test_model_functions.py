@@ -93,3 +93,14 @@ def test_grid_sampler_is_grid_sample_with_numbers_for_modes():
     x, grid = lt.arange(18.0).reshape(1, 2, 3, 3), lt.linspace(-1.2, 1.2, 8).reshape(1, 2, 2, 2)
     want = lt.nn.functional.grid_sample(x, grid, "nearest", "border", align_corners=True)
     np.testing.assert_array_equal(lt.grid_sampler_2d(x, grid, 1, 1, True).numpy(), want.numpy())
+
+
+def test_multilabel_margin_loss_is_that_of_pytorch():
+    """Recorded from PyTorch 2.13.0; labels behind the first -1 do not count."""
+    x = lt.tensor([[0.1, 0.2, 0.4, 0.8], [0.5, -0.3, 0.9, 0.0]], requires_grad=True)
+    y = lt.tensor([[3, 0, -1, 1], [2, -1, 0, 1]])
+    loss = lt.nn.MultiLabelMarginLoss()(x, y)
+    loss.backward()
+    assert loss.item() == pytest.approx(0.5125, rel=1e-6)
+    np.testing.assert_allclose(x.grad.numpy().ravel(), [-0.25, 0.25, 0.25, -0.25, 0.125, 0, -0.25, 0.125], atol=1e-6)
+    assert F.multilabel_margin_loss(x.detach()[0], y[0]).item() == pytest.approx(0.85, rel=1e-6)
