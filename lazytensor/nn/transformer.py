@@ -253,13 +253,14 @@ class TransformerEncoderLayer(Module):
     ) -> Tensor:
         """The shape of `src` stays."""
         if self.norm_first:
-            x = pw.add(src, self._attend(self.norm1(src), src_mask, src_key_padding_mask))
+            x = pw.add(src, self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal))
             return pw.add(x, self._feed(self.norm2(x)))
-        x = self.norm1(pw.add(src, self._attend(src, src_mask, src_key_padding_mask)))
+        x = self.norm1(pw.add(src, self._attend(src, src_mask, src_key_padding_mask, is_causal)))
         return self.norm2(pw.add(x, self._feed(x)))
 
-    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
-        return self.dropout1(self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask)[0])
+    def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
+        out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
+        return self.dropout1(out)
 
     def _feed(self, x: Tensor) -> Tensor:
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -310,13 +311,13 @@ class TransformerDecoderLayer(Module):
         """The shape of `tgt` stays."""
 
         def own(x: Tensor) -> Tensor:
-            out, _ = self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, attn_mask=tgt_mask)
-            return self.dropout1(out)
+            masks: dict[str, Any] = {"attn_mask": tgt_mask, "is_causal": tgt_is_causal}
+            return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, **masks)[0])
 
         def across(x: Tensor) -> Tensor:
+            masks: dict[str, Any] = {"attn_mask": memory_mask, "is_causal": memory_is_causal}
             padding = memory_key_padding_mask
-            out, _ = self.multihead_attn(x, memory, memory, padding, need_weights=False, attn_mask=memory_mask)
-            return self.dropout2(out)
+            return self.dropout2(self.multihead_attn(x, memory, memory, padding, need_weights=False, **masks)[0])
 
         x = tgt
         for part, norm in ((own, self.norm1), (across, self.norm2), (self._feed, self.norm3)):
@@ -351,7 +352,7 @@ class TransformerEncoder(Module):
     ) -> Tensor:
         """The shape of `src` stays."""
         for layer in self.layers:
-            src = layer(src, src_mask=mask, src_key_padding_mask=src_key_padding_mask)
+            src = layer(src, mask, src_key_padding_mask, bool(is_causal))
         return src if self.norm is None else self.norm(src)
 
 

@@ -66,3 +66,48 @@ def test_module_computes_as_recorded(entry):
         assert (0.0 if g is None else projected(g)) == pytest.approx(want or 0.0, rel=CLOSE, abs=CLOSE)
     after = {k: projected(b.float()) for k, b in module.named_buffers()}
     assert after == pytest.approx(entry["after"], rel=CLOSE, abs=CLOSE)
+
+
+# -- masks of the transformer ------------------------------------------------------------------------------------------
+
+X = (5, 2, 8)
+ENCODER, DECODER = nn.TransformerEncoderLayer(8, 2, 16, 0.0), nn.TransformerDecoderLayer(8, 2, 16, 0.0)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: nn.MultiheadAttention(8, 2)(x, x, x, is_causal=True),
+        lambda x: ENCODER(x, is_causal=True),
+        lambda x: nn.TransformerEncoder(ENCODER, 1)(x, is_causal=True),
+        lambda x: DECODER(x, x, tgt_is_causal=True),
+        lambda x: DECODER(x, x, memory_is_causal=True),
+        lambda x: nn.TransformerDecoder(DECODER, 1)(x, x, tgt_is_causal=True),
+    ],
+)
+def test_a_causal_hint_without_a_mask_is_refused(call):
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        call(inputs([X])[0])
+
+
+@pytest.mark.parametrize("layer", [ENCODER, nn.TransformerEncoder(ENCODER, 2)], ids=["layer", "stack"])
+def test_a_causal_mask_hides_what_comes_later(layer):
+    x = inputs([X])[0].detach()
+    later = x.clone()
+    later[3:] = 0.5
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    whole, cut = (layer(t, mask, is_causal=True).detach().numpy() for t in (x, later))
+    np.testing.assert_array_equal(whole[:3], cut[:3])
+    assert np.abs(whole[3:] - cut[3:]).max() > 0.01
+
+
+def test_padded_keys_do_not_count():
+    x, memory = (t.detach() for t in inputs([X, (3, 2, 8)]))
+    other = memory.clone()
+    other[2] = 0.5
+    padding = lt.tensor([[False, False, True]] * 2)
+    plain, padded = (
+        [DECODER(x, m, memory_key_padding_mask=p).detach().numpy() for m in (memory, other)] for p in (None, padding)
+    )
+    np.testing.assert_array_equal(*padded)
+    assert np.abs(plain[0] - plain[1]).max() > 0.01
