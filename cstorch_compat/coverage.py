@@ -22,7 +22,7 @@ class Row:
 
 def rows() -> Iterator[Row]:
     """A row for every known name, in order. Needs the shim to be installed."""
-    for name in sorted(manifest.known_names()):
+    for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
         if _found(name) is _ABSENT:
             yield Row(name, "missing", manifest.reason_for(name))
         elif name in manifest.PARTIAL:

@@ -14,10 +14,25 @@ from lazytensor import source
 from lazytensor.errors import NameMissing
 
 PARTIAL = {
-    "torch.Tensor.__getitem__": "integers, slices, None and Ellipsis; no index tensors or masks",
+    "torch.Tensor.backward": "a second one is refused on the same tensor only",
+    "torch.Tensor.view": "no view in another dtype, and some views are allowed that PyTorch refuses",
+    "torch.load": "map_location has no effect; no files from before the zip format, no pickled modules",
+    "torch.save": "tensors, numbers, text and plain containers; no modules and other objects",
+    "torch.linalg.qr": "the reduced form only",
+    "torch.linalg.svd": "the reduced form only (full_matrices=False)",
+    "torch.nn.Embedding": "no max_norm",
+    "torch.nn.EmbeddingBag": "no max_norm",
+    "torch.nn.LSTM": "no proj_size and no packed sequences",
+    "torch.nn.GRU": "no packed sequences",
+    "torch.nn.RNN": "no packed sequences",
+    "torch.nn.Dropout": "inside a traced step the random numbers are not PyTorch's",
+    "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
+    "torch.nn.functional.embedding": "no max_norm",
+    "torch.nn.functional.grid_sample": "no bicubic mode",
+    "torch.nn.functional.interpolate": "no antialias",
+    "torch.utils.data.DataLoader": "pin_memory has no effect",
     "cerebras.pytorch.utils.data.DataLoader": "num_workers_per_csx has no effect",
     "cerebras.pytorch.distributed.ClusterConfig": "the settings are kept and have no effect",
-    "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
     "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
 }
 """Names that are there but do less than the original, with the reason."""

@@ -41,6 +41,10 @@ class NameMissing(LazyError, AttributeError):
     """A public name of the emulated API that this version does not provide."""
 
 
+class OptionMissing(LazyError, NotImplementedError):
+    """An option that PyTorch takes and this version does not. A RuntimeError too, by way of NotImplementedError."""
+
+
 class CheckpointError(LazyError, RuntimeError):
     """A checkpoint is foreign, truncated, half-written or does not fit."""
 

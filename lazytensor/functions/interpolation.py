@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import made
@@ -41,7 +41,7 @@ def interpolate(
     """[N, C, ...] with other extents, given as `size` or as factors.
 
     `mode` is nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. Raises ValueError for options that
-    do not belong together, NotImplementedError for a mode that does not fit the rank, and for antialias.
+    do not belong together, NotImplementedError for a mode that does not fit the rank, OptionMissing for antialias.
     """
     rank = input.ndim - 2
     if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
@@ -49,7 +49,11 @@ def interpolate(
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
     if antialias:
-        raise NotImplementedError("interpolate with antialias=True is not known here")
+        raise OptionMissing(
+            "interpolate with antialias=True is not provided",
+            where=source.where(),
+            todo="Leave it out, or smooth the input before with avg_pool2d.",
+        )
     if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | "
@@ -148,12 +152,16 @@ def grid_sample(
 ) -> Tensor:
     """[N, C, (D,) H, W] read at grid [N, ..., 2 or 3] with coordinates from -1 to 1, the last dimension first.
 
-    `mode` is bilinear or nearest, `padding_mode` zeros, border or reflection. Raises ValueError for another mode and
-    ShapeError for shapes that do not fit.
+    `mode` is bilinear or nearest, `padding_mode` zeros, border or reflection. Raises ValueError for another mode,
+    OptionMissing for bicubic and ShapeError for shapes that do not fit.
     """
     rank = input.ndim - 2
+    if mode == "bicubic":
+        raise OptionMissing(
+            "grid_sample in mode 'bicubic' is not provided", where=source.where(), todo="Use 'bilinear'."
+        )
     if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample is not known here with mode {mode!r} and padding_mode {padding_mode!r}")
+        raise ValueError(f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}")
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
         raise ShapeError(
             f"grid_sampler(): expected a grid with size {rank} in last dimension for an input of shape "

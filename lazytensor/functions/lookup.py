@@ -5,7 +5,7 @@ from typing import Any
 
 from lazytensor import dtype as dt
 from lazytensor import source, trace
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
@@ -21,11 +21,11 @@ from lazytensor.tensor import Tensor, arg
 PUBLIC = METHODS = IN_PLACE = ""
 
 
-def _refuse(**options: Any) -> None:
-    """Raises ShapeError for options of PyTorch that are left out."""
+def refuse(**options: Any) -> None:
+    """Raise OptionMissing for those of PyTorch's options that are left out here."""
     for name, value in options.items():
         if value:
-            raise ShapeError(
+            raise OptionMissing(
                 f"an embedding with {name}={value!r} is not provided",
                 where=source.where(),
                 todo="Leave the option out; max_norm can be had by normalizing the weight in torch.no_grad().",
@@ -64,7 +64,7 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:
     """weight[input]: [..., dim]; row `padding_idx` gets no gradient. Raises IndexError for a number outside."""
-    _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
     out = made(at.pick(arg(weight), (arg(numbers),), (0,)), weight)
@@ -91,7 +91,7 @@ def embedding_bag(
     A bag is a row of `input` [bags, n], or what lies between two of `offsets` in a vector.
     Row `padding_idx` is left out.
     """
-    _refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
         input, weight = weight, input  # an old order of the arguments, which PyTorch still takes
     if mode not in ("sum", "mean", "max"):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.dtype import DType
+from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, made
 from lazytensor.functions.promotion import broadcast_shape, result_type
@@ -47,7 +48,13 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1."""
+    """x in another shape over the same storage; one extent may be -1. Raises OptionMissing for a dtype."""
+    if args and isinstance(args[0], DType):
+        raise OptionMissing(
+            f"view of a tensor in another dtype ({args[0].name}) is not provided",
+            where=source.where(),
+            todo="Convert the values with .to(dtype).",
+        )
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
 

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
 from lazytensor.functions import lookup
 from lazytensor.functions.creation import empty
 from lazytensor.functions.methods import copy_
@@ -12,15 +10,6 @@ from lazytensor.modes import no_grad
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
-
-
-def _no_max_norm(max_norm: float | None) -> None:
-    if max_norm is not None:
-        raise ShapeError(
-            f"max_norm={max_norm} is not provided: it would rewrite the weight while reading it",
-            where=source.where(),
-            todo="Normalize the weight yourself in torch.no_grad() before the step.",
-        )
 
 
 class Embedding(Module):
@@ -41,7 +30,7 @@ class Embedding(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        _no_max_norm(max_norm)
+        lookup.refuse(max_norm=max_norm)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
@@ -110,7 +99,7 @@ class EmbeddingBag(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        _no_max_norm(max_norm)
+        lookup.refuse(max_norm=max_norm)
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.sparse, self.include_last_offset = sparse, include_last_offset

@@ -4,8 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import dropout
 from lazytensor.functions.creation import empty, zeros
@@ -72,7 +73,11 @@ class RNNBase(Module):
     ):
         super().__init__()
         if proj_size:
-            raise NotImplementedError("proj_size is not known here")
+            raise OptionMissing(
+                f"{mode} with proj_size={proj_size} is not provided",
+                where=source.where(),
+                todo="Leave it out, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
+            )
         if not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element")
         if hidden_size <= 0 or num_layers <= 0:
