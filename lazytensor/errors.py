@@ -1,8 +1,11 @@
 """The exceptions of the house: what happened, where in the user's code, and what to do.
 
 Some of them also derive from the built-in exception that PyTorch raises in the same place, so that a script's
-`except RuntimeError` keeps working.
+`except RuntimeError` keeps working. What PyTorch would do and the wafer does not goes through `refuse`, so that a check
+of a script can note it and go on.
 """
+
+from collections.abc import Callable
 
 
 class LazyError(Exception):
@@ -55,3 +58,23 @@ class PlacementError(LazyError, RuntimeError):
 
 class DataError(LazyError, RuntimeError):
     """A data set or a batch is missing or malformed."""
+
+
+Reporter = Callable[[str, LazyError], None]
+_reporter: Reporter | None = None
+
+
+def refuse(rule: str, error: LazyError) -> None:
+    """Raise what the wafer refuses and PyTorch does not; where a reporter listens, tell it and go on as PyTorch would.
+
+    `rule` says what kind of refusal it is, as in "read .item()".
+    """
+    if _reporter is None:
+        raise error
+    _reporter(rule, error)
+
+
+def report_to(reporter: Reporter | None) -> None:
+    """Have refusals reported instead of raised; None has them raised again."""
+    global _reporter
+    _reporter = reporter

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import StateError, TraceError
+from lazytensor.errors import StateError, TraceError, refuse
 from lazytensor.ir.graph import Graph, Node, leaf, node, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
@@ -179,11 +179,12 @@ class Capture:
     def bear(self, cell: Cell) -> None:
         """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
         if not self.is_open:
-            raise TraceError(
+            error = TraceError(
                 'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
                 where=source.where(),
                 todo="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
             )
+            refuse("outside trace", error)
         self.born.append(weakref.ref(cell))
 
     def settle(self, cell: Cell) -> None:
@@ -236,11 +237,12 @@ class Capture:
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of this step, from the state as it was when the step began."""
         if not self.readable:
-            raise TraceError(
+            error = TraceError(
                 f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
                 where=source.where(),
                 todo="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
             )
+            refuse(f"read {what}", error)
         memo = self._memo
         if n not in memo:
             memo.update({made: array for _, _, made, array in self.inputs})

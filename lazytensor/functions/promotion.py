@@ -5,7 +5,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import full
@@ -122,10 +122,11 @@ def device_of(*values: Any) -> Device:
         return CPU
     for v in values:
         if isinstance(v, Tensor) and v.device != found and v.spec.shape:
-            raise ShapeError(
+            error = ShapeError(
                 "Detected tensor arguments with incompatible devices in the following function call: "
                 f"one is on {v.device} and one on {found}",
                 where=source.where(),
                 todo="Prepare the model with cstorch.compile(model, backend), and move constants to the device.",
             )
+            refuse("device", error)
     return found

@@ -13,7 +13,7 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor import source, trace
 from lazytensor.dtype import DType, round_to
-from lazytensor.errors import TraceError
+from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim import optimizer
@@ -66,11 +66,13 @@ class Optimizer(optimizer.Optimizer):
         Raises TraceError inside a traced step.
         """
         if trace.current is not None:
-            raise TraceError(
+            error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
                 todo="Use the optimizer of the same name in cstorch.optim.",
             )
+            refuse("eager optimizer", error)
+            return None if closure is None else closure()
         loss = None
         if closure is not None:
             with grad_mode(True):
