@@ -16,7 +16,7 @@ from lazytensor.errors import NameMissing
 PARTIAL = {
     "torch.Tensor.backward": "a second one is refused on the same tensor only",
     "torch.Tensor.view": "no view in another dtype, and some views are allowed that PyTorch refuses",
-    "torch.load": "map_location has no effect; no files from before the zip format, no pickled modules",
+    "torch.load": "no files from before the zip format, no pickled modules",
     "torch.save": "tensors, numbers, text and plain containers; no modules and other objects",
     "torch.linalg.qr": "the reduced form only",
     "torch.linalg.svd": "the reduced form only (full_matrices=False)",

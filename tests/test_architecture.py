@@ -19,7 +19,8 @@ LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree
     lazytensor.dtype
     lazytensor.ir
-    lazytensor.runtime.backend  lazytensor.source  lazytensor.random
+    lazytensor.runtime.backend  lazytensor.source  lazytensor.random  lazytensor.encoding
+    lazytensor.lazyarray
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
     lazytensor.kernels
@@ -30,7 +31,7 @@ LAYERS = """
     lazytensor.printing  lazytensor.modes  lazytensor.gradients
     lazytensor.functions
     lazytensor.nn  lazytensor.data
-    lazytensor.optim  lazytensor.stored
+    lazytensor.optim
     lazytensor.serialization
     lazytensor
 
@@ -44,8 +45,10 @@ LAYERS = """
     wse_sim
 
     cstorch_compat.manifest  cstorch_compat.shim
-    cstorch_compat.coverage  cstorch_compat.common.lz4  cstorch_compat.common.treespec  cstorch_compat.common.tree
-    cstorch_compat.common.h5file  cstorch_compat.common.closures  cstorch_compat.common.progress
+    cstorch_compat.coverage  cstorch_compat.common.rawfile  cstorch_compat.common.treespec  cstorch_compat.common.tree
+    cstorch_compat.common.lz4  cstorch_compat.common.h5layout  cstorch_compat.common.newfile
+    cstorch_compat.common.h5read  cstorch_compat.common.h5write
+    cstorch_compat.common.closures  cstorch_compat.common.progress
     cstorch_compat.common.checkpoint
     cstorch_compat.session
     cstorch_compat.run

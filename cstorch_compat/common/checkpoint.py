@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from cstorch_compat.common import h5file
-from cstorch_compat.common.h5file import ArrayLeaf, LazyArray
+from cstorch_compat.common import h5read, h5write
+from cstorch_compat.common.h5write import ArrayLeaf
 from cstorch_compat.common.tree import flatten
 from lazytensor.dtype import round_to
 from lazytensor.ir.types import StateId, Type
+from lazytensor.lazyarray import LazyArray
 from lazytensor.tensor import CPU, Device, Tensor
 from lazytensor.trace import Cell
 
@@ -47,7 +48,7 @@ def save(state_dict: Any, checkpoint_file: Any) -> None:
     Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing. The file appears
     under its name when it is complete.
     """
-    h5file.write(checkpoint_file, state_dict, _described)
+    h5write.write(checkpoint_file, state_dict, _described)
 
 
 def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
@@ -57,7 +58,7 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     objects are refused, never loaded.
     """
     device = _location(map_location)
-    tree = h5file.read(checkpoint_file, _deferred)
+    tree = h5read.read(checkpoint_file, _deferred)
     if device is not CPU:
         for _, t in flatten(tree):
             t.device = device

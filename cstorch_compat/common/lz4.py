@@ -9,52 +9,22 @@ weights hardly compress, so a block is mostly one long run of literals and costs
 """
 
 import math
-import os
 import struct
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
 import h5py
 import numpy as np
 
+from cstorch_compat.common.rawfile import RawFile
 from lazytensor.errors import CheckpointError
 
 FILTER_ID = 32004
 MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
-_PIECE_BYTES = 1 << 24  # how much of a file is copied at a time, so that an array is never held twice
 _MINIMUM_MATCH = 4
-_MAGIC = b"\x89HDF\r\n\x1a\n"
 _PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
 _FRAME_HEADER = struct.Struct(">QI")
 _BLOCK_HEADER = struct.Struct(">I")
-
-
-class StoredFile:
-    """An open file that outlives its HDF5 handle; it closes when the last array that needs it is gone."""
-
-    def __init__(self, path: str):
-        self.path = path
-        self.descriptor = os.open(path, os.O_RDONLY)
-        self.close = weakref.finalize(self, os.close, self.descriptor)
-        self.size = os.fstat(self.descriptor).st_size
-
-    def hdf5(self) -> h5py.File:
-        """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
-        if os.pread(self.descriptor, len(_MAGIC), 0) != _MAGIC:
-            raise ValueError(f"{self.path} is not an HDF5 file")
-        # The same descriptor, because the path may be replaced between two opens.
-        return h5py.File(os.fdopen(self.descriptor, "rb", closefd=False), "r")
-
-    def fetch(self, offset: int, target: np.ndarray) -> None:
-        """Fill `target` (one axis of bytes) with the file's bytes from `offset` on."""
-        done = 0
-        while done < target.size:
-            piece = os.pread(self.descriptor, min(target.size - done, _PIECE_BYTES), offset + done)
-            if not piece:
-                raise _damaged("the file has become shorter since it was opened")
-            target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
-            done += len(piece)
 
 
 def attributes(item: h5py.HLObject) -> dict[str, Any]:
@@ -79,7 +49,7 @@ class _Extent:
 class StoredArray:
     """Where the bytes of a dataset are. Raises CheckpointError unless the file holds enough of them for its shape."""
 
-    def __init__(self, file: StoredFile, dataset: h5py.Dataset):
+    def __init__(self, file: RawFile, dataset: h5py.Dataset):
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
         self.block = dataset.chunks or dataset.shape  # the shape of each extent
         if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(dataset.file.id).fileno:

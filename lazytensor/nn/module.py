@@ -334,7 +334,9 @@ class Module:
         if problems:
             lines = "\n\t".join(problems)
             raise ShapeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}", where=source.where()
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}",
+                where=source.where(),
+                todo="Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out.",
             )
         with grad_mode(False):
             for k, v in own.items():

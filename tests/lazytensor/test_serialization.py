@@ -102,6 +102,34 @@ def test_tied_parameters_stay_tied_and_optimizer_state_travels():
     assert other.weight.tolist() == model.weight.tolist()
 
 
+def moved(raw: bytes, location: bytes) -> bytes:
+    """A file of one tensor whose storage says another device."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as z:
+        pickled, data = z.read("archive/data.pkl"), z.read("archive/data/0")
+    changed = pickled.replace(b"X\x03\0\0\0cpu", b"X" + len(location).to_bytes(4, "little") + location)
+    return archive(changed, {"0": data})
+
+
+LOCATIONS = [  # what torch.load of PyTorch answers for a file from the CPU, and for one from a graphics card
+    (None, "cpu", RuntimeError), ("cpu", "cpu", "cpu"), (lt.Device("cpu"), "cpu", "cpu"), ("meta", "meta", "meta"),
+    ("cuda", RuntimeError, RuntimeError), ("bogus", RuntimeError, RuntimeError), (3, TypeError, TypeError),
+    ({"cuda:0": "cpu"}, "cpu", "cpu"), ({"cuda:0": "meta"}, "cpu", "meta"), ({"cpu": "meta"}, "meta", RuntimeError),
+    (lambda storage, said: storage, "cpu", "cpu"), (lambda storage, said: None, "cpu", RuntimeError),
+    (lambda storage, said: storage.cpu(), "cpu", "cpu"), (lambda storage, said: storage.cuda(0), *[RuntimeError] * 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("map_location", "from_cpu", "from_cuda"), LOCATIONS, ids=range(len(LOCATIONS)))
+def test_tensors_come_where_the_file_or_the_caller_says(map_location, from_cpu, from_cuda):
+    raw = file_of({"x": lt.ones(2)})
+    for file, answer in ((raw, from_cpu), (moved(raw, b"cuda:0"), from_cuda)):
+        if isinstance(answer, str):
+            assert load(io.BytesIO(file), map_location)["x"].device == lt.Device(answer)
+        else:
+            with pytest.raises(answer):
+                load(io.BytesIO(file), map_location)
+
+
 class Planted:
     """A pickle that creates a file when it is executed."""
 

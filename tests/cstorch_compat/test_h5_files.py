@@ -19,8 +19,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.common import h5file, lz4
-from cstorch_compat.common.h5file import ArrayLeaf
+from cstorch_compat.common import h5read, h5write, lz4
+from cstorch_compat.common.h5write import ArrayLeaf
 from lazytensor import dtype as dtypes
 from lazytensor.errors import CheckpointError
 
@@ -54,12 +54,12 @@ def ramp(*shape):
 
 
 def save(path, tree):
-    h5file.write(path, tree, describe, NAMES)
+    h5write.write(path, tree, describe, NAMES)
     return path
 
 
 def load(path, make=make):
-    return h5file.read(path, make, NAMES)
+    return h5read.read(path, make, NAMES)
 
 
 def recorded(entry):
@@ -97,7 +97,7 @@ def picture(tree, number):
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_file_reads_equal(name):
     saved = recorded(json.loads((GOLDEN / f"{name}.json").read_text())["saved"])
-    tree = h5file.read(GOLDEN / f"{name}.mdl", make, pickled=lambda key: "a pickle")
+    tree = h5read.read(GOLDEN / f"{name}.mdl", make, pickled=lambda key: "a pickle")
     assert picture(tree, bool) == picture(saved, bool)  # recordings do not tell aliases
 
 
@@ -224,7 +224,7 @@ def test_values_that_need_conversion_are_converted_or_refused(tmp_path):
     assert np.isnan(loaded.pop("x").values).all()
     assert repr(loaded) == repr({"f": 1.5, "d": 0.1, "i": 4, "b": True, "s": "x"})
     with pytest.raises(CheckpointError, match=r"'a' is declared torch.int32 but its values are int64"):
-        h5file.write(tmp_path / "u.mdl", {"a": 1}, lambda leaf: ArrayLeaf(np.ones(1, np.int64), dtypes.int32))
+        h5write.write(tmp_path / "u.mdl", {"a": 1}, lambda leaf: ArrayLeaf(np.ones(1, np.int64), dtypes.int32))
 
 
 REFUSED = [
@@ -266,19 +266,19 @@ def test_failing_value_leaves_nothing_and_keeps_its_own_error(tmp_path):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        h5file.write(tmp_path / "t.mdl", {"a": 1, "b": ()}, lambda leaf: ArrayLeaf(fail, dtypes.float32))
+        h5write.write(tmp_path / "t.mdl", {"a": 1, "b": ()}, lambda leaf: ArrayLeaf(fail, dtypes.float32))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_killed_writer_leaves_nothing_under_the_name(tmp_path):
     program = f"""
 import os, signal, numpy
-from cstorch_compat.common import h5file
+from cstorch_compat.common import h5write
 from lazytensor import dtype
 def describe(leaf):
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-    return h5file.ArrayLeaf(die if leaf else numpy.ones(1000, numpy.float32), dtype.float32)
-h5file.write({str(tmp_path / "t.mdl")!r}, {{"a": 0, "b": 1}}, describe)
+    return h5write.ArrayLeaf(die if leaf else numpy.ones(1000, numpy.float32), dtype.float32)
+h5write.write({str(tmp_path / "t.mdl")!r}, {{"a": 0, "b": 1}}, describe)
 """
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     assert subprocess.run([sys.executable, "-c", program], check=False, env=environment).returncode == -signal.SIGKILL
@@ -434,7 +434,7 @@ WRONG += [partial(restore, stored) for stored in (None, "group", "link", *STORED
 def test_contradictory_file_is_refused_by_key(change, tmp_path):
     path = edited(save(tmp_path / "t.mdl", {"x": ramp(4)}), change)
     with pytest.raises(CheckpointError, match="'x'"):
-        h5file.read(path, lambda lazy: lazy.read())
+        h5read.read(path, lambda lazy: lazy.read())
 
 
 LEAF = '{"type": null, "context": null, "children_spec": []}'

@@ -1,0 +1,48 @@
+"""An open file whose bytes stay readable after its path was deleted or replaced."""
+
+import os
+import weakref
+
+import h5py
+import numpy as np
+
+from lazytensor.errors import CheckpointError
+
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+_PIECE_BYTES = 1 << 24  # how much of a file is copied at a time, so that an array is never held twice
+
+
+class RawFile:
+    """An open file that outlives its HDF5 handle; it closes when the last array that needs it is gone.
+
+    Read by position and not mapped: a mapped file that becomes shorter kills the process that looks at it.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDONLY)
+        self.close = weakref.finalize(self, os.close, self.descriptor)
+        self.size = os.fstat(self.descriptor).st_size
+
+    def hdf5(self) -> h5py.File:
+        """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
+        if self.head(len(HDF5_MAGIC)) != HDF5_MAGIC:
+            raise ValueError(f"{self.path} is not an HDF5 file")
+        # The same descriptor, because the path may be replaced between two opens.
+        return h5py.File(os.fdopen(self.descriptor, "rb", closefd=False), "r")
+
+    def head(self, size: int) -> bytes:
+        """The first `size` bytes, or what there is."""
+        return os.pread(self.descriptor, size, 0)
+
+    def fetch(self, offset: int, target: np.ndarray) -> None:
+        """Fill `target` (one axis of bytes) with the file's bytes from `offset` on."""
+        done = 0
+        while done < target.size:
+            piece = os.pread(self.descriptor, min(target.size - done, _PIECE_BYTES), offset + done)
+            if not piece:
+                raise CheckpointError(
+                    "damaged: the file has become shorter since it was opened", todo="Restore the file from a copy."
+                )
+            target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+            done += len(piece)

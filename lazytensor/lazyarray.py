@@ -1,0 +1,68 @@
+"""An array in a file, read when asked for."""
+
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lazytensor.dtype import DType, bfloat16
+from lazytensor.encoding import decoded
+from lazytensor.errors import CheckpointError
+
+# What readers of files (h5py, zipfile, json, struct, NumPy) raise for one that is not what it seems.
+FOREIGN_ERRORS = (
+    *(OSError, EOFError, RuntimeError, ValueError, TypeError, LookupError, OverflowError, AttributeError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error, struct.error),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class LazyArray:
+    """An array of numbers under a key of the file `where`.
+
+    `load` gives its elements as the file holds them (see `encoding`). `is_tensor` is False for what was saved as a
+    NumPy array; its `dtype` is None if no tensor type corresponds.
+    """
+
+    key: str
+    shape: tuple[int, ...]
+    dtype: DType | None
+    is_tensor: bool
+    where: str
+    load: Callable[[], np.ndarray] = field(repr=False)
+    stored_bytes: int | None = None  # what it takes in the file, where that is known
+    packing: str = ""  # how its bytes are compressed
+
+    def stored(self) -> np.ndarray:
+        """A new array of the elements as the file holds them.
+
+        Works after the file was deleted or replaced. Raises CheckpointError when its bytes are damaged.
+        """
+        with reported(f"{self.key!r} cannot be read", self.where):
+            return self.load()
+
+    def read(self) -> np.ndarray:
+        """A new array of the values: in the host type of `dtype` for a tensor, in its own type for a NumPy array.
+
+        Raises CheckpointError when its bytes are damaged.
+        """
+        array = self.stored()
+        is_plain = self.dtype is None or not (self.is_tensor or self.dtype is bfloat16)
+        return array if is_plain else decoded(array, self.dtype)  # type: ignore[arg-type]
+
+
+@contextmanager
+def reported(what: str, where: str = "", todo: str = "Restore the file from a copy.") -> Iterator[None]:
+    """Turn what others raise about a file into our error that says `what` failed."""
+    try:
+        yield
+    except CheckpointError as e:
+        if e.where:
+            raise
+        raise CheckpointError(f"{what}: {e.what}", where=where, todo=e.todo) from e
+    except FOREIGN_ERRORS as e:
+        raise CheckpointError(f"{what}: {e}", where=where, todo=todo) from e

@@ -1,0 +1,105 @@
+"""torch.save and torch.load: PyTorch's zip format, written and read without running any pickle.
+
+A file is a zip archive: `data.pkl` describes the object, `data/<key>` holds the bytes of each storage. The description
+is read by an interpreter of the few pickle opcodes that such files need; the only names that it knows stand in a table,
+and all of them rebuild tensors. Files of the old format before PyTorch 1.6 are refused.
+"""
+
+import pathlib
+import zipfile
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import FOREIGN_ERRORS
+from lazytensor.serialization.layout import description_root, refused
+from lazytensor.serialization.lazy import LazyStorages
+from lazytensor.serialization.reader import Reader
+from lazytensor.serialization.storages import Storages, placement
+from lazytensor.serialization.writer import Writer
+
+File = str | pathlib.Path | BinaryIO
+S = TypeVar("S", Storages, LazyStorages)
+
+
+def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, **_: Any) -> None:
+    """Write an object of tensors, numbers, text and plain containers, one storage after another.
+
+    Raises CheckpointError for anything else.
+    """
+    writer = Writer()
+    writer.write(obj)
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
+
+        def add(name: str, raw: Any) -> None:
+            archive.writestr(zipfile.ZipInfo(f"archive/{name}"), raw)  # no date: equal objects give equal files
+
+        add("data.pkl", bytes(writer.out) + b".")
+        add("byteorder", b"little")
+        for key, elements in writer.storages.items():
+            add(f"data/{key}", elements().reshape(-1).view(np.uint8))
+        add("version", b"3\n")
+
+
+def load(
+    f: File,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **_: Any,
+) -> Any:
+    """Read what `save` or PyTorch wrote. Views of one storage share it again.
+
+    `map_location` is a device, a dict from the file's devices to ours, or a function of a storage and the file's device
+    that returns the storage or None; only "cpu" and "meta" are there. Raises CheckpointError for a file that is
+    damaged, of the old format, on a device that is not there, or that asks for anything but tensors and plain
+    containers. Nothing of the file is executed, whatever `weights_only` says.
+    """
+    if isinstance(f, str | pathlib.Path):
+        with open(f, "rb") as stream:
+            return load(stream, map_location)
+    place = placement(map_location)
+    with closing(_archive(f)) as archive:
+        answer, storages = _interpreted(archive, lambda root: Storages(archive, root, place))
+        storages.finish()
+        return answer
+
+
+def load_lazily(path: str) -> Any:
+    """The object in the file at `path`, with a LazyArray for each tensor; the last of them closes the file.
+
+    Raises CheckpointError like `load`.
+    """
+    archive = _archive(path)
+    return _interpreted(archive, lambda root: LazyStorages(archive, root, path))[0]
+
+
+def _archive(f: str | BinaryIO) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(f)
+    except FOREIGN_ERRORS as e:
+        raise _unreadable(e) from e
+
+
+def _interpreted(archive: zipfile.ZipFile, open_storages: Callable[[str], S]) -> tuple[Any, S]:
+    """The object in an archive, and the storages that its tensors see."""
+    try:
+        root = description_root(archive)
+        storages = open_storages(root)
+        return Reader(storages).run(archive.read(f"{root}/data.pkl")), storages
+    except CheckpointError:
+        raise
+    except FOREIGN_ERRORS as e:
+        raise _unreadable(e) from e
+
+
+def _unreadable(e: BaseException) -> CheckpointError:
+    return refused(
+        f"this is no file in PyTorch's zip format, or it is damaged: {e}",
+        "Write it again with torch.save of PyTorch 1.6 or later.",
+    )

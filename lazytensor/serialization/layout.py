@@ -1,0 +1,88 @@
+"""What a file in PyTorch's zip format may look like: checked before anything of it is believed."""
+
+import math
+import zipfile
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import CheckpointError
+
+STORAGES = {
+    "DoubleStorage": dt.float64,
+    "FloatStorage": dt.float32,
+    "HalfStorage": dt.float16,
+    "BFloat16Storage": dt.bfloat16,
+    "LongStorage": dt.int64,
+    "IntStorage": dt.int32,
+    "ShortStorage": dt.int16,
+    "CharStorage": dt.int8,
+    "ByteStorage": dt.uint8,
+    "BoolStorage": dt.bool_,
+}
+"""The tensor type of each storage class."""
+LARGEST_DESCRIPTION = 1 << 28
+"""Bytes of data.pkl beyond which a file is not believed."""
+
+
+def refused(what: str, todo: str = "The file is damaged or was made to deceive.") -> CheckpointError:
+    """The error for a file that no writer makes, or that is not to be read."""
+    return CheckpointError(what, where=source.where(), todo=todo)
+
+
+def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
+    """The record of a storage. Raises CheckpointError if its bytes are not those of `count` elements."""
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise refused(f"the file has no storage {name!r}") from None
+    if isinstance(count, bool) or not isinstance(count, int) or info.file_size != count * dtype.itemsize:
+        raise refused(f"storage {name!r} has {info.file_size} bytes for {count} elements of {dtype}")
+    return info
+
+
+def check_view(count: int, offset: Any, size: tuple, stride: tuple) -> None:
+    """Raises CheckpointError unless a view of these numbers stays inside a storage of `count` elements."""
+    numbers = (offset, *size, *stride)
+    if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+        raise refused("a tensor of the file is described by something else than numbers")
+    if len(size) != len(stride) or min(numbers) < 0:
+        raise refused(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
+    last = last_element(offset, size, stride)
+    if math.prod(size) and last >= count:
+        raise refused(f"a tensor reaches element {last} of a storage of {count}")
+
+
+def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) -> int:
+    """The index of the last element that a view sees in its storage."""
+    return offset + sum((e - 1) * s for e, s in zip(size, stride, strict=True))
+
+
+def description_root(archive: zipfile.ZipFile) -> str:
+    """The folder of data.pkl in an archive. Raises CheckpointError unless there is one, and all else is as written."""
+    names = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl" and n.count("/") == 1]
+    if len(names) != 1:
+        raise refused(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
+    if archive.getinfo(names[0]).file_size > LARGEST_DESCRIPTION:
+        raise refused("the description of the file is larger than any real one")
+    root = names[0].rpartition("/")[0]
+    _check_records(archive, root)
+    return root
+
+
+def _check_records(archive: zipfile.ZipFile, root: str) -> None:
+    """Refuse what no writer makes: compressed records, two of one name, big endian."""
+    names = archive.namelist()
+    if len(set(names)) != len(names):
+        raise refused("the archive has two records of one name")
+    for info in archive.infolist():
+        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+            raise refused(f"the record {info.filename!r} is compressed, and PyTorch's never are")
+    stream = archive.fp
+    assert stream is not None
+    if sum(info.file_size for info in archive.infolist()) > stream.seek(0, 2):
+        raise refused("the records of the archive claim more bytes than the file has")
+    order = f"{root}/byteorder"
+    if order in names and archive.getinfo(order).file_size < 16 and archive.read(order) != b"little":
+        raise refused("the file was written on a big-endian machine")

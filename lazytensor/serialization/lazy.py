@@ -1,0 +1,72 @@
+"""Storages of a saved file whose tensors are read when asked for."""
+
+import math
+import zipfile
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import DType
+from lazytensor.encoding import STORED
+from lazytensor.lazyarray import LazyArray
+from lazytensor.serialization.layout import check_view, last_element, record, refused
+
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Storage:
+    name: str
+    dtype: DType
+    count: int
+
+
+class LazyStorages:
+    """The records `data/<key>` of an archive, of which a tensor reads the part that it sees."""
+
+    def __init__(self, archive: zipfile.ZipFile, root: str, path: str):
+        self._archive, self._root, self._path = archive, root, path
+
+    def storage(self, key: str, dtype: DType, count: Any, location: str) -> _Storage:
+        """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
+        name = f"{self._root}/data/{key}"
+        record(self._archive, name, dtype, count)
+        return _Storage(name, dtype, count)
+
+    def tensor(self, storage: Any, offset: Any, size: tuple, stride: tuple, requires_grad: bool) -> LazyArray:
+        """An array that sees a storage. Raises CheckpointError if it reaches outside."""
+        if not isinstance(storage, _Storage):
+            raise refused("a tensor of the file is described by something else than numbers")
+        check_view(storage.count, offset, size, stride)
+        load = partial(self._read, storage, offset, size, stride)
+        nbytes = math.prod(size) * storage.dtype.itemsize
+        return LazyArray(storage.name, size, storage.dtype, True, self._path, load, nbytes)
+
+    def parameter(self, data: LazyArray, requires_grad: bool) -> LazyArray:
+        """A parameter is its tensor."""
+        return data
+
+    def _read(self, storage: _Storage, offset: int, size: tuple, stride: tuple) -> np.ndarray:
+        kind = STORED[storage.dtype]
+        if not math.prod(size):
+            return np.empty(size, kind)
+        span = np.empty(last_element(offset, size, stride) + 1 - offset, kind)
+        with self._archive.open(storage.name) as stream:
+            stream.seek(offset * kind.itemsize)
+            fill(stream, span)
+        strides = tuple(s * kind.itemsize for s in stride)
+        return np.ascontiguousarray(np.lib.stride_tricks.as_strided(span, size, strides)).reshape(size)
+
+
+def fill(stream: Any, target: np.ndarray) -> None:
+    """Fill an array in C order with the next bytes of a stream. Raises EOFError when there are too few."""
+    room = target.reshape(-1).view(np.uint8)
+    done = 0
+    while done < room.size:
+        piece = stream.read(min(room.size - done, _PIECE_BYTES))
+        if not piece:
+            raise EOFError(f"its bytes end after {done} of {room.size}")
+        room[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
+        done += len(piece)

@@ -1,0 +1,143 @@
+"""Storages of a saved file: bytes become cells, and tensors that shared one share it again."""
+
+import math
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.encoding import STORED, decoded
+from lazytensor.errors import CheckpointError
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.nn.module import Parameter
+from lazytensor.ops.strided import order_strides
+from lazytensor.serialization.layout import check_view, record, refused
+from lazytensor.tensor import CPU, Device, Tensor
+from lazytensor.trace import Cell, adopt
+
+Dims = tuple[int, ...]
+
+
+@dataclass
+class Storage:
+    """The elements of one record, and the tensors that see them."""
+
+    dtype: DType
+    elements: np.ndarray
+    device: Device = CPU
+    users: list[tuple[Tensor, int, Dims, Dims]] = field(default_factory=list)
+
+    def cpu(self) -> "Storage":
+        """The storage, as a function that maps locations may ask for it."""
+        return self
+
+    def cuda(self, *_: Any) -> "Storage":
+        """Raises CheckpointError: there is none."""
+        raise _no_device("cuda")
+
+
+Placement = Callable[[Storage, str], Device]
+
+
+def placement(map_location: Any) -> Placement:
+    """The rule that gives each storage its device, from the device that the file says."""
+    if map_location is None:
+        return lambda storage, said: _restored(said)
+    if isinstance(map_location, Mapping):
+        return lambda storage, said: _restored(str(map_location.get(said, said)))
+    if isinstance(map_location, str | Device):
+        return lambda storage, said: _restored(str(map_location))
+    if not callable(map_location):
+        raise TypeError(f"map_location is a device, a dict or a function, not {type(map_location).__name__}")
+    return lambda storage, said: CPU if map_location(storage, said) is storage else _restored(said)
+
+
+def _restored(location: str) -> Device:
+    kind = location.partition(":")[0]
+    if kind in ("cpu", "meta"):
+        return Device(kind)
+    raise _no_device(location)
+
+
+def _no_device(location: str) -> CheckpointError:
+    if location.startswith("cuda"):
+        what = "the file's tensors are to come on a CUDA device, and torch.cuda.is_available() is False"
+    else:
+        what = f"there is no device {location!r} to put the file's tensors on"
+    return CheckpointError(what, where=source.where(), todo="Use torch.load(..., map_location='cpu').")
+
+
+class Storages:
+    """The records `data/<key>` of an archive, each read once."""
+
+    def __init__(self, archive: zipfile.ZipFile, root: str, place: Placement):
+        self._archive, self._root, self._place = archive, root, place
+        self._known: dict[str, Storage] = {}
+        self._parameters: list[tuple[Parameter, Tensor, bool]] = []
+        self._requiring: list[Tensor] = []
+
+    def storage(self, key: str, dtype: DType, count: Any, location: str) -> Storage:
+        """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
+        found = self._known.get(key)
+        if found is None:
+            info = record(self._archive, f"{self._root}/data/{key}", dtype, count)
+            raw = np.frombuffer(self._archive.read(info), STORED[dtype])
+            found = self._known[key] = Storage(dtype, decoded(raw, dtype))
+            found.device = self._place(found, location)
+        if found.dtype is not dtype or len(found.elements) != count:
+            raise refused(f"storage {key!r} is used as two different ones")
+        return found
+
+    def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
+        """A tensor that sees a storage; it has a value after `finish`. Raises CheckpointError if it reaches outside."""
+        if not isinstance(storage, Storage):
+            raise refused("a tensor of the file is described by something else than numbers")
+        check_view(len(storage.elements), offset, size, stride)
+        made = Tensor.__new__(Tensor)
+        storage.users.append((made, offset, size, stride))
+        if requires_grad:
+            self._requiring.append(made)
+        return made
+
+    def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
+        """A parameter over a tensor of the file; it has a value after `finish`."""
+        made = Parameter.__new__(Parameter)
+        self._parameters.append((made, data, requires_grad))
+        return made
+
+    def finish(self) -> None:
+        """Give every tensor its cell."""
+        for storage in self._known.values():
+            _settle(storage)
+        for t in self._requiring:
+            t.requires_grad_()
+        for parameter, data, requires_grad in self._parameters:
+            Tensor.__init__(parameter, data.cell, data.lens)
+            parameter.device = data.device
+            if requires_grad:
+                parameter.requires_grad_()
+
+
+def _settle(storage: Storage) -> None:
+    """Build the tensors of a storage: one that is seen whole and in order keeps its shape, others get a lens."""
+    shapes = {size for _, offset, size, stride in storage.users}
+    size = next(iter(shapes)) if len(shapes) == 1 else ()
+    whole = all(o == 0 and (st == order_strides(si) or math.prod(si) < 2) for _, o, si, st in storage.users)
+    shape = size if len(shapes) == 1 and whole and math.prod(size) == storage.elements.size else storage.elements.shape
+    cell = _cell(storage.elements.reshape(shape), storage.dtype)
+    for made, offset, extents, strides in storage.users:
+        if cell.type.shape == extents and whole:
+            Tensor.__init__(made, cell)
+        else:
+            attrs = (("size", extents), ("stride", strides), ("offset", offset))
+            Tensor.__init__(made, cell, (("as_strided", attrs),))
+        made.device = storage.device
+
+
+def _cell(array: np.ndarray, dtype: DType) -> Cell:
+    return adopt(leaf(array, Type(array.shape, dtype)))

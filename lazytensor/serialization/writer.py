@@ -1,0 +1,216 @@
+"""Writes the description of an object as a pickle, and names the storages that go with it."""
+
+import math
+import struct
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import DType
+from lazytensor.encoding import encoded
+from lazytensor.lazyarray import LazyArray
+from lazytensor.nn.module import Parameter
+from lazytensor.ops import OPS
+from lazytensor.ops.strided import order_strides
+from lazytensor.serialization.layout import STORAGES, refused
+from lazytensor.tensor import Device, Size, Tensor
+
+Dims = tuple[int, ...]
+_STORAGE_OF = {d: name for name, d in STORAGES.items()}
+
+
+class Writer:
+    """Emits protocol 2; what occurs twice is written once."""
+
+    def __init__(self) -> None:
+        self.out = bytearray(b"\x80\x02")
+        self.memo: dict[Any, int] = {}
+        self.kept: list[Any] = []  # so that no id is given twice
+        self.storages: dict[str, Callable[[], np.ndarray]] = {}
+        self.keys: dict[int, str] = {}
+
+    def write(self, value: Any) -> None:
+        """One value. Raises CheckpointError for a type that the format has no place for."""
+        if id(value) in self.memo:
+            return self._get(id(value))
+        for kind, method in _WRITERS:
+            if isinstance(value, kind):
+                return method(self, value)
+        raise refused(
+            f"a {type(value).__name__} cannot be saved: only tensors, numbers, text and plain containers can",
+            "Save a module's or an optimizer's state_dict() instead of the object.",
+        )
+
+    def _get(self, key: Any) -> None:
+        self.out += b"j" + struct.pack("<I", self.memo[key])
+
+    def _put(self, key: Any, value: Any = None) -> None:
+        self.memo[key] = len(self.memo)
+        self.kept.append(value)
+        self.out += b"r" + struct.pack("<I", self.memo[key])
+
+    def name(self, path: str) -> None:
+        """A global such as "torch FloatStorage"."""
+        if path in self.memo:
+            return self._get(path)
+        self.out += b"c" + path.replace(" ", "\n").encode() + b"\n"
+        return self._put(path)
+
+    def number(self, value: Any) -> None:
+        """None, a truth value, an integer or a float."""
+        if value is None or isinstance(value, bool):
+            self.out += b"N" if value is None else b"\x88" if value else b"\x89"
+        elif isinstance(value, float):
+            self.out += b"G" + struct.pack(">d", value)
+        elif -(1 << 31) <= value < 1 << 31:
+            self.out += b"J" + struct.pack("<i", value)
+        else:
+            raw = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+            if len(raw) > 255:
+                raise refused(f"an integer of {len(raw)} bytes cannot be saved", "Save it as text.")
+            self.out += b"\x8a" + bytes([len(raw)]) + raw
+
+    def text(self, value: str) -> None:
+        """A string."""
+        raw = value.encode("utf-8", "surrogatepass")
+        self.out += b"X" + struct.pack("<I", len(raw)) + raw
+
+    def some(self, value: Any) -> None:
+        """A tuple, or a shape."""
+        if isinstance(value, Size):
+            self.name("torch Size")
+            self.some((tuple(value),))
+            self.out += b"R"
+            return
+        self.out += b"("
+        self._inside(value)
+        self.out += b"t"
+
+    def listing(self, value: list) -> None:
+        """A list."""
+        self.out += b"]"
+        self._put(id(value), value)
+        self.out += b"("
+        self._inside(value)
+        self.out += b"e"
+
+    def mapping(self, value: Mapping) -> None:
+        """A dict or an OrderedDict, in order."""
+        if isinstance(value, OrderedDict):
+            self.name("collections OrderedDict")
+            self.out += b")R"
+        else:
+            self.out += b"}"
+        self._put(id(value), value)
+        self.out += b"("
+        self._inside([part for item in value.items() for part in item])
+        self.out += b"u"
+
+    def _inside(self, parts: Any) -> None:
+        for part in parts:
+            self.write(part)
+
+    def dtype(self, value: DType) -> None:
+        """An element type."""
+        self.name(f"torch {value.name}")
+
+    def device(self, value: Device) -> None:
+        """A device."""
+        self.name("torch device")
+        self.some((value.type,) if value.index is None else (value.type, value.index))
+        self.out += b"R"
+
+    def tensor(self, t: Tensor) -> None:
+        """A tensor or parameter: its storage once, and how it is seen."""
+        if isinstance(t, Parameter):
+            self.name("torch._utils _rebuild_parameter")
+            self.out += b"("
+            self._strided(t, False)
+            self.number(t.requires_grad)
+        else:
+            self._strided(t, bool(t.leaf_id))
+            return self._put(id(t), t)
+        self.name("collections OrderedDict")
+        self.out += b")RtR"
+        return self._put(id(t), t)
+
+    def lazy(self, a: LazyArray) -> None:
+        """An array of another file: read when its storage is written."""
+        if a.dtype is None:
+            raise refused(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
+        key = str(len(self.storages))
+        self.storages[key] = a.stored
+        self._rebuilt(a.dtype, key, math.prod(a.shape), 0, a.shape, order_strides(a.shape), False)
+        self._put(id(a), a)
+
+    def _strided(self, t: Tensor, requires_grad: bool) -> None:
+        key, size, offset, stride = self._storage(t)
+        self._rebuilt(t.dtype, key, size, offset, tuple(t.spec.shape), stride, requires_grad)
+
+    def _rebuilt(
+        self, dtype: DType, key: str, size: int, offset: int, shape: Dims, stride: Dims, requires_grad: bool
+    ) -> None:
+        if dtype not in _STORAGE_OF:
+            raise refused(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
+        self.name("torch._utils _rebuild_tensor_v2")
+        self.out += b"(("
+        self.text("storage")
+        self.name(f"torch {_STORAGE_OF[dtype]}")
+        self.text(key)
+        self.text("cpu")
+        self.number(size)
+        self.out += b"tQ"
+        self.number(offset)
+        self.some(shape)
+        self.some(stride)
+        self.number(requires_grad)
+        self.name("collections OrderedDict")
+        self.out += b")RtR"
+
+    def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
+        """Key and number of elements of the storage, and offset and strides of the tensor in it."""
+        found = strided(t)
+        base = t.cell.type if found is not None else t.spec
+        owner: Any = t.cell if found is not None else t
+        offset, stride = found if found is not None else (0, order_strides(t.spec.shape))
+        if id(owner) not in self.keys:
+            self.keys[id(owner)] = key = str(len(self.storages))
+            self.kept.append(owner)
+            whole = Tensor(t.cell) if found is not None else t
+            self.storages[key] = partial(_elements, whole)
+        return self.keys[id(owner)], base.size, offset, stride
+
+
+def _elements(t: Tensor) -> np.ndarray:
+    return encoded(t.array("torch.save()"), t.dtype)
+
+
+_WRITERS: tuple[tuple[Any, Callable], ...] = (
+    (Tensor, Writer.tensor),
+    (LazyArray, Writer.lazy),
+    ((type(None), bool, int, float), Writer.number),
+    (str, Writer.text),
+    (tuple, Writer.some),
+    (list, Writer.listing),
+    (dict, Writer.mapping),
+    (DType, Writer.dtype),
+    (Device, Writer.device),
+)
+
+
+def strided(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
+    """Offset and strides, in elements, of a tensor in its storage; None for a view that no strides describe."""
+    if not t.lens:
+        return 0, order_strides(t.spec.shape)
+    base = seen = np.empty(t.cell.type.shape, np.uint8)
+    for name, attrs in t.lens:
+        seen = OPS[name].eval(seen, **dict(attrs))
+    if not seen.size:
+        return 0, order_strides(t.spec.shape)
+    if not np.may_share_memory(base, seen):
+        return None
+    start = seen.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return start, seen.strides
