@@ -12,6 +12,7 @@ from lazytensor.dtype import DType, bool_, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
+from lazytensor.ops.circular import cosine, sine
 from lazytensor.ops.op import call, full_like, op, per_element, same_types
 
 FRONT_END_LOG2_E = 1.4427
@@ -117,8 +118,8 @@ def _one(x: Node) -> Node:
 # Transcendental functions are counted as 10 flops, the convention of the performance model.
 _unary("exp", np.exp, lambda g, y, x: (mul(g, y),), flops=10)
 _unary("log", np.log, lambda g, y, x: (div(g, x),), flops=10)
-_unary("sin", np.sin, lambda g, y, x: (mul(g, call("cos", x)),), flops=10)
-_unary("cos", np.cos, lambda g, y, x: (call("neg", mul(g, call("sin", x))),), flops=10)
+_unary("sin", sine, lambda g, y, x: (mul(g, call("cos", x)),), flops=10)
+_unary("cos", cosine, lambda g, y, x: (call("neg", mul(g, call("sin", x))),), flops=10)
 _unary("tanh", np.tanh, lambda g, y, x: (mul(g, sub(_one(x), mul(y, y))),), flops=10)
 _unary("sigmoid", _sigmoid, lambda g, y, x: (mul(g, mul(y, sub(_one(x), y))),), flops=10)
 _unary("sqrt", np.sqrt, lambda g, y, x: (div(g, mul(full_like(2, x), y)),), flops=4)
