@@ -25,6 +25,8 @@ def _parser() -> argparse.ArgumentParser:
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
     runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
+    runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
+    runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
     runner.add_argument("script", help="the Python script")
     runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -52,7 +54,11 @@ def run_script(options: argparse.Namespace) -> int:
     if not pathlib.Path(options.script).is_file():
         print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
         return 2
+    if options.closure_lag < 0:
+        print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
+        return 2
     run.options.machine, run.options.mode, run.options.progress = options.machine, options.mode, True
+    run.options.closure_lag, run.options.strict = options.closure_lag, options.strict
     shim.install()
     status = _execute(options.script, options.args)
     if status == 0:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cstorch_compat.common.closures import Call
-from cstorch_compat.session import LAZY, EagerSession, WaferSession
+from cstorch_compat.session import LAZY, EagerSession, WaferSession, WaferSettings
+from cstorch_compat.wafer_state import WaferState
 from lazytensor import source, trace
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.dtype import DType, float16
@@ -37,6 +38,8 @@ class Options:
     mode: str = "auto"
     progress: bool = False
     half: DType = float16
+    closure_lag: int = 0
+    strict: bool = False
 
 
 options = Options()
@@ -52,7 +55,6 @@ class Backend:
     validate_only: bool = False
     compile_only: bool = False
     cluster_config: Any = None
-    store: Store = field(default_factory=Store)
     reports: list[Any] = field(default_factory=list)
     models: int = 0
 
@@ -62,8 +64,10 @@ class Backend:
         self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
         if self.is_csx:
             wafer = WaferBackend(host, options.machine, options.mode)
+            self.store: Store = WaferState()
             self.runner = StepRunner(wafer, self.store, lower_to_cirh)
         else:
+            self.store = Store()
             self.runner = StepRunner(host, self.store)
 
     @property
@@ -83,13 +87,14 @@ class Backend:
 
     def session(self) -> EagerSession | WaferSession:
         """A new execution."""
-        if not self.is_csx:
+        if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
         number = 1
         while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
             number += 1
         execute = "trace" if self.validate_only else "compile" if self.compile_only else "all"
-        return WaferSession(self.runner, folder, options.half, execute, self.reports.append)
+        settings = WaferSettings(folder, options.half, execute, options.closure_lag, options.strict)
+        return WaferSession(self.runner, self.store, settings, self.reports.append)
 
     def __str__(self) -> str:
         return f"CerebrasBackend({self.backend_type})"
@@ -260,7 +265,8 @@ def closure(function: Callable, needs_checkpoint: bool) -> Callable:
     def queued(*args: Any, **kwargs: Any) -> Any:
         if _executor is not None:
             session = _executor.session
-            session.closures.queue.append(Call(function, session.held(args), session.held(kwargs), needs_checkpoint))
+            held = session.held(args), session.held(kwargs)
+            session.closures.queue.append(Call(function, *held, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:
             return function(*args, **kwargs)

@@ -5,14 +5,20 @@ returns. On CSX the body runs once; the step ends when the loop asks for the nex
 closures only. Client and server are modelled in one thread: a real one would add races and teach nothing.
 """
 
+import functools
 import pathlib
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cstorch_compat.common.closures import Closures
 from cstorch_compat.common.tree import flatten, map_tensors
+from cstorch_compat.late_state import late_state
+from cstorch_compat.wafer_state import WaferState
 from lazytensor import precision, source, trace
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
@@ -57,27 +63,43 @@ class EagerSession:
         """The arguments of a closure as they are at its call; PyTorch's eager tensors may change until it runs."""
         return map_tensors(arguments, lambda t: wrap(untracked(t.node)))
 
-    def end(self, is_checkpoint: bool) -> None:
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> None:
         """The loop has come round: run the closures."""
-        self.closures.run(is_checkpoint, lambda arguments: arguments)
+        self.closures.run(step, is_checkpoint, lambda arguments: arguments)
+
+    def flush(self) -> None:
+        """The last step is over; nothing is late here."""
 
     def close(self) -> None:
         """The loop is over."""
 
 
+@dataclass(frozen=True)
+class WaferSettings:
+    """How a CSX execution goes: its `folder` for texts, the half type, how far it goes, and how it is checked.
+
+    `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
+    steps late. `strict` makes state that is first made inside the step an error.
+    """
+
+    folder: pathlib.Path
+    half: DType
+    execute: str = "all"
+    closure_lag: int = 0
+    strict: bool = False
+
+
 class WaferSession:
     """The CSX backend: the body is traced in the first step, and later steps replay the program.
 
-    `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). `on_report` is given the
-    report of the compiled program.
+    `on_report` is given the report of the compiled program.
     """
 
     def __init__(
-        self, runner: StepRunner, folder: pathlib.Path, half: DType, execute: str, on_report: Callable[[Any], None]
+        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
     ):
-        self.runner, self.folder, self.half = runner, folder, half
-        self.execute, self.on_report = execute, on_report
-        self.closures = Closures()
+        self.runner, self.state, self.settings, self.on_report = runner, state, settings, on_report
+        self.closures = Closures(settings.closure_lag)
         self.capture: Capture | None = None
         self.executable: Executable | None = None
         self.graph: Graph | None = None
@@ -87,6 +109,7 @@ class WaferSession:
         self._repeated: dict[Callable, list] = {}
         self._marked: dict[tuple, tuple[str, Tensor]] = {}
         self._fetches: dict[tuple, np.ndarray] = {}
+        self._last_is_checkpoint: bool | None = None  # None until a step has run
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values on the client."""
@@ -94,7 +117,8 @@ class WaferSession:
         if self.capture is not None:
             self.capture.hide()
             return self._seen_batch
-        self.capture = Capture(self.runner.store, readable=False)
+        self.state.start()
+        self.capture = Capture(self.state, readable=False)
         self._seen_batch = map_tensors(batch, _on_device)
         for i, (path, t) in enumerate(flatten(self._seen_batch)):
             self.capture.feed(t.cell, i, f"input{path}")
@@ -117,7 +141,7 @@ class WaferSession:
         before = len(self.closures.queue)
         self.capture.is_open = True
         try:
-            with precision.autocast(self.half):
+            with precision.autocast(self.settings.half):
                 result = step_fn(*args, **kwargs)
         finally:
             self.capture.is_open = False
@@ -128,29 +152,46 @@ class WaferSession:
         """The arguments of a closure: the very handles, whose last value in the step is the one that counts."""
         return arguments
 
-    def end(self, is_checkpoint: bool) -> None:
-        """Execute the step on its batch and run the closures that wait for it."""
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> None:
+        """Execute the step on its batch and run the closures that wait for it; `step` counts from 1."""
         assert self.capture is not None
         if self.graph is None:
             self.graph = self._traced_graph()
             self._write_texts(self.graph)
-            if self.execute != "trace":
+            if self.settings.execute != "trace":
                 self.executable = self.runner.compile(self.graph)
                 self.on_report(self.executable.report)
-        if self.execute != "all" or self.executable is None:
+        if self.settings.execute != "all" or self.executable is None:
             self.closures.queue.clear()
             self.capture.leave()
             return
         values = [v.copy() for v in self.executable.step(self._arrays)]
         self._fetches = dict(zip(self._marked, values, strict=True))
+        self._last_is_checkpoint = is_checkpoint
         self.capture.reveal([t.cell for _, t in self._waiting()], [self._fetches[k] for k, _ in self._waiting()])
-        self.closures.run(is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched))
+        within = self._window(is_checkpoint, next_checkpoint)
+        self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched), within)
+
+    def _window(self, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> AbstractContextManager[None]:
+        """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
+        if not is_checkpoint:
+            return self.state.window(functools.partial(_way_out, next_checkpoint()))
+        return self._late_window(self.state.snapshot()) if self.closures.lag else self.state.window(None)
+
+    @contextmanager
+    def _late_window(self, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
+        assert self.capture is not None
+        with self.state.window(None, snapshot):
+            self.capture.refetch()
+            yield
+            self.capture.refetch()
 
     def _traced_graph(self) -> Graph:
         """What was captured, with the outputs that a closure takes."""
         assert self.capture is not None
         graph, _ = self.capture.graph()
         self._mark_outputs()
+        self._warn_of_late_state()
         names = tuple(name for name, _ in self._marked.values())
         outputs = tuple(t.node for _, t in self._marked.values())
         if not outputs and not graph.updates:
@@ -169,14 +210,28 @@ class WaferSession:
                     self._mark(f"output_{parameter}{path}", t)
 
     def _mark(self, name: str, t: Tensor) -> None:
-        if t.cell.home is None:  # what has a home is state, and is fetched from there
-            self._marked.setdefault(_identity(t), (name, t))
+        self._marked.setdefault(_identity(t), (name, t))
+
+    def _warn_of_late_state(self) -> None:
+        assert self.capture is not None
+        known = {id(t.cell) for _, t in self._marked.values()}
+        known |= {id(t.cell) for result in self._results.values() for _, t in flatten(result)}
+        found = [name for name, cell in late_state(self.capture) if id(cell) not in known]
+        if not found:
+            return
+        lost = StateError(
+            f"{', '.join(found)}: first made inside the step, and so made anew in each step; what is written is lost",
+            todo="Make it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
+        )
+        if self.settings.strict:
+            raise lost
+        warnings.warn(str(lost), UserWarning, stacklevel=2)
 
     def _waiting(self) -> list[tuple[tuple, Tensor]]:
         """The outputs whose cells can take the value: those made in the step, seen whole."""
         assert self.capture is not None
-        fed = {id(cell) for cell, *_ in self.capture.inputs}
-        return [(k, t) for k, (_, t) in self._marked.items() if not t.lens and id(t.cell) not in fed]
+        own = {id(cell) for cell, *_ in (*self.capture.inputs, *self.capture.touched)}
+        return [(k, t) for k, (_, t) in self._marked.items() if not t.lens and id(t.cell) not in own]
 
     def _fetched(self, t: Tensor) -> Tensor:
         """What a closure sees of a tensor: its value on the client."""
@@ -184,14 +239,28 @@ class WaferSession:
         return Tensor(Cell(leaf(np.array(t.array() if array is None else array), t.spec)))
 
     def _write_texts(self, graph: Graph) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "torch.mlir").write_text(torch_text(graph))
-        (self.folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), self.half.name))
+        folder, half = self.settings.folder, self.settings.half.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "torch.mlir").write_text(torch_text(graph))
+        (folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), half))
+
+    def flush(self) -> None:
+        """The last step is over: make the calls of closures that are late."""
+        self.closures.flush()
 
     def close(self) -> None:
-        """The loop is over: the client sees values again."""
-        if self.capture is not None and trace.current is self.capture:
+        """The loop is over: the client sees values again, state only if the last step was a checkpoint step."""
+        if self.capture is None:
+            return
+        if trace.current is self.capture:
             self.capture.leave()
+        self.state.stop(self._last_is_checkpoint)
+
+
+def _way_out(step: int | None) -> str:
+    if step is None:
+        return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
+    return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
 
 
 def _on_device(t: Tensor) -> Tensor:

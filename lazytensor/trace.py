@@ -59,6 +59,9 @@ class Home(Protocol):
 
     def copy(self, state: str) -> np.ndarray: ...
 
+    def claim(self, state: str) -> None:
+        """Called before the value is changed outside a step; raises StateError if that is not allowed now."""
+
 
 current: "Capture | None" = None
 _pending: list[weakref.ref] = []
@@ -90,7 +93,10 @@ def read(cell: Cell) -> Node:
 
 def write(cell: Cell, n: Node) -> None:
     """Make `n` the value of a cell."""
-    if current is not None and cell.epoch is not current:
+    if current is None:
+        if cell.home is not None:
+            cell.home.claim(cell.state)
+    elif cell.epoch is not current:
         current.touch(cell)
     cell.node = n
     cell.version += 1
@@ -230,7 +236,7 @@ class Capture:
                     todo="Give each tensor that outlives the step a name of its own.",
                 )
             if other.node is None:
-                _bring_home(other)
+                other.node = leaf(self.store.array(cell.state).copy(), other.type)
             other.home, other.synced = None, None
         owners[cell.state] = weakref.ref(cell)
 
@@ -251,12 +257,15 @@ class Capture:
             memo[n] = evaluate([n], memo)[0]
         return memo[n]
 
+    def living(self) -> list[Cell]:
+        """The cells that were made or written in this step and that somebody still holds."""
+        return list({id(c): c for r in self.born if (c := r()) is not None}.values())
+
     def graph(self) -> tuple[Graph, list[Cell]]:
         """The step as a pure function, and the cells that wait for its outputs."""
-        waiting = [c for r in self.born if (c := r()) is not None]
+        waiting = self.living()
         updates = {c.state: c.node for c, _, made in self.touched if c.node is not made and c.node is not None}
         state = {c.state: made for c, _, made in self.touched}
-        waiting = list({id(c): c for c in waiting}.values())
         outputs = tuple(c.node for c in waiting if c.node is not None)
         return Graph(tuple(made for _, _, made, _ in self.inputs), state, outputs, updates), waiting
 
@@ -301,6 +310,12 @@ class Capture:
         for cell, _, made, _ in self.inputs:
             cell.node, cell.epoch = made, self
         self._outer, current = current, self
+
+    def refetch(self) -> None:
+        """Forget what was read of the state since `reveal`: who reads again asks the store again."""
+        for cell, _, _ in self.touched:
+            if cell.node is cell.synced:
+                cell.node = cell.synced = None
 
     def leave(self) -> None:
         """Stop being the current step without having run."""

@@ -50,6 +50,7 @@ LAYERS = """
     cstorch_compat.common.h5read  cstorch_compat.common.h5write
     cstorch_compat.common.closures  cstorch_compat.common.progress
     cstorch_compat.common.checkpoint
+    cstorch_compat.late_state  cstorch_compat.wafer_state
     cstorch_compat.session
     cstorch_compat.run
     cstorch_compat.common

@@ -26,6 +26,9 @@ class _FileHome:
         """The values, read now."""
         return self.source.read()
 
+    def claim(self, state: StateId) -> None:
+        """A tensor of a file may be changed: the file stays as it is."""
+
 
 def _deferred(source: LazyArray) -> Any:
     if not source.is_tensor:

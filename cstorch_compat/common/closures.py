@@ -1,18 +1,23 @@
-"""Closures: calls that wait until the step they were made in has run."""
+"""Closures: calls that wait until the step they were made in has run, and with a lag some steps longer."""
 
+from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+
+from lazytensor.ir.types import Where
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a closure that waits."""
+    """One call of a closure that waits; `where` is the line that made it."""
 
     function: Callable
     args: tuple
     kwargs: dict
     needs_checkpoint: bool
+    where: Where | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The arguments by the name of the parameter that takes them."""
@@ -27,18 +32,60 @@ class Call:
         return {**named, **self.kwargs}
 
 
+@dataclass(frozen=True)
+class Finished:
+    """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
+
+    step: int
+    calls: list[tuple[Call, tuple, dict]]
+    within: AbstractContextManager
+
+    def run(self) -> None:
+        """Make the calls. What one of them raises carries a note of the closure and the step."""
+        with self.within:
+            for call, args, kwargs in self.calls:
+                try:
+                    call.function(*args, **kwargs)
+                except Exception as e:
+                    name = getattr(call.function, "__name__", repr(call.function))
+                    e.add_note(f"raised in the closure {name} of step {self.step}, called at {call.where}")
+                    raise
+
+
 @dataclass
 class Closures:
-    """The calls of one step, in the order in which they were made."""
+    """The calls of one step, in the order in which they were made.
 
+    A client that runs apart from its server sees a step's results later: `lag` steps later.
+    """
+
+    lag: int = 0
     queue: list[Call] = field(default_factory=list)
+    _late: deque[Finished] = field(default_factory=deque)
 
-    def run(self, is_checkpoint: bool, prepare: Callable[[Any], Any]) -> None:
-        """Make the calls; those of checkpoint closures only if this is a checkpoint step.
+    def run(
+        self,
+        step: int,
+        is_checkpoint: bool,
+        prepare: Callable[[Any], Any],
+        within: AbstractContextManager | None = None,
+    ) -> None:
+        """Make the calls of step number `step`, or of the one `lag` steps before.
 
-        `prepare` turns arguments into what the closure sees.
+        Those of checkpoint closures are made only if this is a checkpoint step. `prepare` turns arguments into what
+        the closure sees.
         """
         waiting, self.queue = self.queue, []
-        for call in waiting:
-            if is_checkpoint or not call.needs_checkpoint:
-                call.function(*prepare(call.args), **prepare(call.kwargs))
+        calls = [
+            (call, prepare(call.args), prepare(call.kwargs))
+            for call in waiting
+            if is_checkpoint or not call.needs_checkpoint
+        ]
+        self._late.append(Finished(step, calls, within or nullcontext()))
+        while len(self._late) > self.lag:
+            self._late.popleft().run()
+
+    def flush(self) -> None:
+        """Make the calls that are late, when the last step is over."""
+        while self._late:
+            self._late.popleft().run()

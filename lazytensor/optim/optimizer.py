@@ -15,6 +15,11 @@ from lazytensor.tensor import Tensor, grad_mode
 _alive: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
+def alive() -> list["Optimizer"]:
+    """Every optimizer that somebody holds."""
+    return list(_alive)
+
+
 class Optimizer:
     """Changes parameters by their gradients.
 

@@ -49,6 +49,9 @@ class Store:
         """A copy of one array."""
         return self.array(state).copy()
 
+    def claim(self, state: StateId) -> None:
+        """Asked before the client changes state outside a step: here it always may."""
+
     def snapshot(self, states: Iterable[StateId] | None = None) -> dict[StateId, np.ndarray]:
         """Copies of the given state, or of all of it."""
         return {s: self.array(s).copy() for s in (self._arrays if states is None else states)}

@@ -240,7 +240,7 @@ def evaluate(batch):
     accuracy(labels=batch[1], predictions=compiled(batch[0]).argmax(-1))
     return compiled(batch[0]).sum()
 
-for batch in cstorch.utils.data.DataExecutor(loader(1), num_steps=2):
+for batch in cstorch.utils.data.DataExecutor(loader(1), num_steps=2, checkpoint_steps=2):
     evaluate(batch)
 print(float(accuracy), model.fc1.weight.sum().item() != 0)
 import os

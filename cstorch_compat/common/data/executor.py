@@ -53,8 +53,15 @@ class DataExecutor:
     @property
     def is_checkpoint_step(self) -> bool:
         """Whether state can be fetched after this step."""
+        return self._fetches_after(self.user_iteration)
+
+    def _fetches_after(self, step: int) -> bool:
         every = self.checkpoint_steps
-        return every is not None and every > 0 and (self.user_iteration % every == 0 or self.on_final_iteration)
+        return every is not None and every > 0 and (step % every == 0 or step == self.num_steps)
+
+    def next_checkpoint_step(self) -> int | None:
+        """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
+        return next(filter(self._fetches_after, range(self.user_iteration, self.num_steps + 1)), None)
 
     def __len__(self) -> int:
         return self.num_steps
@@ -68,8 +75,9 @@ class DataExecutor:
             for i, batch in enumerate(itertools.islice(self._batches(), self.num_steps)):
                 self.iteration = i
                 yield self.session.begin(batch)
-                self.session.end(self.is_checkpoint_step)
+                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
                 progress.step(i + 1)
+            self.session.flush()
         finally:
             self.session.close()
             run.enter_executor(before)

@@ -1,0 +1,84 @@
+"""State while it lies on the wafer: the client may not read or change it whenever it likes."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import StateError
+from lazytensor.ir.types import StateId
+from lazytensor.runtime.store import Store
+
+FREE = "metrics."
+"""The front of the names of state that the client may always read: metrics return to it at the end of each step."""
+
+
+class WaferState(Store):
+    """A store that the client may read before the first step, in the closures of checkpoint steps, and after a run
+    whose last step was one; it may be changed between runs, if it can be read.
+
+    Source: the limitations page of the 2.x documentation, "Modifying stateful tensors between executions".
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._way_out: Callable[[], str] | None = None  # given while state cannot be fetched
+        self._before: Callable[[], str] | None = None
+        self._is_running = False
+        self._snapshot: dict[StateId, np.ndarray] | None = None
+
+    def copy(self, state: StateId) -> np.ndarray:
+        """The values as the client sees them now. Raises StateError where they cannot be fetched."""
+        if self._way_out is not None and not state.startswith(FREE):
+            raise StateError(
+                f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
+                where=source.where(),
+                todo=self._way_out(),
+            )
+        if self._snapshot is not None and state in self._snapshot:
+            return self._snapshot[state].copy()
+        return super().copy(state)
+
+    def claim(self, state: StateId) -> None:
+        """Raises StateError where the client may not change state: in a loop, or where it cannot be fetched."""
+        if state.startswith(FREE):
+            return
+        if self._is_running:
+            raise StateError(
+                f"{state} cannot be changed while the loop over a DataExecutor runs",
+                where=source.where(),
+                todo="Change it in the function decorated with @cstorch.trace, or between two loops.",
+            )
+        if self._way_out is not None:
+            raise StateError(
+                f"{state} cannot be changed: the last step of the loop before was no checkpoint step",
+                where=source.where(),
+                todo="Give that DataExecutor checkpoint_steps; state may change after a checkpointed last step.",
+            )
+
+    def start(self) -> None:
+        """A loop begins."""
+        self._before = self._way_out
+        self._is_running, self._way_out = True, _after_the_loop
+
+    def stop(self, is_checkpoint: bool | None) -> None:
+        """The loop is over; was its last step a checkpoint step? None says that no step was executed."""
+        self._is_running = False
+        self._way_out = self._before if is_checkpoint is None else None if is_checkpoint else _after_the_loop
+
+    @contextmanager
+    def window(
+        self, way_out: Callable[[], str] | None, snapshot: dict[StateId, np.ndarray] | None = None
+    ) -> Iterator[None]:
+        """A block in which state can be fetched unless there is a `way_out`; of a late step, from a snapshot."""
+        before = self._way_out, self._snapshot
+        self._way_out, self._snapshot = way_out, snapshot
+        try:
+            yield
+        finally:
+            self._way_out, self._snapshot = before
+
+
+def _after_the_loop() -> str:
+    return "Read it in a @cstorch.checkpoint_closure, and give the DataExecutor checkpoint_steps."

@@ -1,0 +1,146 @@
+"""State on the wafer: when the client may read it, when it may change it, and what was made too late."""
+
+import warnings
+
+import pytest
+
+import lazytensor as lt
+from cstorch_compat import run
+from cstorch_compat.generations import cstorch
+from cstorch_compat.generations.cstorch import optim
+from lazytensor import nn
+from lazytensor.errors import StateError
+
+
+@pytest.fixture(autouse=True)
+def backend(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(run.options, "strict", False)
+    return cstorch.backend("CSX", artifact_dir=tmp_path)
+
+
+def loader(n: int = 3):
+    return cstorch.utils.data.DataLoader(lambda: [(lt.full((2, 3), float(i)),) for i in range(n)])
+
+
+class Run:
+    """A linear layer whose weight each step lowers by one tenth of its gradient."""
+
+    def __init__(self):
+        self.model = nn.Linear(3, 1)
+        self.compiled = cstorch.compile(self.model)
+        self.optimizer = optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.seen: list = []
+
+    def loop(self, steps: int, checkpoint_steps: int | None, in_step=lambda run: None, after=lambda run: None):
+        @cstorch.trace
+        def step(batch):
+            loss = self.compiled(batch[0]).sum()
+            loss.backward()
+            self.optimizer.step()
+            in_step(self)
+            self.optimizer.zero_grad()
+            return loss
+
+        for batch in cstorch.utils.data.DataExecutor(loader(), steps, checkpoint_steps):
+            cstorch.step_closure(lambda loss: self.seen.append(loss.item()))(step(batch))
+            after(self)
+        return self
+
+
+def weight(run) -> list:
+    return run.model.weight.tolist()
+
+
+def test_state_is_read_before_the_first_step_and_after_a_checkpointed_last_one():
+    whole = Run()
+    before = weight(whole)
+    whole.loop(3, checkpoint_steps=2)
+    assert weight(whole) != before
+
+
+def test_state_of_a_run_without_checkpoints_stays_on_the_wafer():
+    whole = Run().loop(2, checkpoint_steps=0)
+    with pytest.raises(StateError, match="checkpoint_steps"):
+        weight(whole)
+    with pytest.raises(StateError, match=r"model\.weight cannot be changed"):
+        whole.model.load_state_dict({"weight": lt.ones(1, 3), "bias": lt.ones(1)})
+    whole.loop(1, checkpoint_steps=1)
+    assert len(weight(whole)[0]) == 3
+
+
+def test_a_closure_off_the_checkpoint_steps_is_told_the_next_one():
+    @cstorch.step_closure
+    def read(whole):
+        weight(whole)
+
+    with pytest.raises(StateError, match="next checkpoint step is 4") as caught:
+        Run().loop(5, checkpoint_steps=4, after=read)
+    assert any("read of step 1" in note for note in caught.value.__notes__)
+
+
+def test_checkpoint_closures_see_the_state_of_their_step():
+    seen = []
+    keep = cstorch.checkpoint_closure(lambda whole: seen.append(weight(whole)))
+    whole = Run().loop(4, checkpoint_steps=2, after=keep)
+    assert len(seen) == 2 and seen[0] != seen[1] == weight(whole)
+
+
+def test_state_that_is_passed_to_a_closure_is_an_output_of_every_step():
+    seen = []
+    watch = cstorch.step_closure(lambda bias: seen.append(bias.item()))
+    whole = Run().loop(3, checkpoint_steps=3, in_step=lambda whole: watch(whole.model.bias))
+    assert len(set(seen)) == 3 and seen[-1] == whole.model.bias.item()
+
+
+def test_state_changes_between_runs_and_not_within_one():
+    whole = Run().loop(1, checkpoint_steps=1)
+    whole.model.weight.data.zero_()
+    whole.model.bias.data.fill_(4.0)
+    whole.loop(1, checkpoint_steps=1)
+    assert whole.seen[1] == 8.0  # two rows of zeros
+
+    @cstorch.checkpoint_closure
+    def spoil(whole):
+        whole.model.weight.data.zero_()
+
+    with pytest.raises(StateError, match="cannot be changed while the loop"):
+        whole.loop(2, checkpoint_steps=1, after=spoil)
+
+
+def late(whole):
+    for p in whole.model.parameters():
+        state = whole.optimizer.state[p]
+        if "mean" not in state:
+            state["mean"] = lt.zeros_like(p.grad)
+        state["mean"].add_(p.grad)
+
+
+def test_state_that_is_made_in_the_step_is_named_in_a_warning():
+    with pytest.warns(
+        UserWarning, match=r"SGD.state\[model.weight\]\['mean'\].*test_state_rules.py:\d+.*first made inside"
+    ):
+        Run().loop(2, checkpoint_steps=0, in_step=late)
+
+
+def test_strict_refuses_state_that_is_made_in_the_step(monkeypatch):
+    monkeypatch.setattr(run.options, "strict", True)
+    with pytest.raises(StateError, match="preinitialize"):
+        Run().loop(2, checkpoint_steps=0, in_step=late)
+
+
+def test_a_step_that_makes_no_state_gives_no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Run().loop(2, checkpoint_steps=0)
+
+
+def test_a_traced_tensor_is_no_scalar_argument():
+    with pytest.raises(RuntimeError, match=r"value.*traced"):
+        Run().loop(
+            1,
+            checkpoint_steps=0,
+            in_step=lambda whole: whole.model.weight.data.addcdiv_(
+                whole.model.weight.grad, whole.model.weight.grad + 1, value=whole.model.bias.sum()
+            ),
+        )
