@@ -1,4 +1,4 @@
-"""`lazywafer run SCRIPT`, `lazywafer coverage`, `lazywafer info`, and `python -m cstorch_compat SCRIPT`."""
+"""The commands `lazywafer run`, `check`, `coverage` and `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ import numpy as np
 
 import cstorch_compat
 from cstorch_compat import coverage, run, shim
+from cstorch_compat.check import command as checking
 from lazytensor import config
 from wse_sim import MACHINES
 
@@ -30,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
     runner.add_argument("script", help="the Python script")
     runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    checking.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
@@ -40,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     given = sys.argv[1:] if argv is None else argv
     options = _parser().parse_args(given)
+    if options.command == "check":
+        return checking.check_script(options)
     if options.command == "coverage":
         return coverage.report(options.list)
     return info() if options.command == "info" else run_script(options)
@@ -145,6 +149,6 @@ def info() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "info", "coverage", "-h", "--help"):
+    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "check", "info", "coverage", "-h", "--help"):
         sys.exit(main(["run", *sys.argv[1:]]))
     sys.exit(main())

@@ -8,9 +8,9 @@ import difflib
 import functools
 import pathlib
 from types import ModuleType
-from typing import NoReturn
+from typing import Any
 
-from lazytensor import source
+from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
 PARTIAL = {
@@ -72,31 +72,36 @@ def reason_for(name: str) -> str:
     return MISSING.get(prefix, "not written yet")
 
 
-def refuse(public: str, name: str, have: list[str]) -> NoReturn:
-    """Raise NameMissing for `public.name`; `have` are the names that the module does provide."""
+def refuse(public: str, name: str, have: list[str]) -> Any:
+    """Raise NameMissing for `public.name`; `have` are the names that the module does provide.
+
+    While a script is checked, give back a stand-in instead.
+    """
     full = f"{public}.{name}"
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
     if full in known_names() or any(n.startswith(full + ".") for n in known_names()):
-        raise NameMissing(
+        error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
             where=source.where(),
             todo="Replace it by an operation that is there, or run this part with the original package.",
         )
+        return errors.refuse("missing here", error)
     near = difflib.get_close_matches(name, have, 1)
-    raise NameMissing(
+    error = NameMissing(
         f"{owner} has no attribute {name!r}: no such name is known",
         where=source.where(),
         todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
+    return errors.refuse("unknown name", error)
 
 
 def explain(public: str, module: ModuleType) -> None:
     """Make a module answer for the names that it does not have."""
 
-    def missing(name: str) -> NoReturn:
+    def missing(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {public!r} has no attribute {name!r}")
-        refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
+        return refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
 
     module.__dict__["__getattr__"] = missing
 
@@ -104,9 +109,9 @@ def explain(public: str, module: ModuleType) -> None:
 def explain_class(public: str, kind: type) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
-    def missing(self: object, name: str) -> NoReturn:
+    def missing(self: object, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
+        return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
 
     kind.__getattr__ = missing  # type: ignore[attr-defined]

@@ -40,6 +40,9 @@ class Options:
     half: DType = float16
     closure_lag: int = 0
     strict: bool = False
+    backend: str = ""  # takes the place of what the script asks for
+    steps: int = 0  # most steps of a loop; 0 for as many as the script asks for
+    session: "Callable[[Backend], Any] | None" = None  # makes the executions, instead of the backend
 
 
 options = Options()
@@ -87,6 +90,8 @@ class Backend:
 
     def session(self) -> EagerSession | WaferSession:
         """A new execution."""
+        if options.session is not None:
+            return options.session(self)
         if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
         number = 1
@@ -128,7 +133,7 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
     global _backend
     if backend_type is None:
         return current_backend()
-    kind = str(getattr(backend_type, "name", backend_type)).upper()
+    kind = options.backend or str(getattr(backend_type, "name", backend_type)).upper()
     if kind not in TYPES:
         raise ValueError(
             f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."

@@ -20,7 +20,7 @@ ALIASES = {
 }
 
 
-def _target(name: str) -> str | None:
+def target_of(name: str) -> str | None:
     """The module that stands behind an imported name."""
     best = max((a for a in ALIASES if name == a or name.startswith(a + ".")), key=len, default=None)
     return None if best is None else ALIASES[best] + name[len(best) :]
@@ -56,7 +56,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        found = _target(fullname)
+        found = target_of(fullname)
         if found is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, _Alias(found), is_package=True)
@@ -85,5 +85,5 @@ def uninstall() -> None:
     """Take the shim away; modules that were imported through it leave the table of modules."""
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
-    for name in [n for n in sys.modules if _target(n) is not None]:
+    for name in [n for n in sys.modules if target_of(n) is not None]:
         del sys.modules[name]

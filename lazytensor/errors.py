@@ -6,6 +6,7 @@ of a script can note it and go on.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 
 class LazyError(Exception):
@@ -60,18 +61,18 @@ class DataError(LazyError, RuntimeError):
     """A data set or a batch is missing or malformed."""
 
 
-Reporter = Callable[[str, LazyError], None]
+Reporter = Callable[[str, LazyError], Any]
 _reporter: Reporter | None = None
 
 
-def refuse(rule: str, error: LazyError) -> None:
+def refuse(rule: str, error: LazyError) -> Any:
     """Raise what the wafer refuses and PyTorch does not; where a reporter listens, tell it and go on as PyTorch would.
 
-    `rule` says what kind of refusal it is, as in "read .item()".
+    `rule` says what kind of refusal it is, as in "read .item()". Returns what the reporter gives as a stand-in.
     """
     if _reporter is None:
         raise error
-    _reporter(rule, error)
+    return _reporter(rule, error)
 
 
 def report_to(reporter: Reporter | None) -> None:

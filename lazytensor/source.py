@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from lazytensor.ir.types import Where
 
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
+_PASSED = (*_HOUSE, "<frozen importlib")
 _scopes: list[str] = []
 _fixed: Where | None = None
 # Every operation asks where it was called, mostly from few lines of few files.
@@ -31,7 +32,7 @@ def where() -> Where:
         return _fixed
     frame = sys._getframe(1)
     file = frame.f_code.co_filename
-    while _is_ours(file) and frame.f_back is not None:
+    while is_house(file) and frame.f_back is not None:
         frame = frame.f_back
         file = frame.f_code.co_filename
     key = (file, frame.f_lineno, _scopes[-1] if _scopes else "")
@@ -41,10 +42,11 @@ def where() -> Where:
     return place
 
 
-def _is_ours(file: str) -> bool:
+def is_house(file: str) -> bool:
+    """Whether a file belongs to the house or to the import machinery, and is not the user's."""
     ours = _ours.get(file)
     if ours is None:
-        ours = _ours[file] = file.startswith(_HOUSE)
+        ours = _ours[file] = file.startswith(_PASSED)
     return ours
 
 

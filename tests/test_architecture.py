@@ -56,6 +56,7 @@ LAYERS = """
     cstorch_compat.common
     cstorch_compat.torch  cstorch_compat.torchvision
     cstorch_compat.generations
+    cstorch_compat.check
     cstorch_compat
     cstorch_compat.__main__
 """

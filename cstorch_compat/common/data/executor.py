@@ -8,6 +8,8 @@ from cstorch_compat import run
 from cstorch_compat.common.data.loader import DataLoader
 from cstorch_compat.common.progress import Progress
 from cstorch_compat.common.tree import flatten
+from lazytensor import source
+from lazytensor.errors import DataError, refuse
 
 
 class DataExecutor:
@@ -72,7 +74,9 @@ class DataExecutor:
         before = run.enter_executor(self)
         progress = Progress(self.num_steps, run.options.progress)
         try:
-            for i, batch in enumerate(itertools.islice(self._batches(), self.num_steps)):
+            for i, batch in enumerate(
+                itertools.islice(self._batches(), min(self.num_steps, run.options.steps or self.num_steps))
+            ):
                 self.iteration = i
                 yield self.session.begin(batch)
                 self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
@@ -133,8 +137,11 @@ def _checked_batch(batch: Any) -> Any:
         )
     sizes = {t.shape[0] if t.ndim else 1 for _, t in tensors}
     if len(sizes) > 1 and run.use_cs():
-        raise RuntimeError(
-            "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
-            f"{sizes}."
+        error = DataError(
+            f"Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
+            f"{sizes}.",
+            where=source.where(),
+            todo="Give every tensor of the batch the batch as first dimension.",
         )
+        refuse("batch sizes", error)
     return batch

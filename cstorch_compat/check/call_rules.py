@@ -1,0 +1,202 @@
+"""Which calls of a step are refused or risky: the recorded table of operations, and predicates over single calls."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.check import weights
+from cstorch_compat.check.calls import Call
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.operations import table
+from lazytensor import dtype as dt
+from lazytensor.nn import Embedding
+from lazytensor.tensor import Tensor, is_grad_enabled
+
+BIG_VOCABULARY = 16_384
+"""Classes from which a loss counts as one over a vocabulary; the reports are of language models."""
+NUMBERS = {
+    "add": ("alpha",),
+    "sub": ("alpha",),
+    "addcmul": ("value",),
+    "addcdiv": ("value",),
+    "addmm": ("alpha", "beta"),
+}
+"""Arguments that are Python numbers in PyTorch, by function."""
+
+Predicate = Callable[[Call], str | None]
+
+
+def _fused_attention(call: Call) -> str | None:
+    names = ("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder")
+    layers = (*names, "TransformerEncoderLayer", "TransformerDecoderLayer")
+    return "" if call.short in ("scaled_dot_product_attention", *layers) else None
+
+
+def _big_vocabulary(call: Call) -> str | None:
+    logits = call.argument(0, "input")
+    if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
+        return None
+    classes = logits.shape[1 if logits.ndim > 1 else 0]
+    return f"{classes:,} classes" if classes >= BIG_VOCABULARY else None
+
+
+def _norm_of_weights(call: Call) -> str | None:
+    if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
+        return None
+    x = call.argument(0, "input")
+    return "its input depends on no sample" if isinstance(x, Tensor) and weights.from_weights_alone(x) else None
+
+
+SLICERS = frozenset(
+    """split chunk narrow select unbind split_with_sizes tensor_split hsplit vsplit dsplit unsafe_split
+    unsafe_chunk""".split()
+)
+
+
+def _sliced(call: Call) -> Tensor | None:
+    """The tensor of which a call takes a part by numbers."""
+    x = call.argument(0, "input")
+    if not isinstance(x, Tensor):
+        return None
+    if call.short in SLICERS:
+        return x
+    if call.short != "__getitem__":
+        return None
+    return x if any(_takes_part(p) for p in _parts(call.args[1])) else None
+
+
+def _parts(index: Any) -> tuple:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _takes_part(part: Any) -> bool:
+    if isinstance(part, slice):
+        return part != slice(None)
+    return isinstance(part, int) and not isinstance(part, bool)
+
+
+def _slice_of_weight(call: Call) -> str | None:
+    x = _sliced(call)
+    state = weights.stored(x) if x is not None else None
+    return f"of {state.attrs['id']}" if state is not None else None
+
+
+def _slice(call: Call) -> str | None:
+    x = _sliced(call)
+    if x is None or weights.stored(x) is not None or weights.is_constant(x):
+        return None
+    return ""
+
+
+def _transposed_weight(call: Call) -> str | None:
+    if call.short not in ("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", "addmm"):
+        return None
+    for t in call.tensors():
+        n = t.node
+        while n.op in ("cast", "convert", "detach", "variable"):
+            n = n.inputs[0]
+        state = weights.stored(t)
+        if n.op == "transpose" and state is not None:
+            return f"of {state.attrs['id']}"
+    return None
+
+
+def _picks(call: Call) -> tuple[Tensor | None, list[Tensor]]:
+    """The tensor that a call gathers from, and the tensors that say where."""
+    x = call.argument(0, "input")
+    if call.short == "__getitem__":
+        picks = [p for p in _parts(call.args[1]) if isinstance(p, Tensor) and p.dtype is not dt.bool_]
+        return (x, picks) if isinstance(x, Tensor) else (None, [])
+    place = {"index_select": 2, "gather": 2, "take": 1, "take_along_dim": 1}.get(call.short)
+    if place is None:
+        return None, []
+    index = call.argument(place, "index", call.kwargs.get("indices"))
+    return (x if isinstance(x, Tensor) else None), [index] if isinstance(index, Tensor) else []
+
+
+def _indexed_weight(call: Call) -> str | None:
+    x, picks = _picks(call)
+    state = weights.stored(x) if x is not None and picks else None
+    return f"of {state.attrs['id']}" if state is not None else None
+
+
+def _constant_index(call: Call) -> str | None:
+    _, picks = _picks(call)
+    if call.short == "embedding" or isinstance(call.layer, Embedding):
+        index = call.argument(0, "input")
+        picks = [index] if isinstance(index, Tensor) else []
+    return "" if any(weights.is_constant(p) for p in picks) else None
+
+
+def _bool_cat(call: Call) -> str | None:
+    if call.short not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
+        return None
+    return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
+
+
+def _counting(call: Call) -> str | None:
+    return "" if call.short in ("one_hot", "bincount") else None
+
+
+def _bool_triangle(call: Call) -> str | None:
+    if call.short not in ("triu", "triu_"):
+        return None
+    return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
+
+
+def _decay(call: Call) -> str | None:
+    for name in NUMBERS.get(call.short.removesuffix("_"), ()):
+        if isinstance(call.kwargs.get(name), Tensor):
+            return f"{name}= is a {call.kwargs[name].spec}"
+    return None
+
+
+PREDICATES: dict[str, Predicate] = {
+    "fused attention": _fused_attention,
+    "big vocabulary": _big_vocabulary,
+    "norm of weights": _norm_of_weights,
+    "slice of weight": _slice_of_weight,
+    "slice": _slice,
+    "transposed weight": _transposed_weight,
+    "indexed weight": _indexed_weight,
+    "cat of bool": _bool_cat,
+    "counting": _counting,
+    "triangle of bool": _bool_triangle,
+    "arange as index": _constant_index,
+    "decay": _decay,
+}
+
+
+def judge(call: Call, found: Findings) -> bool:
+    """Note what the rules say of a call. Returns whether it is refused, so that what it does inside needs no word."""
+    before = found.count("refused")
+    for rule, applies in PREDICATES.items():
+        detail = applies(call)
+        if detail is not None:
+            found.add(rule, call.where, str(call), detail)
+    for row in table().get(_table_name(call), ()):
+        if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
+            found.add(row.rule, call.where, str(call), row.says)
+    return found.count("refused") > before
+
+
+def _table_name(call: Call) -> str:
+    """The public name: one row serves the function, the method and its in-place form."""
+    name = call.short
+    return name.strip("_") if name.startswith("__") else name.removesuffix("_")
+
+
+def _has(call: Call, condition: str) -> bool:
+    """Whether a call is of the narrower kind that a row is about.
+
+    "int64" asks for integer operands, "vector" for a matrix times a vector, "mode=reflect" for that argument.
+    """
+    if condition == "int64":
+        return all(t.dtype is dt.int64 for t in call.tensors())
+    if condition == "vector":
+        return [t.ndim for t in call.tensors()] == [2, 1]
+    name, _, value = condition.partition("=")
+    return not condition or str(call.kwargs.get(name)) == value or (value.isalpha() and value in call.args)
+
+
+def _is_tracked(call: Call) -> bool:
+    return is_grad_enabled() and any(t.requires_grad for t in call.tensors())

@@ -1,0 +1,146 @@
+"""Sees the calls that a step makes: public functions, methods of Tensor and layers, each at the user's line.
+
+The graph alone cannot tell `F.one_hot(x)` from the comparison it is made of. So while a script is checked, the public
+functions are wrapped: the outermost one that is called while a step is traced is shown to the rules, then runs.
+"""
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cstorch_compat.torch as torch_module
+from cstorch_compat.torch import linalg
+from cstorch_compat.torch.nn import functional, utils
+from lazytensor import source, trace
+from lazytensor.ir.types import Where
+from lazytensor.nn import Module
+from lazytensor.nn.container import ModuleDict, ModuleList, Sequential
+from lazytensor.tensor import Tensor
+
+NAMESPACES = {"torch": torch_module, "F": functional, "torch.linalg": linalg, "nn.utils": utils}
+PASSED_ON = frozenset(
+    """backward grad vmap func save load manual_seed seed set_grad_enabled is_grad_enabled is_tensor
+    enable_grad no_grad get_default_dtype set_default_dtype register_hook retain_grad requires_grad_ detach
+    register_post_accumulate_grad_hook dim size numel nelement element_size stride storage_offset data_ptr
+    is_floating_point is_complex is_contiguous is_signed is_conj is_neg is_same_size is_set_to is_pinned type
+    write view_through array contiguous_cell spend accumulate item tolist numpy""".split()
+)
+"""Names that call the user's functions back, ask for no computation, or read values, which the step notices itself."""
+OPERATORS = """add sub mul truediv floordiv mod pow matmul and or xor lshift rshift gt ge lt le eq ne getitem setitem
+    neg invert abs""".split()
+CONTAINERS = (Sequential, ModuleList, ModuleDict)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a public name."""
+
+    name: str
+    args: tuple
+    kwargs: dict[str, Any]
+    where: Where
+    layer: Module | None = None
+
+    @property
+    def short(self) -> str:
+        """The name without its module: "one_hot" for F.one_hot and torch.nn.functional.one_hot."""
+        return self.name.rpartition(".")[2]
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """An argument by place or name."""
+        return self.args[position] if len(self.args) > position else self.kwargs.get(name, default)
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors among the arguments, those in lists included."""
+        found: list[Tensor] = []
+        for a in (*self.args, *self.kwargs.values()):
+            parts = a if isinstance(a, list | tuple) else (a,)
+            found += [t for t in parts if isinstance(t, Tensor)]
+        return found
+
+    def __str__(self) -> str:
+        given = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
+        return f"{self.name}({', '.join(given)})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return str(value.spec)
+    if isinstance(value, list | tuple):
+        inner = ", ".join(_shown(v) for v in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"[{inner}]" if isinstance(value, list) else f"({inner})"
+    if isinstance(value, slice):
+        parts = ["" if v is None else _shown(v) for v in (value.start, value.stop)]
+        return ":".join(parts if value.step is None else [*parts, _shown(value.step)])
+    text = repr(value)
+    return text if len(text) <= 40 else f"{type(value).__name__}"
+
+
+class Watch:
+    """Wraps the public callables, and shows each call of a step to `on_call` before it runs."""
+
+    def __init__(self, on_call: Callable[[Call], None]):
+        self.on_call = on_call
+        self.current: Call | None = None
+        self.modules: dict[int, Module] = {}
+        self._replaced: list[tuple[Any, str, Any]] = []
+
+    def install(self) -> None:
+        """Wrap everything; `remove` undoes it."""
+        for prefix, module in NAMESPACES.items():
+            for name, value in list(vars(module).items()):
+                if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
+                    self._replace(module, name, self._wrapped(f"{prefix}.{name}", value))
+        wanted = {f"__{o}__" for o in OPERATORS} | {f"__r{o}__" for o in OPERATORS} | {f"__i{o}__" for o in OPERATORS}
+        for name, value in list(vars(Tensor).items()):
+            if name in PASSED_ON or (name.startswith("_") and name not in wanted):
+                continue
+            if isinstance(value, types.FunctionType):
+                self._replace(Tensor, name, self._wrapped(f"Tensor.{name}", value))
+            elif isinstance(value, property) and name in ("T", "mT", "H", "mH"):
+                assert value.fget is not None
+                self._replace(Tensor, name, property(self._wrapped(f"Tensor.{name}", value.fget)))
+        self._replace(Module, "__call__", self._layer(Module.__call__))
+
+    def remove(self) -> None:
+        """Put the originals back."""
+        for owner, name, value in reversed(self._replaced):
+            setattr(owner, name, value)
+        self._replaced.clear()
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        self._replaced.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, value)
+
+    def _wrapped(self, name: str, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if self.current is not None or trace.current is None:
+                return function(*args, **kwargs)
+            return self._shown(Call(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
+
+        return watched
+
+    def _layer(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
+            kind = type(module)
+            if trace.current is not None:
+                self.modules[id(module)] = module
+            is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINERS)
+            if self.current is not None or trace.current is None or not is_ours:
+                return function(module, *args, **kwargs)
+            call = Call(f"nn.{kind.__name__}", args, kwargs, source.where(), module)
+            return self._shown(call, lambda: function(module, *args, **kwargs))
+
+        return watched
+
+    def _shown(self, call: Call, run: Callable[[], Any]) -> Any:
+        self.current = call
+        try:
+            self.on_call(call)
+            return run()
+        finally:
+            self.current = None

@@ -1,0 +1,113 @@
+"""The command: runs a script as far as its first steps, and prints what was found."""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import runpy
+import sys
+import traceback
+import warnings
+
+from cstorch_compat import run, shim
+from cstorch_compat.check import report
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.loaders import LoaderWatch
+from cstorch_compat.check.names import MissingModules
+from cstorch_compat.check.outcome import BROKEN, Outcome
+from cstorch_compat.check.plain import PlainScript
+from cstorch_compat.check.reading import read_script
+from cstorch_compat.check.session import STEPS, CheckSession, FollowedEnough
+from cstorch_compat.check.step import Recorder
+from lazytensor import source
+from lazytensor.ir.types import Where
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    """Describe the command."""
+    checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
+    checker.add_argument("--json", action="store_true", help="print the findings as JSON")
+    checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    checker.add_argument("script", help="the Python script")
+    checker.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+
+
+def check_script(options: argparse.Namespace) -> int:
+    """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
+    if not os.path.isfile(options.script):
+        print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
+        return BROKEN
+    found, outcome = check(options.script, options.args, options.output)
+    print(json.dumps(report.as_dict(found, outcome), indent=1) if options.json else report.as_text(found, outcome))
+    return outcome.status(found)
+
+
+def check(script: str, args: list[str], shows_output: bool = False) -> tuple[Findings, Outcome]:
+    """Run a script with everything watched, as far as there is something new to see."""
+    found, outcome = Findings(), Outcome(script)
+    shim.install()
+    recorder = Recorder(found)
+    run.options.backend, run.options.steps = "CSX", STEPS
+    run.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
+    loaders = LoaderWatch(found)
+    plain = PlainScript(recorder, loaders, outcome.summary)
+    shown = sys.stderr if shows_output else io.StringIO()
+    with recorder, contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.meta_path.insert(0, MissingModules(found))
+        loaders.install()
+        plain.install()
+        _follow(script, args, found, outcome)
+        plain.finish()
+    read_script(found, script)
+    return found, outcome
+
+
+def _follow(script: str, args: list[str], found: Findings, outcome: Outcome) -> None:
+    sys.argv = [script, *args]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except FollowedEnough as e:
+        outcome.stopped = f"what comes after {e}"
+    except SystemExit as e:
+        if e.code not in (None, 0) and not outcome.summary.loops:
+            outcome.crash = f"the script exits with {e.code!r}"
+    except BaseException as e:
+        _stopped(e, script, found, outcome)
+
+
+def _stopped(e: BaseException, script: str, found: Findings, outcome: Outcome) -> None:
+    """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
+    place = _user_line(e, script)
+    if outcome.summary.operations:
+        outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
+    elif _is_of_the_api(e):
+        found.add("api", place, f"{type(e).__name__}", _first(e))
+        outcome.stopped = f"what comes after {place}"
+    else:
+        tb = e.__traceback__
+        while tb is not None and tb.tb_frame.f_code.co_filename != script:
+            tb = tb.tb_next
+        outcome.crash = "".join(traceback.format_exception(type(e), e, tb or e.__traceback__))
+
+
+def _is_of_the_api(e: BaseException) -> bool:
+    """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
+    innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
+    name = innermost.f_globals.get("__name__", "")
+    return name.startswith("cstorch_compat.") and not name.startswith(
+        ("cstorch_compat.torch", "cstorch_compat.manifest")
+    )
+
+
+def _user_line(e: BaseException, script: str) -> Where:
+    """The innermost line of the user's code in a traceback."""
+    lines = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
+    mine = [(f, n) for f, n in lines if not source.is_house(f) and not f.startswith("<")]
+    return Where(*mine[-1]) if mine else Where(script, 1)
+
+
+def _first(e: BaseException) -> str:
+    return str(e).strip().splitlines()[0] if str(e).strip() else ""

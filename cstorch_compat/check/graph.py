@@ -1,0 +1,97 @@
+"""Examines the captured graph of a step: dtypes, operations that CIRH lacks, and what changes in the second step."""
+
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.operations import is_known_good
+from lazytensor.compiler.lower import lower_to_cirh
+from lazytensor.compiler.simplify import simplify
+from lazytensor.errors import LazyError
+from lazytensor.ir.graph import Graph, Node, node
+from lazytensor.ir.text import cirh_text
+from lazytensor.ir.types import Type, Where
+from lazytensor.tensor import Tensor
+
+SUPPORTED = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
+"""Element types that CIRH computes in."""
+LEAVES = frozenset("batch state leaf full const variable result".split())
+NUMBERS = ("full", "const", "arange")
+
+Calls = dict[tuple[str, int], set[str]]
+"""Short names of the public functions that were called, by file and line."""
+
+
+def examine_batch(found: Findings, place: Where, batch: list[tuple[str, Tensor]]) -> None:
+    """Note what the wafer cannot take in."""
+    for path, t in batch:
+        if t.dtype.name not in SUPPORTED:
+            found.add("batch dtype", place, f"input{path} is {t.spec}")
+
+
+def examine(found: Findings, graph: Graph, calls: Calls) -> None:
+    """Note the operations of a step that CIRH does not have, each with the line that called it."""
+    known: dict[tuple, str] = {}
+    for n in graph.nodes():
+        if n.where is None or n.op in LEAVES:
+            continue
+        if _is_foreign(n):
+            _note(found, "dtype", n, f"{n.op} gives {n.type}")
+            continue
+        question = (n.op, tuple(i.type for i in n.inputs), tuple((k, repr(v)) for k, v in sorted(n.attrs.items())))
+        if question not in known:
+            known[question] = lowering_error(n)
+        # What the original was seen to lower is no fault of the script, whatever our lowering has to say.
+        if (
+            known[question]
+            and not found.at(n.where)
+            and not is_known_good(calls.get((n.where.file, n.where.line), set()))
+        ):
+            _note(found, "lowering here", n, known[question])
+
+
+def _note(found: Findings, rule: str, n: Node, detail: str) -> None:
+    assert n.where is not None
+    inputs = ", ".join(str(i.type) for i in n.inputs)
+    found.add(rule, n.where, f"aten::{n.op}({inputs})", detail)
+
+
+def _is_foreign(n: Node) -> bool:
+    """Whether a node computes in a dtype that CIRH does not have."""
+    types = n.type if isinstance(n.type, tuple) else (n.type,)
+    return n.op not in ("cast", "convert") and any(t.dtype.name not in SUPPORTED for t in types)
+
+
+def lowering_error(n: Node) -> str:
+    """Why CIRH cannot express one operation, looked at alone; "" if it can."""
+    inputs = tuple(i if i.op in NUMBERS else _input(k, i.type) for k, i in enumerate(n.inputs))
+    alone = node(n.op, inputs, n.attrs, n.type)
+    if alone.op in ("const",):
+        return ""
+    root = alone if not isinstance(n.type, tuple) else node("result", (alone,), {"index": 0}, n.type[0])
+    leaves = tuple(i for i in inputs if i.op == "batch")
+    try:
+        cirh_text(simplify(lower_to_cirh(Graph(leaves, {}, (root,), {}))))
+    except LazyError as e:
+        return e.what
+    return ""
+
+
+def _input(k: int, t: Type) -> Node:
+    return node("batch", (), {"index": k, "name": f"input_{k}", "type": t}, t)
+
+
+def compare(found: Findings, first: set[Node], second: Graph) -> None:
+    """Note where the second step leaves the first one: the operations that are new although their inputs are not."""
+    for n in second.nodes():
+        if (
+            n in first
+            or n.where is None
+            or not n.inputs
+            or any(i not in first for i in n.inputs if i.op not in NUMBERS)
+        ):
+            continue
+        numbers = [i for i in n.inputs if i not in first]
+        detail = f"in the second step it takes another constant: {_value(numbers[0])}" if numbers else ""
+        found.add("step changes", n.where, f"aten::{n.op}", detail)
+
+
+def _value(n: Node) -> str:
+    return str(n.attrs["value"]) if n.op == "full" else f"a constant {n.type}"

@@ -1,0 +1,56 @@
+"""Watches the data loaders that a script iterates over, for batches that will not be of one size."""
+
+import functools
+import types
+from typing import Any
+
+from cstorch_compat.check.findings import Findings
+from lazytensor import source
+from lazytensor.data.dataset import IterableDataset
+from lazytensor.data.loader import DataLoader
+from lazytensor.ir.types import Where
+
+
+class LoaderWatch:
+    """Remembers where each loader was made, and notes those whose last batch is smaller when they are used."""
+
+    def __init__(self, found: Findings):
+        self.found = found
+        self.used: list[Where] = []
+        self._originals = {name: vars(DataLoader)[name] for name in ("__init__", "__iter__")}
+
+    def install(self) -> None:
+        """Watch from now on; `remove` undoes it."""
+        DataLoader.__init__ = self._wrapped("__init__", self._made)  # type: ignore[method-assign]
+        DataLoader.__iter__ = self._wrapped("__iter__", self._begun)  # type: ignore[method-assign]
+
+    def remove(self) -> None:
+        """Put the originals back."""
+        for name, original in self._originals.items():
+            setattr(DataLoader, name, original)
+
+    def _wrapped(self, name: str, note: Any) -> Any:
+        original: types.FunctionType = self._originals[name]
+
+        @functools.wraps(original)
+        def watched(loader: DataLoader, *args: Any, **kwargs: Any) -> Any:
+            result = original(loader, *args, **kwargs)
+            note(loader)
+            return result
+
+        return watched
+
+    def _made(self, loader: DataLoader) -> None:
+        loader.__dict__["_made_at"] = source.where()
+
+    def _begun(self, loader: DataLoader) -> None:
+        place = loader.__dict__["_made_at"]
+        if place in self.used:
+            return
+        self.used.append(place)
+        if loader.drop_last or loader.batch_size is None or isinstance(loader.dataset, IterableDataset):
+            return
+        rows = len(loader.dataset)  # type: ignore[arg-type]
+        if rest := rows % loader.batch_size:
+            detail = f"{rows} samples in batches of {loader.batch_size} leave {rest} for the last one"
+            self.found.add("uneven batches", place, "DataLoader", detail)

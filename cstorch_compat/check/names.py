@@ -1,0 +1,105 @@
+"""Stand-ins for names and modules that are not here, so that a script goes on and the rest of it is seen."""
+
+import dis
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from cstorch_compat import shim
+from cstorch_compat.check.findings import Findings
+from lazytensor import source
+from lazytensor.nn import Module
+from lazytensor.tensor import Tensor
+
+
+class StandIn:
+    """Answers for something that is missing: as function, decorator, context manager, base class or namespace."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, name: str) -> "StandIn":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{self._name}.{name}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The first tensor that was given, or the function that is decorated; otherwise this again."""
+        given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        if given is None and len(args) == 1 and callable(args[0]):
+            return args[0]
+        return self if given is None else given
+
+    def __enter__(self) -> "StandIn":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __mro_entries__(self, bases: tuple) -> tuple[type, ...]:
+        return (Module,)
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<stand-in for {self._name}>"
+
+
+def is_question() -> bool:
+    """Whether the user's line asks by hasattr() or getattr() if a name exists, which is no use of it."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and source.is_house(frame.f_code.co_filename):
+        frame = frame.f_back
+    at = frame.f_lasti
+    now = next((i.opname for i in dis.get_instructions(frame.f_code) if i.offset == at), "")
+    return now.startswith(("CALL", "PRECALL"))
+
+
+class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules of the emulated packages that are not here, notes them, and gives empty ones."""
+
+    def __init__(self, found: Findings):
+        self.found = found
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for a name that the shim takes on and has nothing for."""
+        behind = shim.target_of(fullname)
+        if behind is None or _exists(behind):
+            return None
+        self.found.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """A module whose every name is a stand-in."""
+        made = ModuleType(spec.name)
+        made.__dict__["__path__"] = []
+        made.__dict__["__getattr__"] = _stand_ins(spec.name)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def _exists(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _stand_ins(module: str) -> Callable[[str], StandIn]:
+    def find(name: str) -> StandIn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StandIn(f"{module}.{name}")
+
+    return find

@@ -1,0 +1,33 @@
+"""How a check ended: what was traced, how far the script was followed, and whether it crashed."""
+
+from dataclasses import dataclass, field
+
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.session import Summary
+
+REFUSED, CLEAN, BROKEN = 1, 0, 2
+ALWAYS = (
+    "code that the first step does not reach",
+    "the bodies of closures",
+    "placement and memory of the cluster's compile",
+)
+
+
+@dataclass
+class Outcome:
+    """The end of a check. `stopped` says why the script was not followed to its end."""
+
+    script: str
+    summary: Summary = field(default_factory=Summary)
+    stopped: str = ""
+    crash: str = ""
+
+    def status(self, found: Findings) -> int:
+        """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
+        if self.crash:
+            return BROKEN
+        return REFUSED if found.count("refused") else CLEAN
+
+    def gaps(self) -> list[str]:
+        """What the check has not looked at."""
+        return [*ALWAYS, *([self.stopped] if self.stopped else [])]

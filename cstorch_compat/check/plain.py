@@ -1,0 +1,129 @@
+"""Finds the training step of a plain PyTorch script, and examines it as if it were traced.
+
+The step begins when a model in training mode is called and ends with the optimizer's step. What the loop does then
+until the model is called again, such as printing the loss, belongs into a closure.
+"""
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from cstorch_compat import run
+from cstorch_compat.check import graph, state
+from cstorch_compat.check.loaders import LoaderWatch
+from cstorch_compat.check.session import FollowedEnough, Summary
+from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.common.tree import flatten
+from lazytensor import precision, source, trace
+from lazytensor.ir.types import Where
+from lazytensor.nn import Module
+from lazytensor.runtime.store import Store
+from lazytensor.tensor import Tensor, is_grad_enabled
+
+PATIENCE = 3
+"""Calls of one model at one line after which a loop without an optimizer counts as seen."""
+
+
+class PlainScript:
+    """Watches the calls of models while no Cerebras backend exists."""
+
+    def __init__(self, recorder: Recorder, loaders: LoaderWatch, summary: Summary):
+        self.recorder, self.loaders, self.summary = recorder, loaders, summary
+        self.capture: CheckedCapture | None = None
+        self.is_over = False
+        self._depth = 0
+        self._calls: dict[Where, int] = {}
+        self._open = ExitStack()
+        self._first: Where | None = None
+        self._original: Callable = Module.__call__
+
+    def install(self) -> None:
+        """Watch from now on; `remove` undoes it."""
+        self._original = original = Module.__call__
+
+        @functools.wraps(original)
+        def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
+            if self._depth == 0 and not self.is_over and run.current_backend(raise_exception=False) is None:
+                self._called(module, args, kwargs)
+            self._depth += 1
+            try:
+                return original(module, *args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        Module.__call__ = watched  # type: ignore[method-assign, assignment]
+
+    def remove(self) -> None:
+        """Put the original back."""
+        Module.__call__ = self._original  # type: ignore[method-assign]
+
+    def _called(self, module: Module, args: tuple, kwargs: dict) -> None:
+        place = source.where()
+        trains = is_grad_enabled() and module.training and any(p.requires_grad for p in module.parameters())
+        if self.capture is None:
+            if trains and flatten((args, kwargs)):
+                self._begin(module, args, kwargs, place)
+            return
+        seen = self._calls[place] = self._calls.get(place, 0) + 1
+        if (self.recorder.updates and (seen > 1 or not trains)) or seen > PATIENCE:
+            self.finish()
+            raise FollowedEnough(f"the first step, which begins again at {place}")
+
+    def _begin(self, module: Module, args: tuple, kwargs: dict, place: Where) -> None:
+        self._calls[place] = 1
+        self._first = place
+        self.summary.enter(place)
+        _name(module)
+        store = Store()
+        self.capture = CheckedCapture(store, readable=False)
+        for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
+            if not t.lens and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
+                self.capture.feed(t.cell, i, f"input{path}")
+        self.recorder.is_plain = True
+        self._open.enter_context(self.capture)
+        self._open.enter_context(precision.autocast(run.options.half))
+
+    def finish(self) -> None:
+        """Examine the step, if there was one."""
+        if self.capture is None or self.is_over:
+            return
+        self.is_over = True
+        found = self.recorder.found
+        graph.examine_batch(found, self._first or source.where(), _inputs(self.capture))
+        traced, _ = self.capture.graph()
+        state.examine_state(found, self.capture, [], self.recorder.watch.modules.values())
+        graph.examine(found, traced, self.recorder.calls)
+        self.summary.add(traced, [])
+        self._advise()
+        if trace.current is self.capture:
+            self._open.close()
+        self.capture.abandon()
+
+    def _advise(self) -> None:
+        """Say where the pieces of the Cerebras API go."""
+        assert self._first is not None
+        found = self.recorder.found
+        ends = [p for p in self.recorder.updates if p.file == self._first.file]
+        last = f" to {ends[0].line}" if ends and ends[0].line > self._first.line else ""
+        body = f"Put lines {self._first.line}{last} into a function decorated with @cstorch.trace that takes the batch"
+        loop = "call it in `for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=...)`"
+        found.add("port", self._first, "the step", way_out=f"{body} and returns the loss; {loop}.")
+        model = 'backend = cstorch.backend("CSX"); compiled = cstorch.compile(model, backend)'
+        found.add("port", self._first, "the model", way_out=f"{model}; call compiled(...) here.")
+        for place in self.loaders.used:
+            wrapped = "def input_fn(): return <this loader>; dataloader = cstorch.utils.data.DataLoader(input_fn)"
+            found.add("port", place, "the data", way_out=wrapped)
+
+
+def _name(module: Module) -> None:
+    """Give the state of a model its names, and the modules their paths."""
+    for name, t in (*module.named_parameters(), *module.named_buffers()):
+        if not t.cell.state:
+            trace.register(t.cell, f"model.{name}")
+    for name, inner in module.named_modules():
+        inner.__dict__["_scope"] = name.rpartition(".")[2] or "model"
+
+
+def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:
+    return [(made.attrs["name"].removeprefix("input"), Tensor(cell)) for cell, _, made, _ in capture.inputs]

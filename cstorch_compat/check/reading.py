@@ -1,0 +1,117 @@
+"""Reads what tracing cannot see in the text of a script: side effects of the traced body, and bodies of closures."""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+
+from cstorch_compat.check.findings import Findings
+from lazytensor.ir.types import Where
+
+WEIGHTS = frozenset("state_dict parameters named_parameters get_parameter".split())
+CLOCKS = {"time": ("time", "perf_counter", "monotonic"), "random": (), "np.random": (), "numpy.random": ()}
+GROWING = frozenset("append extend appendleft".split())
+
+
+def read_step(found: Findings, step: Callable) -> None:
+    """Note the side effects in the body of a traced function."""
+    tree, file, first = _body(step)
+    if tree is None:
+        return
+    mine = _locals(tree)
+    shared = {name for n in ast.walk(tree) if isinstance(n, ast.Global | ast.Nonlocal) for name in n.names}
+    for n in ast.walk(tree):
+        rule = _effect(n, mine, shared)
+        place = Where(file, first + getattr(n, "lineno", 1) - 1)
+        if rule is not None and not any(f.rule.key == "print" for f in found.at(place)):
+            found.add(rule[0], place, rule[1])
+
+
+def _body(function: Callable) -> tuple[ast.AST | None, str, int]:
+    inner = inspect.unwrap(function)
+    try:
+        lines, first = inspect.getsourcelines(inner)
+        return ast.parse(textwrap.dedent("".join(lines))), inspect.getsourcefile(inner) or "", first
+    except (OSError, TypeError, SyntaxError):
+        return None, "", 0
+
+
+def _locals(tree: ast.AST) -> set[str]:
+    stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {a.arg for n in ast.walk(tree) if isinstance(n, ast.arguments) for a in n.args}
+
+
+def _effect(n: ast.AST, mine: set[str], shared: set[str]) -> tuple[str, str] | None:
+    """The rule that a node of the body breaks, and what it does."""
+    if isinstance(n, ast.AugAssign | ast.Assign):
+        targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+        for t in targets:
+            if isinstance(t, ast.Name) and t.id in shared:
+                return "side effect", f"changes {t.id}"
+    if not isinstance(n, ast.Call):
+        return None
+    name = _dotted(n.func)
+    if name == "print":
+        return "print text", "print(...)"
+    owner, _, last = name.rpartition(".")
+    if last in GROWING and owner and owner not in mine and "." not in owner:
+        return "side effect", f"{name}(...)"
+    if owner in CLOCKS and (not CLOCKS[owner] or last in CLOCKS[owner]):
+        return "side effect", f"{name}(...)"
+    return None
+
+
+def _dotted(n: ast.AST) -> str:
+    if isinstance(n, ast.Name):
+        return n.id
+    if isinstance(n, ast.Attribute):
+        inner = _dotted(n.value)
+        return f"{inner}.{n.attr}" if inner else ""
+    return ""
+
+
+def read_script(found: Findings, path: str) -> None:
+    """Note step closures that fetch weights, wherever they stand in a script."""
+    with open(path, encoding="utf-8") as f:
+        tree = ast.parse(f.read(), path)
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef) and any(
+            _dotted(d).endswith("step_closure") for d in function.decorator_list
+        ):
+            for n, what in _needs(function):
+                found.add("weights in closure", Where(path, n.lineno), what)
+
+
+def _needs(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
+    for n in ast.walk(function):
+        if isinstance(n, ast.Call):
+            name = _dotted(n.func)
+            if name.rpartition(".")[2] in WEIGHTS and "." in name:
+                yield n, f"{name}()"
+
+
+def examine_rates(
+    found: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
+) -> None:
+    """Note learning rates that are Python numbers and were changed by the loop, at the line that changes them."""
+    name, old, new = next((n, a, b) for (n, a), (_, b) in zip(before, after, strict=False) if a != b)
+    with open(place.file, encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    line = next((n.lineno for n in ast.walk(tree) if _sets_rate(n) and n.lineno >= place.line), place.line)  # type: ignore[attr-defined]
+    found.add(
+        "python learning rate",
+        Where(place.file, line),
+        name,
+        f"lr was {old} in the first step and is {new} in the second",
+    )
+
+
+def _sets_rate(n: ast.AST) -> bool:
+    """Whether a statement assigns to ...["lr"], or makes a step of something called a scheduler."""
+    if isinstance(n, ast.Assign | ast.AugAssign):
+        targets = n.targets if isinstance(n, ast.Assign) else [n.target]
+        return any(
+            isinstance(t, ast.Subscript) and isinstance(t.slice, ast.Constant) and t.slice.value == "lr"
+            for t in targets
+        )
+    return isinstance(n, ast.Call) and _dotted(n.func).endswith(".step") and "sched" in _dotted(n.func)

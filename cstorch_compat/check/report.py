@@ -1,0 +1,113 @@
+"""Findings as text for people and as JSON for tools."""
+
+import os
+from typing import Any
+
+from cstorch_compat.check.findings import SEVERITIES, Finding, Findings
+from cstorch_compat.check.outcome import Outcome
+
+SCHEMA = 1
+"""Version of the JSON; it changes when a key is taken away or means something else."""
+HEADS = {
+    "refused": "Refused: the stack raises an error here",
+    "risk": "Risks: known to fail or to misbehave on the cluster",
+    "note": "Notes",
+}
+
+
+def as_dict(found: Findings, outcome: Outcome) -> dict[str, Any]:
+    """What --json prints; the keys are described in the README of the package."""
+    return {
+        "schema": SCHEMA,
+        "script": outcome.script,
+        "status": outcome.status(found),
+        "verdict": verdict(found, outcome),
+        "counts": {s: found.count(s) for s in SEVERITIES},
+        "findings": [f.as_dict() for f in found.ordered()],
+        "covered": {
+            "loops": [{"file": p.file, "line": p.line} for p in outcome.summary.loops],
+            "operations": outcome.summary.operations,
+            "kernels": outcome.summary.kernels,
+            "loop_carried": outcome.summary.state,
+        },
+        "not_covered": outcome.gaps(),
+        "crash": outcome.crash or None,
+    }
+
+
+def as_text(found: Findings, outcome: Outcome) -> str:
+    """The report as it is printed."""
+    parts = [f"lazywafer check {_short(outcome.script)}"]
+    for severity in SEVERITIES:
+        group = [f for f in found.ordered() if f.rule.severity == severity]
+        if group:
+            parts.append(f"{HEADS[severity]} ({len(group)})")
+            parts += [_entry(f) for f in group]
+    if outcome.crash:
+        parts.append("The script itself stopped with an error:\n" + _indented(outcome.crash.rstrip(), 4))
+    parts.append(_coverage(outcome))
+    parts.append(verdict(found, outcome))
+    return "\n\n".join(parts)
+
+
+def _entry(f: Finding) -> str:
+    times = f"  (x{f.count})" if f.count > 1 else ""
+    scope = f"  in {f.scope}" if f.scope else ""
+    place = f"{_short(f.file)}:{f.line}" if f.file else "the run"
+    lines = [f"  {f.rule.id}  {place}{scope}{times}", f"      {f.rule.title}"]
+    if f.text:
+        lines += [f"    | {f.text}", f"    | {_caret(f)}"]
+    if f.operation:
+        lines.append(f"      {f.operation}")
+    lines.append(f"      why: {f.rule.why}")
+    if f.detail:
+        lines.append(f"           {f.detail}")
+    lines += [f"      do:  {f.way_out or f.rule.way_out}", f"      [{f.rule.source}]"]
+    return "\n".join(lines)
+
+
+def _caret(f: Finding) -> str:
+    """A line of carets below the operation, where its name stands in the source line."""
+    name = f.operation.partition("(")[0].rpartition(".")[2].split(" ")[0].strip("_()")
+    start = f.text.find(name) if name else -1
+    return " " * start + "^" * len(name) if start >= 0 else "^" * len(f.text)
+
+
+def _indented(text: str, by: int) -> str:
+    return "\n".join(" " * by + line for line in text.splitlines())
+
+
+def _short(path: str) -> str:
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _coverage(outcome: Outcome) -> str:
+    s = outcome.summary
+    if not s.loops:
+        return "Covered: no step was traced."
+    loops = ", ".join(f"{_short(p.file)}:{p.line}" for p in s.loops)
+    steps = "one step" if len(s.loops) == 1 else f"{len(s.loops)} steps"
+    text = (
+        f"Covered: {steps} traced ({loops}), {s.operations} operations, {s.kernels} kernels, "
+        f"{s.state} loop-carried tensors."
+    )
+    gaps = outcome.gaps()
+    return text + ("\nNot covered: " + "; ".join(gaps) + "." if gaps else "")
+
+
+def verdict(found: Findings, outcome: Outcome) -> str:
+    """The last line: how it stands, and what to do next."""
+    refused, risks = found.count("refused"), found.count("risk")
+    if outcome.crash:
+        return f"The check is incomplete: make the script run with `lazywafer run` first ({refused} refused so far)."
+    if refused:
+        them = "it" if refused == 1 else f"all {refused}"
+        return f"NOT READY: the system would refuse this script. Fix {them}, then check again; {risks} risks remain."
+    if not outcome.summary.loops:
+        return "NOTHING CHECKED: no training or evaluation step was found."
+    if risks:
+        return (
+            f"TRACES, WITH {risks} {'RISK' if risks == 1 else 'RISKS'}: look at each before you queue for the cluster."
+        )
+    return "READY: nothing the system is known to refuse. Next: `lazywafer run`, then validate_only on the cluster."

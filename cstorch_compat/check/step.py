@@ -1,0 +1,129 @@
+"""The capture of a step that is checked: reads are answered, refusals are noted, and the step goes on."""
+
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.check.call_rules import judge
+from cstorch_compat.check.calls import Call, Watch
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.names import StandIn, is_question
+from lazytensor import errors, source
+from lazytensor.errors import LazyError
+from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.types import Where
+from lazytensor.ops import OPS
+from lazytensor.trace import Capture
+
+BUDGET_FLOPS = 2_000_000_000
+"""Work that is spent on answering one read with its true value; beyond it the answer is zeros."""
+
+READS = {
+    "print()": "print",
+    ".numpy()": "numpy",
+    ".to('cpu')": "to cpu",
+    "indexing with a bool mask": "shape from data",
+    "nonzero()": "shape from data",
+    "masked_select()": "shape from data",
+    "unique()": "shape from data",
+    "unique_consecutive()": "shape from data",
+    "repeat_interleave()": "shape from data",
+}
+"""The rule for what was asked for, by the words of `Tensor.array`; everything else is a plain read."""
+SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
+
+
+class CheckedCapture(Capture):
+    """A capture whose values can be read: as on the CPU while that is cheap, else as zeros."""
+
+    def value_of(self, n: Node, what: str) -> np.ndarray:
+        """The value of a node of this step, or zeros if it would take too long."""
+        if n not in self._memo and self._flops(n) > BUDGET_FLOPS:
+            self._memo[n] = np.zeros(n.type.shape, n.type.dtype.host)
+            if n.op in ("batch", "state"):
+                return self._memo[n]
+        return super().value_of(n, what)
+
+    def _flops(self, n: Node) -> int:
+        total = 0
+        for m in topological([n], self._memo.__contains__):
+            if m not in self._memo and not isinstance(m.type, tuple):
+                total += OPS[m.op].work(m.type, *(i.type for i in m.inputs), **m.attrs).flops
+        return total
+
+
+class Recorder:
+    """Takes the refusals and the calls of the steps that are traced, and turns them into findings."""
+
+    def __init__(self, found: Findings):
+        self.found = found
+        self.watch = Watch(self._called)
+        self.is_listening = True
+        self.is_plain = False
+        self.updates: list[Where] = []
+        self.has_read = False
+        self.calls: dict[tuple[str, int], set[str]] = {}
+        self._is_refused = False
+
+    def __enter__(self) -> "Recorder":
+        errors.report_to(self._refused)
+        self.watch.install()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        errors.report_to(None)
+        self.watch.remove()
+
+    def _called(self, call: Call) -> None:
+        self._is_refused = False
+        if self.is_listening and not (self.is_plain and self.updates):
+            self.calls.setdefault((call.where.file, call.where.line), set()).add(call.short)
+            self._is_refused = judge(call, self.found)
+
+    def _refused(self, rule: str, error: LazyError) -> Any:
+        """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
+        if rule in ("missing here", "unknown name"):
+            return self._named(rule, error)
+        self.has_read = self.has_read or rule.startswith("read ")
+        if not self.is_listening or (self.watch.current is not None and self._is_refused):
+            return None
+        if rule == "eager optimizer":
+            self._optimized(error.what.split(" needs")[0])
+        elif rule.startswith("read "):
+            self._read(rule.removeprefix("read "), error)
+        else:
+            call = self.watch.current
+            self.found.add(rule, operation=str(call) if call is not None else "", detail=error.what)
+        return None
+
+    def _named(self, rule: str, error: LazyError) -> StandIn:
+        """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
+        if is_question():
+            raise error
+        owner, _, name = error.what.partition(" has no attribute ")
+        full = f"{owner.split()[-1].strip(chr(39))}.{name.split(chr(39))[1]}"
+        self.found.add(rule, operation=full, detail=error.what, way_out=error.todo)
+        return StandIn(full)
+
+    def _optimized(self, name: str) -> None:
+        """Note the step of an optimizer of torch.optim. In a plain script it is the end of the training step."""
+        self.updates.append(source.where())
+        if self.is_plain:
+            self.found.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
+        else:
+            self.found.add("vanilla optimizer", operation=name)
+
+    def _read(self, what: str, error: LazyError) -> None:
+        if what == "collating a batch":  # the next batch of a loop whose step is still open
+            return
+        call = self.watch.current
+        if self.is_plain and self.updates:
+            self.found.add("port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor.")
+            return
+        inner = what if call is None else call.short + "()"
+        rule = READS.get(what, "read")
+        kind = error.what.partition("needs the value of a ")[2].partition(" inside")[0]
+        operation = f"{SPELLINGS.get(inner, inner)} on {kind}" if call is None else str(call)
+        branch = what == "bool()" and call is None
+        detail = "The branch that the first batch takes was followed; the other one was not seen." if branch else ""
+        self.found.add(rule, source.where(), operation, detail)

@@ -1,0 +1,52 @@
+"""Tells what a tensor of the step is made of: a weight, weights alone, constants alone, or the batch."""
+
+from collections.abc import Iterable
+
+from lazytensor.ir.graph import Node, topological
+from lazytensor.tensor import Tensor
+from lazytensor.trace import Capture
+
+VIEWS = frozenset("variable detach cast convert reshape transpose broadcast_in_dim".split())
+LONGEST_WALK = 20_000
+"""Nodes that are visited before a tensor counts as made from the batch, as most are."""
+
+
+def stored(t: Tensor) -> Node | None:
+    """The state that a tensor is a plain view of, if it is one."""
+    n = t.node
+    while n.op in VIEWS:
+        n = n.inputs[0]
+    return n if n.op == "state" and is_weight(n) else None
+
+
+def is_weight(n: Node) -> bool:
+    """Whether a state leaf has a name of its own; what the loop merely brought along has none."""
+    return not str(n.attrs["id"]).startswith(("unnamed.", "rng"))
+
+
+def leaves(roots: Iterable[Node]) -> set[str]:
+    """What the roots are computed from: "batch", "weight" and "other", as far as they occur."""
+    found = set()
+    for k, n in enumerate(topological(roots)):
+        if k > LONGEST_WALK:
+            return {"batch"}
+        if n.op == "batch":
+            found.add("batch")
+        elif n.op == "state":
+            found.add("weight" if is_weight(n) else "other")
+    return found
+
+
+def from_weights_alone(t: Tensor) -> bool:
+    """Whether no sample has a part in the value, but some weight has."""
+    return leaves([t.node]) == {"weight"}
+
+
+def is_constant(t: Tensor) -> bool:
+    """Whether the value is the same in every step: no sample and no state has a part in it."""
+    return not leaves([t.node])
+
+
+def is_traced(t: Tensor, capture: Capture | None) -> bool:
+    """Whether the value depends on the step."""
+    return capture is not None and bool(leaves([t.node]))

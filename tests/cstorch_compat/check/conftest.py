@@ -1,0 +1,44 @@
+"""`checked` checks the text of a script in a fork of a process that has imported everything."""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[subprocess.Popen]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(pathlib.Path(__file__).with_name("server.py"))]
+    process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    with process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Callable[..., dict]:
+    """Check a script, given as text or path; returns what --json prints, with the exit status as "exit"."""
+    numbers = itertools.count()
+
+    def check(script: str | pathlib.Path) -> dict:
+        if isinstance(script, str):
+            path = tmp_path / f"script_{next(numbers)}.py"
+            path.write_text(script)
+        else:
+            path = script
+        assert server.stdin is not None and server.stdout is not None
+        server.stdin.write(f"{path}\n")
+        server.stdin.flush()
+        answer = json.loads(server.stdout.readline())
+        return {**json.loads(answer["text"]), "exit": answer["status"]}
+
+    return check

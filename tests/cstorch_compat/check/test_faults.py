@@ -1,0 +1,50 @@
+"""Each planted fault is found at its line, by its rule, and nothing else is."""
+
+import pytest
+
+from cstorch_compat.check.findings import SEVERITIES
+from cstorch_compat.check.rules import RULES
+from tests.cstorch_compat.check.faults import FAULTS, Fault, script
+
+
+def fault_line(text: str) -> int:
+    return next(i for i, line in enumerate(text.splitlines(), 1) if "# fault" in line)
+
+
+def test_frame_is_clean(checked):
+    answer = checked(script())
+    assert answer["findings"] == []
+    assert (answer["exit"], answer["crash"]) == (0, None)
+    assert answer["covered"]["operations"] > 20
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.rule}-{f.code.strip()[:30]}")
+def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
+    text = script(fault)
+    answer = checked(text)
+    found = [(f["id"], f["line"]) for f in answer["findings"] if f["id"] not in fault.also]
+    assert found == [(fault.rule, fault_line(text))], answer
+    assert answer["exit"] == any(f["severity"] == "refused" for f in answer["findings"])
+
+
+def test_every_rule_has_a_planted_fault():
+    elsewhere = {"LW204", "LW311", "LW502"}
+    assert {rule.id for rule in RULES.values()} - {f.rule for f in FAULTS} == elsewhere
+
+
+def test_rules_have_ids_of_their_own_and_say_all():
+    assert len({rule.id for rule in RULES.values()}) == len(RULES)
+    for rule in RULES.values():
+        assert rule.severity in SEVERITIES
+        assert all((rule.title, rule.why.endswith("."), rule.way_out.endswith("."), rule.source))
+
+
+def test_all_faults_of_one_script_are_found_in_one_run(checked):
+    chosen = {f.rule: f for f in FAULTS if f.slot in ("step", "forward") and not f.replaces}
+    text = script(*chosen.values())
+    marked = {i for i, line in enumerate(text.splitlines(), 1) if "# fault" in line}
+    answer = checked(text)
+    assert len(marked) >= 18
+    assert marked <= {f["line"] for f in answer["findings"]}
+    assert set(chosen) <= {f["id"] for f in answer["findings"]}
+    assert answer["exit"] == 1
