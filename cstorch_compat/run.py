@@ -60,6 +60,8 @@ class Backend:
     cluster_config: Any = None
     reports: list[Any] = field(default_factory=list)
     models: int = 0
+    before_loop: list[Callable[[], None]] = field(default_factory=list)
+    annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
 
     def __post_init__(self) -> None:
         host = HostBackend()
@@ -215,6 +217,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable:
         model.__dict__["_compiled"] = owner
         _name_state(model, "model" if owner.models == 0 else f"model_{owner.models}", owner)
         owner.models += 1
+        model.__dict__["apply"] = functools.partial(_apply, model)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
         return model(*args, **kwargs)
@@ -224,6 +227,11 @@ def compile_model(model: Any, backend: Any = None) -> Callable:
             setattr(compiled, name, getattr(model, name))
     compiled.device = owner.torch_device  # type: ignore[attr-defined]
     return compiled
+
+
+def _apply(model: Any, fn: Any) -> Any:
+    """`model.apply` of a prepared model: a sparsity algorithm takes the model as a whole."""
+    return fn.apply(model) if hasattr(fn, "sparsify_module") else type(model).apply(model, fn)
 
 
 def _name_state(model: Any, prefix: str, owner: Backend) -> None:

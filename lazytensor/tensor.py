@@ -404,7 +404,9 @@ def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: 
 def hooked(t: Tensor, g: Node) -> Node:
     """The gradient of a leaf after the hooks that were registered on it."""
     for hook in list(t.__dict__.get("_hooks", {}).values()):
-        answer = hook(wrap(g))
+        gradient = wrap(g)
+        gradient.device = t.device
+        answer = hook(gradient)
         g = g if answer is None else answer.node
     return g
 

@@ -7,18 +7,24 @@ from typing import Any
 from cstorch_compat import run
 from lazytensor import optim
 from lazytensor.functions.creation import tensor
+from lazytensor.gradients import Handle
 from lazytensor.tensor import Tensor
 
 
 class Optimizer(optim.Optimizer):
     """Base of optimizers. Needs a backend, since its state belongs to the run.
 
-    Schedules that were made for it compute their values anew at the beginning of each `step`.
+    Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
+    and after it.
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
         run.current_backend()
         self.schedules: list[Any] = []
+        self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
+        self._step_pre_hooks: dict[int, Callable] = {}
+        self._step_post_hooks: dict[int, Callable] = {}
+        self._is_stepping = False
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
         if enable_global_step:
@@ -39,9 +45,32 @@ class Optimizer(optim.Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once, with the values that the schedules have now."""
-        for schedule in self.schedules:
-            schedule.refresh()
-        return super().step(closure)
+        return self._surround(super().step, closure)
+
+    def _surround(self, step: Callable, *args: Any, **kwargs: Any) -> Any:
+        """Run a step after its schedules and between its hooks; a step inside another one is part of it."""
+        if self._is_stepping:
+            return step(*args, **kwargs)
+        self._is_stepping = True
+        try:
+            for schedule in self.schedules:
+                schedule.refresh()
+            for hook in list(self._step_pre_hooks.values()):
+                hook(self, args, kwargs)
+            answer = step(*args, **kwargs)
+            for hook in list(self._step_post_hooks.values()):
+                hook(self, args, kwargs)
+            return answer
+        finally:
+            self._is_stepping = False
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) before each step."""
+        return Handle(self._step_pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) after each step."""
+        return Handle(self._step_post_hooks, hook)
 
     def increment_global_step(self, p: Tensor) -> None:
         """Count a step of a parameter, if steps are counted."""
@@ -56,20 +85,21 @@ class Optimizer(optim.Optimizer):
                 if changed is not None:
                     value.copy_(changed)  # type: ignore[attr-defined]
 
-    def apply(self, f: Callable[["Optimizer"], Any]) -> "Optimizer":
-        """Call a function with the optimizer."""
-        f(self)
-        return self
+    def apply(self, f: Any) -> Any:
+        """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""
+        if hasattr(f, "sparsify_optimizer"):
+            return f.apply(self)
+        if not callable(f):
+            raise TypeError(f"Expected a callable as the argument to apply. Got: {type(f)}")
+        return f(self)
 
 
 def _scheduled(step: Callable) -> Callable:
-    """A step of a user's optimizer, preceded by its schedules."""
+    """A step of a user's optimizer, with its schedules and hooks."""
 
     @functools.wraps(step)
     def scheduled(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        for schedule in self.schedules:
-            schedule.refresh()
-        return step(self, *args, **kwargs)
+        return self._surround(functools.partial(step, self), *args, **kwargs)
 
     return scheduled
 

@@ -49,6 +49,7 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
     """Run an optimizer's step and take back what it wrote wherever `finite` does not hold."""
     changed = [p for group in optimizer.param_groups for p in group["params"]]
     changed += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
+    changed += [t for follower in getattr(optimizer, "followers", ()) for t in follower.state_tensors()]
     before = [t.detach().clone() for t in changed]  # type: ignore[attr-defined]
     answer = optimizer.step(*args, **kwargs)
     with grad_mode(False):

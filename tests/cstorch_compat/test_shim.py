@@ -52,7 +52,6 @@ def test_uninstall_makes_the_names_unimportable_again(tmp_path):
         ("nn.DataParallel", "known but missing"),
         ("torch.accelerator", "known but missing"),
         ("cstorch.mesh", "known but missing"),
-        ("cstorch.sparse.GMP", "known but missing"),
         ("torch.zeross", "Did you mean torch.zeros?"),
         ("torch.optim.SDG", "no such name is known"),
         ("cstorch.no_such_name", "no such name is known"),

@@ -70,7 +70,10 @@ class DataExecutor:
 
     def __iter__(self) -> Iterator[Any]:
         self.iteration = -1
-        self.session = run.current_backend().session()
+        owner = run.current_backend()
+        for prepare in owner.before_loop:
+            prepare()
+        self.session = owner.session()
         before = run.enter_executor(self)
         progress = Progress(self.num_steps, run.options.progress)
         try:

@@ -1,0 +1,14 @@
+"""What `cerebras.pytorch.sparse.static` offers."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm, Static
+from cstorch_compat.common.sparse_parameter import SparseParameter
+
+__all__ = [
+    "SparseParameter",
+    "SparsityAlgorithm",
+    "Static",
+]
+manifest.explain("cerebras.pytorch.sparse.static", sys.modules[__name__])
