@@ -16,6 +16,7 @@ import numpy as np
 import cstorch_compat
 from cstorch_compat import coverage, run, shim
 from cstorch_compat.check import command as checking
+from cstorch_compat.ckpt import command as ckpt
 from lazytensor import config
 from wse_sim import MACHINES
 
@@ -34,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     checking.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
+    ckpt.add_parser(commands)
     commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     return parser
 
@@ -44,6 +46,8 @@ def main(argv: list[str] | None = None) -> int:
     options = _parser().parse_args(given)
     if options.command == "check":
         return checking.check_script(options)
+    if options.command == "ckpt":
+        return ckpt.execute(options)
     if options.command == "coverage":
         return coverage.report(options.list)
     return info() if options.command == "info" else run_script(options)
@@ -149,6 +153,6 @@ def info() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "check", "info", "coverage", "-h", "--help"):
+    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "check", "ckpt", "info", "coverage", "-h", "--help"):
         sys.exit(main(["run", *sys.argv[1:]]))
     sys.exit(main())

@@ -1,5 +1,7 @@
 """An array in a file, read when asked for."""
 
+import math
+import os
 import struct
 import zipfile
 import zlib
@@ -24,18 +26,24 @@ FOREIGN_ERRORS = (
 class LazyArray:
     """An array of numbers under a key of the file `where`.
 
-    `load` gives its elements as the file holds them (see `encoding`). `is_tensor` is False for what was saved as a
-    NumPy array; its `dtype` is None if no tensor type corresponds.
+    `load` gives its elements as the file holds them (see `encoding`), of the NumPy type `kind`. `is_tensor` is False
+    for what was saved as a NumPy array; its `dtype` is None if no tensor type corresponds.
     """
 
     key: str
     shape: tuple[int, ...]
     dtype: DType | None
+    kind: np.dtype
     is_tensor: bool
     where: str
     load: Callable[[], np.ndarray] = field(repr=False)
     stored_bytes: int | None = None  # what it takes in the file, where that is known
     packing: str = ""  # how its bytes are compressed
+
+    @property
+    def nbytes(self) -> int:
+        """The size of its elements, uncompressed."""
+        return math.prod(self.shape) * self.kind.itemsize
 
     def stored(self) -> np.ndarray:
         """A new array of the elements as the file holds them.
@@ -63,6 +71,8 @@ def reported(what: str, where: str = "", todo: str = "Restore the file from a co
     except CheckpointError as e:
         if e.where:
             raise
-        raise CheckpointError(f"{what}: {e.what}", where=where, todo=e.todo) from e
+        raise CheckpointError(f"{what}: {e.what}", where=where, todo=e.todo or todo) from e
     except FOREIGN_ERRORS as e:
-        raise CheckpointError(f"{what}: {e}", where=where, todo=todo) from e
+        # HDF5 tells an error of the system in a paragraph of addresses and sizes.
+        why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else e
+        raise CheckpointError(f"{what}: {why}", where=where, todo=todo) from e

@@ -199,7 +199,7 @@ def _filled(reader: _Reader, key: str, descriptor: dict) -> LazyArray:
     with np.errstate(all="ignore"):  # an infinity is a fill value too
         value = dtypes.round_to(np.asarray(_checked(descriptor["fill_value"], SCALARS), dtype.host), dtype)
     load = partial(np.full, shape, encoded(value, dtype), STORED[dtype])
-    return LazyArray(key, shape, dtype, True, reader.source.path, load, 0, "fill")
+    return LazyArray(key, shape, dtype, STORED[dtype], True, reader.source.path, load, 0, "fill")
 
 
 def _stored(
@@ -219,18 +219,17 @@ def _stored(
         if is_tensor and dtype not in CODES:
             raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
     stored = StoredArray(reader.source, dataset)
-    is_decoded = is_tensor or dtype is dtypes.bfloat16
-    load = partial(_load, stored, dtype if is_decoded else None)
+    kind = kind if dtype is None else STORED[dtype]
+    load = partial(_load, stored, kind)
     size = sum(extent.size for extent in stored.extents)
     packing = "lz4" if any(extent.is_packed for extent in stored.extents) else ""
-    return LazyArray(key, dataset.shape, dtype, is_tensor, reader.source.path, load, size, packing)
+    return LazyArray(key, dataset.shape, dtype, kind, is_tensor, reader.source.path, load, size, packing)
 
 
-def _load(stored: StoredArray, dtype: DType | None) -> np.ndarray:
+def _load(stored: StoredArray, kind: np.dtype) -> np.ndarray:
     array = stored.read()
-    if dtype is None:
-        return array.astype(array.dtype.newbyteorder("="), copy=False)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(STORED[dtype])
+    # Only the order of the bytes may differ, but for bfloat16, which stands as int16 in the dataset.
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(kind)
 
 
 def _read_legacy(reader: _Reader) -> tuple[dict[str, object], Callable]:

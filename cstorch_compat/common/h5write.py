@@ -6,8 +6,7 @@ Every leaf has a dotted key. An array is a dataset of that name; what a leaf is 
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +26,7 @@ from cstorch_compat.common.h5layout import (
     LeafRefused,
     is_storable,
 )
+from cstorch_compat.common.h5sink import Sink
 from cstorch_compat.common.newfile import NO_ROOM, new_file
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -118,44 +118,38 @@ def _scalar_descriptor(key: str, leaf: object) -> dict:
 
 
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
-    with _open(path) as file:
+    # The 1.8 objects index many attributes and carry checksums; every HDF5 since reads them.
+    with Sink(path) as sink, h5py.File(sink, "w", libver=("v108", "latest")) as file:
         file.attrs["__version__"] = LAYOUT_VERSION
         file.attrs["__cstorch_version__"] = CSTORCH_VERSION
         file.attrs["__spec__"] = spec
         for key, leaf in leaves:
-            array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
-            with reported(f"{key!r} cannot be written", todo=NO_ROOM):
-                _write_leaf(file, key, leaf, array)
+            _write_leaf(file, key, leaf, path)
+            with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+                sink.check()
         file.attrs["__SUCCESS__"] = True
-
-
-@contextmanager
-def _open(path: str) -> Iterator[h5py.File]:
-    """A new file, closed whatever happens; closing it writes, and may fail too."""
-    with reported("the file cannot be created", todo=NO_ROOM):
-        # The 1.8 objects index many attributes and carry checksums; every HDF5 since reads them.
-        file = h5py.File(path, "x", libver=("v108", "latest"))
-    try:
-        yield file
-    except BaseException:
-        with suppress(RuntimeError, OSError):  # the first failure says why
-            file.close()
-        raise
-    with reported("the file cannot be completed", todo=NO_ROOM):
         file.close()
+        sink.check()
 
 
-def _write_leaf(file: h5py.File, key: str, leaf: object, array: np.ndarray | None) -> None:
-    descriptor = leaf
-    if array is not None:
-        if array.ndim > MOST_AXES:
-            raise CheckpointError(f"it has {array.ndim} axes", todo=f"A file holds at most {MOST_AXES}: reshape it.")
-        descriptor = _array_descriptor(leaf, array)
-        dataset = file.create_dataset(key, data=array)
-        for name, value in descriptor.items():
-            dataset.attrs[name] = value
-    metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
-    file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
+def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
+    # Outside the handler below: what reading the values raises says itself where it comes from.
+    array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
+    with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+        descriptor = leaf if array is None else _write_array(file, key, leaf, array)
+        metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
+        file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
+
+
+def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict:
+    """Write the dataset of an array, and return what describes it."""
+    if array.ndim > MOST_AXES:
+        raise CheckpointError(f"it has {array.ndim} axes", todo=f"A file holds at most {MOST_AXES}: reshape it.")
+    descriptor = _array_descriptor(leaf, array)
+    dataset = file.create_dataset(key, data=array)
+    for name, value in descriptor.items():
+        dataset.attrs[name] = value
+    return descriptor
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict:

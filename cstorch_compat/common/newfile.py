@@ -37,7 +37,7 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     except CheckpointError:
         raise
     except OSError as e:
-        raise CheckpointError(f"{path!r} cannot be written: {e}", todo=NO_ROOM) from e
+        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", todo=NO_ROOM) from e
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)

@@ -9,7 +9,7 @@ import numpy as np
 from lazytensor.errors import CheckpointError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
-_PIECE_BYTES = 1 << 24  # how much of a file is copied at a time, so that an array is never held twice
+_PIECE_BYTES = 1 << 30  # below what one call of the system may be asked for
 
 
 class RawFile:
@@ -37,12 +37,11 @@ class RawFile:
 
     def fetch(self, offset: int, target: np.ndarray) -> None:
         """Fill `target` (one axis of bytes) with the file's bytes from `offset` on."""
-        done = 0
+        room, done = target.data, 0
         while done < target.size:
-            piece = os.pread(self.descriptor, min(target.size - done, _PIECE_BYTES), offset + done)
-            if not piece:
+            count = os.preadv(self.descriptor, [room[done : done + _PIECE_BYTES]], offset + done)
+            if not count:
                 raise CheckpointError(
                     "damaged: the file has become shorter since it was opened", todo="Restore the file from a copy."
                 )
-            target[done : done + len(piece)] = np.frombuffer(piece, np.uint8)
-            done += len(piece)
+            done += count

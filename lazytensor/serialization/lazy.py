@@ -13,7 +13,7 @@ from lazytensor.encoding import STORED
 from lazytensor.lazyarray import LazyArray
 from lazytensor.serialization.layout import check_view, last_element, record, refused
 
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 18  # how much is copied at a time, so that an array is never held twice
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ class LazyStorages:
             raise refused("a tensor of the file is described by something else than numbers")
         check_view(storage.count, offset, size, stride)
         load = partial(self._read, storage, offset, size, stride)
-        nbytes = math.prod(size) * storage.dtype.itemsize
-        return LazyArray(storage.name, size, storage.dtype, True, self._path, load, nbytes)
+        return LazyArray(storage.name, size, storage.dtype, STORED[storage.dtype], True, self._path, load)
 
     def parameter(self, data: LazyArray, requires_grad: bool) -> LazyArray:
         """A parameter is its tensor."""

@@ -1,6 +1,5 @@
 """Checkpoint files: the recorded ones read equal, what is written reads back, and damage is always reported."""
 
-import base64
 import collections
 import itertools
 import json
@@ -23,23 +22,12 @@ from cstorch_compat.common import h5read, h5write, lz4
 from cstorch_compat.common.h5write import ArrayLeaf
 from lazytensor import dtype as dtypes
 from lazytensor.errors import CheckpointError
+from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"
 RECORDED = sorted(p.stem for p in GOLDEN.glob("*.json") if p.stem != "legacy_v04")
 DTYPES = tuple(d for d in dtypes.ALL if d not in (dtypes.int8, dtypes.cbfloat16))
 Point = collections.namedtuple("Point", "x y")
 NAMES = {"tests.Point": Point}
-
-
-class Tensor:
-    """The least that a tensor can be: values and a type."""
-
-    def __init__(self, values, dtype):
-        self.values, self.dtype = np.asarray(values, dtype.host), dtype
-
-
-def describe(leaf):
-    return ArrayLeaf(leaf.values, leaf.dtype) if isinstance(leaf, Tensor) else None
 
 
 def make(lazy):
@@ -60,23 +48,6 @@ def save(path, tree):
 
 def load(path, make=make):
     return h5read.read(path, make, NAMES)
-
-
-def recorded(entry):
-    """The tree that a recording describes, with a mark for each pickled object."""
-    ((kind, value),) = [(k, v) for k, v in entry.items() if k not in ("hex", "value")]
-    if kind == "dict":
-        return {next(iter(key.values())): recorded(child) for key, child in value}
-    if kind in ("list", "tuple"):
-        return (list if kind == "list" else tuple)(recorded(child) for child in value)
-    if kind not in ("tensor", "ndarray"):
-        return "a pickle" if kind == "npscalar" else float(value) if kind == "float" else value
-    name = value["dtype"].removeprefix("torch.")
-    array = np.frombuffer(base64.b64decode(value["raw_le_b64"]), "<u2" if name == "bfloat16" else name)
-    if name == "bfloat16":
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    array = array.reshape(value["shape"])
-    return Tensor(array, dtypes.by_name(name)) if kind == "tensor" else array
 
 
 def picture(tree, number):

@@ -103,9 +103,10 @@ def save(state_dict: Any, checkpoint_file: Any) -> None:
 
 
 def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
-    """The structure in an H5 file; its tensors are read when they are used.
+    """The structure in an H5, safetensors or PyTorch file; tensors of the first two are read when they are used.
 
-    Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written.
+    Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
+    object stays closed: a stand-in comes instead, and using it is an error.
     """
     with _builtin_errors():
         return checkpoint.load(checkpoint_file, map_location, **options)
@@ -117,7 +118,7 @@ def _builtin_errors() -> Iterator[None]:
     try:
         yield
     except LazyError as e:
-        for kind in (FileNotFoundError, FileExistsError, KeyError, RuntimeError):
+        for kind in (FileNotFoundError, FileExistsError, KeyError, TypeError, ValueError, RuntimeError):
             if isinstance(e, kind) and type(e) is not kind:
                 raise kind(str(e)) from e
         raise

@@ -1,0 +1,58 @@
+"""The command line of `lazywafer ckpt`."""
+
+import argparse
+import sys
+
+from cstorch_compat.ckpt.compare import diff
+from cstorch_compat.ckpt.convert import convert
+from cstorch_compat.ckpt.formats import FORMATS
+from cstorch_compat.ckpt.listing import list_file, show
+from lazytensor.errors import CheckpointError
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    """Add `ckpt` and what it can do to the commands of the program."""
+    parser = commands.add_parser("ckpt", help="look into files of tensors, compare and convert them")
+    actions = parser.add_subparsers(dest="action", required=True)
+    lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
+    lister.add_argument("file")
+    lister.add_argument("--json", action="store_true", help="print JSON")
+    shower = actions.add_parser("show", help="print one value, a summary of it if it is an array")
+    shower.add_argument("file")
+    shower.add_argument("key", help="as ls prints it, or the first part of such names")
+    differ = actions.add_parser("diff", help="print how two files differ; the exit status is 1 if they do")
+    differ.add_argument("a")
+    differ.add_argument("b")
+    differ.add_argument("--rtol", type=float, default=0.0, help="how far apart numbers may be, relative to b")
+    differ.add_argument("--atol", type=float, default=0.0, help="how far apart numbers may be")
+    differ.add_argument("--json", action="store_true", help="print JSON")
+    converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
+    converter.add_argument("source")
+    converter.add_argument("target")
+    converter.add_argument("--to", choices=FORMATS, help="the format; without it the suffix of the target says it")
+    converter.add_argument("--key", help="take only what stands under this name")
+    converter.add_argument("--flatten", action="store_true", help="join nested names with dots")
+    converter.add_argument("--force", action="store_true", help="replace the target if it exists")
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Do what the command line says. Returns the exit status: 2 for an error."""
+    try:
+        return _ACTIONS[options.action](options)
+    except (CheckpointError, OSError) as e:
+        print(f"lazywafer: {e}", file=sys.stderr)
+        return 2
+
+
+def _convert(o: argparse.Namespace) -> int:
+    written = convert(o.source, o.target, to=o.to, key=o.key, flatten=o.flatten, force=o.force)
+    print(f"{o.target}: {written.name}")
+    return 0
+
+
+_ACTIONS = {
+    "ls": lambda o: list_file(o.file, o.json),
+    "show": lambda o: show(o.file, o.key),
+    "diff": lambda o: diff(o.a, o.b, o.rtol, o.atol, o.json),
+    "convert": _convert,
+}

@@ -1,0 +1,113 @@
+"""`ckpt diff`: where two files differ, whatever their formats."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.ckpt.formats import read
+from cstorch_compat.ckpt.leaves import leaves
+from cstorch_compat.ckpt.listing import dtype_name, plain
+from lazytensor.lazyarray import LazyArray
+
+_PIECE = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key whose values differ. The two largest differences are None where there is nothing to subtract."""
+
+    key: str
+    kind: str  # only in a, only in b, type, dtype, shape, value
+    a: Any = None
+    b: Any = None
+    max_abs: float | None = None
+    max_rel: float | None = None
+
+
+def differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
+    """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
+    left, right = dict(leaves(a)), dict(leaves(b))
+    found = [Difference(key, "only in a", _brief(left[key])) for key in left if key not in right]
+    found += [Difference(key, "only in b", None, _brief(right[key])) for key in right if key not in left]
+    for key, leaf in left.items():
+        if key in right:
+            found += _compared(key, leaf, right[key], rtol, atol)
+    return found
+
+
+def _brief(leaf: Any) -> Any:
+    return f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else plain(leaf)
+
+
+def _compared(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+    if not isinstance(a, LazyArray) and not isinstance(b, LazyArray):
+        return _compared_values(key, a, b, rtol, atol)
+    if not isinstance(a, LazyArray) or not isinstance(b, LazyArray):
+        return [Difference(key, "type", _brief(a), _brief(b))]
+    if a.shape != b.shape:
+        return [Difference(key, "shape", list(a.shape), list(b.shape))]
+    if dtype_name(a) != dtype_name(b):
+        return [Difference(key, "dtype", dtype_name(a), dtype_name(b))]
+    return _compared_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
+
+
+def _compared_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
+    if type(a) is not type(b):
+        return [Difference(key, "type", plain(a), plain(b))]
+    if type(a) is float:
+        return _compared_arrays(key, np.array([a]), np.array([b]), rtol, atol)
+    return [] if repr(a) == repr(b) else [Difference(key, "value", plain(a), plain(b))]
+
+
+def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
+    """One difference at most, with the largest ones and the first pair that is too far apart."""
+    first, max_abs, max_rel = None, 0.0, 0.0
+    wide = np.complex128 if a.dtype.kind == "c" else np.float64
+    for at in range(0, a.size, _PIECE):
+        x, y = a[at : at + _PIECE], b[at : at + _PIECE]
+        same = (x == y) | ((x != x) & (y != y))
+        if same.all():
+            continue
+        with np.errstate(all="ignore"):
+            apart = np.abs(np.subtract(x, y, dtype=wide))
+            apart[same] = 0
+            size = np.abs(y.astype(wide))
+            bad = ~same & ~(apart <= atol + rtol * size)
+            max_abs, max_rel = max(max_abs, _largest(apart)), max(max_rel, _largest(apart / size))
+        if first is None and bad.any():
+            first = at + int(np.argmax(bad))
+    if first is None:
+        return []
+    return [Difference(key, "value", plain(a[first].item()), plain(b[first].item()), max_abs, max_rel)]
+
+
+def _largest(values: np.ndarray) -> float:
+    """The greatest of them, infinite where one is no number although the values differ; 0/0 is no difference."""
+    return float(np.where(np.isnan(values), 0, values).max())
+
+
+def diff(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
+    """Print how two files differ. Returns the exit status: 1 if they do."""
+    found = differences(read(path_a)[1], read(path_b)[1], rtol, atol)
+    if as_json:
+        told = [{name: _field(v) for name, v in asdict(d).items()} for d in found]
+        print(json.dumps({"a": path_a, "b": path_b, "equal": not found, "differences": told}, indent=1))
+    else:
+        for d in found:
+            print(_words(d))
+        print(f"{len(found)} differences" if found else "equal")
+    return 1 if found else 0
+
+
+def _field(value: Any) -> Any:
+    """A field of a difference as JSON can hold it."""
+    return value if isinstance(value, list) else plain(value)
+
+
+def _words(d: Difference) -> str:
+    if d.kind.startswith("only"):
+        return f"{d.key}: {d.kind}: {d.a if d.b is None else d.b}"
+    largest = "" if d.max_abs is None else f", differs by up to {d.max_abs:.3g}, relative {d.max_rel:.3g}"
+    return f"{d.key}: {d.kind}: {d.a} and {d.b}{largest}"

@@ -1,0 +1,77 @@
+"""`ckpt convert`: from one format to another, holding one array at a time."""
+
+import os
+from typing import Any
+
+from cstorch_compat.ckpt.formats import Format, of_target, read
+from cstorch_compat.ckpt.leaves import leaves, subtree
+from cstorch_compat.common.newfile import CheckpointExists
+from cstorch_compat.common.pickled import DeferredObject
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray
+
+_MOST_NAMED = 3
+
+
+def convert(source: str, target: str, *, to: str | None, key: str | None, flatten: bool, force: bool) -> Format:
+    """Write what is in one file, or under one of its keys, to a new one. Returns the format that was written.
+
+    Raises CheckpointExists unless `force`, and CheckpointError for what the target's format cannot hold; then what was
+    at the target is untouched.
+    """
+    wanted = of_target(target, to)
+    if os.path.lexists(target) and not force:
+        raise CheckpointExists(f"{target} exists already", todo="Give --force to replace it, or another name.")
+    _, tree = read(source)
+    if key is not None:
+        tree = subtree(tree, key, source)
+    if flatten:
+        tree = flat(tree)
+    _refuse_pickles(tree)
+    if wanted.is_flat:
+        _refuse_what_is_not_flat(tree, wanted.name)
+    wanted.write(target, tree, replace=force)
+    return wanted
+
+
+def flat(tree: Any) -> dict[str, Any]:
+    """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
+    found: dict[str, Any] = {}
+    for name, leaf in leaves(tree):
+        if name in found:
+            raise CheckpointError(f"two values would both be called {name!r}", todo="Convert without --flatten.")
+        found[name] = leaf
+    return found
+
+
+def _refuse_pickles(tree: Any) -> None:
+    closed = [name for name, leaf in leaves(tree) if isinstance(leaf, DeferredObject)]
+    if closed:
+        raise CheckpointError(
+            f"{_named(closed)} are pickled Python objects, and pickles are never loaded",
+            todo="Convert a part without them: --key NAME.",
+        )
+
+
+def _refuse_what_is_not_flat(tree: Any, name: str) -> None:
+    if not isinstance(tree, dict):
+        raise CheckpointError(f"a {name} file holds a dict of arrays, not a {type(tree).__name__}", todo=_FLATTEN)
+    others = [key for key, leaf in leaves(tree) if not isinstance(leaf, LazyArray)]
+    if others:
+        raise CheckpointError(
+            f"a {name} file holds arrays only, and {_named(others)} are none",
+            todo="Convert the part that holds the arrays: --key NAME, for example --key model.",
+        )
+    nested = [str(key) for key, leaf in tree.items() if not isinstance(leaf, LazyArray) or not isinstance(key, str)]
+    if nested:
+        raise CheckpointError(
+            f"a {name} file has no nesting, and only texts as names: see {_named(nested)}", todo=_FLATTEN
+        )
+
+
+_FLATTEN = "Give --flatten, which joins the nested names with dots, or take one level: --key NAME."
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(repr(n) for n in names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,88 @@
+"""The formats of the tools: one row for each, with how it is read and written."""
+
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from cstorch_compat.ckpt import npz
+from cstorch_compat.ckpt.leaves import with_names
+from cstorch_compat.common import h5read, h5write, safetensors
+from cstorch_compat.common.newfile import CheckpointMissing, new_file
+from cstorch_compat.common.pickled import DeferredObject
+from cstorch_compat.common.sniff import kind_of
+from lazytensor import serialization
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format. `write(path, tree, replace=)` takes a tree whose arrays are LazyArrays."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[[str], Any]
+    write: Callable[..., None]
+    is_flat: bool  # it holds one dict of arrays, and nothing else
+
+
+def _read_h5(path: str) -> Any:
+    return h5read.read(path, lambda lazy: lazy, pickled=DeferredObject)
+
+
+def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
+    h5write.write(path, tree, lambda leaf: leaf if isinstance(leaf, LazyArray) else None, replace=replace)
+
+
+def _read_torch(path: str) -> Any:
+    try:
+        return with_names(serialization.load_lazily(path), {})
+    except CheckpointError as e:
+        raise CheckpointError(e.what, where=path, todo=e.todo) from e  # no line of a script
+    except RecursionError as e:
+        raise CheckpointError(f"{path} is nested too deeply, or holds itself", todo="Save a flat dict of it.") from e
+
+
+def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
+    with new_file(path, replace) as temporary:
+        serialization.save(tree, temporary)
+
+
+FORMATS = {
+    f.name: f
+    for f in (
+        Format("h5", (".mdl", ".h5", ".hdf5"), _read_h5, _write_h5, False),
+        Format("torch", (".pt", ".pth", ".bin"), _read_torch, _write_torch, False),
+        Format("safetensors", (".safetensors",), safetensors.read, safetensors.write, True),
+        Format("npz", (".npz",), npz.read, npz.write, True),
+    )
+}
+
+
+def read(path: str) -> tuple[Format, Any]:
+    """The format of a file, and the tree in it with a LazyArray for each array.
+
+    Raises CheckpointMissing, or CheckpointError for what is none of the formats or damaged.
+    """
+    if not pathlib.Path(path).is_file():
+        raise CheckpointMissing(f"there is no file {path}", todo="Look for a typing error in the path.")
+    kind = kind_of(path)
+    if kind == "unknown":
+        raise CheckpointError(
+            f"{path} is none of {', '.join(FORMATS)}",
+            todo="It may be cut short, or from a PyTorch before 1.6: write it again there with torch.save.",
+        )
+    return FORMATS[kind], FORMATS[kind].read(path)
+
+
+def of_target(path: str, name: str | None) -> Format:
+    """The format to write: the one asked for, or the one that the suffix says."""
+    if name is not None:
+        return FORMATS[name]
+    suffix = pathlib.Path(path).suffix
+    for found in FORMATS.values():
+        if suffix in found.suffixes:
+            return found
+    known = ", ".join(s for f in FORMATS.values() for s in f.suffixes)
+    raise CheckpointError(f"{path} does not say which format it is to have", todo=f"Use one of {known}, or --to.")

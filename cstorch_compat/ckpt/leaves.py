@@ -1,0 +1,58 @@
+"""The values of a tree under their dotted names."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray
+
+
+def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:
+    """The labels and members of a container, or None for a value."""
+    if isinstance(tree, Mapping):
+        return iter(tree.items())
+    if isinstance(tree, list | tuple | set):
+        return iter(enumerate(tree))
+    return None
+
+
+def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value that is no container, in order. An empty container is a value."""
+    members = children(tree)
+    if members is None or (path and not tree):
+        yield path, tree
+        return
+    for label, child in members:
+        yield from leaves(child, f"{path}.{label}" if path else str(label))
+
+
+def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
+    """The tree with each array's `key` the name under which it stands first; `known` collects them by identity."""
+    if isinstance(tree, LazyArray):
+        return known.setdefault(id(tree), replace(tree, key=path))
+    members = children(tree)
+    if members is None:
+        return tree
+    named = [(label, with_names(child, known, f"{path}.{label}" if path else str(label))) for label, child in members]
+    kind: Any = type(tree)
+    return kind(named) if isinstance(tree, Mapping) else kind(child for _, child in named)
+
+
+def subtree(tree: Any, key: str, where: str) -> Any:
+    """What stands under a dotted key, whose parts may have dots themselves. Raises CheckpointError with near names."""
+    found = list(_under(tree, key))
+    if found:
+        return found[0]
+    near = get_close_matches(key, [name for name, _ in leaves(tree)], 3, 0.4)
+    raise CheckpointError(f"there is no {key!r} in {where}", todo=f"Did you mean {', '.join(near) or 'another file'}?")
+
+
+def _under(tree: Any, key: str) -> Iterator[Any]:
+    for label, child in children(tree) or ():
+        name = str(label)
+        if name == key:
+            yield child
+        elif key.startswith(name + "."):
+            yield from _under(child, key[len(name) + 1 :])

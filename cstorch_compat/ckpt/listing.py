@@ -1,0 +1,107 @@
+"""`ckpt ls` and `ckpt show`: what is in a file, without reading more of it than is asked for."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.ckpt.formats import read
+from cstorch_compat.ckpt.leaves import children, leaves, subtree
+from lazytensor.lazyarray import LazyArray
+
+_FIRST = 8
+
+
+def dtype_name(a: LazyArray) -> str:
+    """As in "bfloat16"; for numbers without a tensor type, what NumPy calls them."""
+    return a.kind.name if a.dtype is None else a.dtype.name
+
+
+def rows(tree: Any) -> list[dict[str, Any]]:
+    """What to say of each value, as JSON holds it; an array that occurs again refers to the first."""
+    first: dict[int, str] = {}
+    told = []
+    for key, leaf in leaves(tree):
+        if not isinstance(leaf, LazyArray):
+            told.append({"key": key, "type": type(leaf).__name__, "value": plain(leaf)})
+        elif first.setdefault(id(leaf), key) != key:
+            told.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
+        else:
+            told.append(_of_array(key, leaf))
+    return told
+
+
+def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
+    return {
+        "key": key,
+        "type": "tensor" if a.is_tensor else "array",
+        "dtype": dtype_name(a),
+        "shape": list(a.shape),
+        "bytes": a.nbytes,
+        "stored_bytes": a.nbytes if a.stored_bytes is None else a.stored_bytes,
+        "packing": a.packing,
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can hold it: numbers that JSON has not, and other objects, as text."""
+    is_plain = value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value))
+    return value if is_plain else repr(value)
+
+
+def list_file(path: str, as_json: bool) -> int:
+    """Print every value of a file. Returns the exit status."""
+    kind, tree = read(path)
+    told = rows(tree)
+    total = sum(row.get("bytes", 0) for row in told)
+    stored = sum(row.get("stored_bytes", 0) for row in told)
+    if as_json:
+        head = {"file": path, "format": kind.name, "bytes": total, "stored_bytes": stored}
+        print(json.dumps({**head, "values": told}, indent=1))
+        return 0
+    width = max((len(row["key"]) for row in told), default=0)
+    for row in told:
+        print(f"{row['key']:{width}}  {_words(row)}".rstrip())
+    arrays = sum("bytes" in row for row in told)
+    print(f"{kind.name}: {len(told)} values, {arrays} arrays of {total:,} bytes, {stored:,} in the file")
+    return 0
+
+
+def _words(row: dict[str, Any]) -> str:
+    if row["type"] == "link":
+        return f"same as {row['same_as']}"
+    if "value" in row:
+        return f"{row['type']:9} {row['value']!r:.60}"
+    return f"{row['dtype']:9} {row['shape']!s:18} {row['bytes']:>14,} bytes  {row['packing']}"
+
+
+def show(path: str, key: str) -> int:
+    """Print the values under a key, a summary of them if they form an array. Returns the exit status."""
+    _, tree = read(path)
+    found = subtree(tree, key, path)
+    if children(found) is not None:
+        for name, leaf in leaves(found, key):
+            print(name, f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else repr(leaf))
+        return 0
+    if not isinstance(found, LazyArray):
+        print(f"{key}: {type(found).__name__} {found!r}")
+        return 0
+    print(f"{key}: {dtype_name(found)}{list(found.shape)}")
+    for name, value in summary(found.read()).items():
+        print(f"  {name:6} {value}")
+    return 0
+
+
+def summary(values: np.ndarray) -> dict[str, Any]:
+    """Figures of an array; the least, the greatest and the mean are those of its finite numbers."""
+    is_finite = np.isfinite(values)
+    finite = values if is_finite.all() else values[is_finite]
+    told: dict[str, Any] = {}
+    if finite.size and values.dtype.kind != "c":
+        told = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
+    told["nan"] = int(np.isnan(values).sum())
+    told["inf"] = int(values.size - np.count_nonzero(is_finite)) - told["nan"]
+    more = " ..." if values.size > _FIRST else ""
+    told["values"] = " ".join(str(v) for v in values.reshape(-1)[:_FIRST].tolist()) + more
+    return told

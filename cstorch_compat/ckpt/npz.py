@@ -1,0 +1,97 @@
+"""NumPy's npz files: a zip archive of arrays, read when asked for and written one by one.
+
+NumPy has no bfloat16: its bits are stored as the void type `V2`, as programs do that use `ml_dtypes`.
+"""
+
+import math
+import zipfile
+from collections.abc import Mapping
+from functools import partial
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from cstorch_compat.common.h5layout import is_storable
+from cstorch_compat.common.newfile import new_file
+from lazytensor import dtype as dt
+from lazytensor.encoding import STORED
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray, reported
+from lazytensor.serialization.lazy import fill
+
+_SUFFIX = ".npy"
+_VOID = np.dtype("V2")
+_MOST_PER_BYTE = 1032  # of deflate: what one stored byte can stand for
+_OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dt.bfloat16} | {_VOID: dt.bfloat16}
+
+
+def read(path: str) -> dict[str, LazyArray]:
+    """The arrays of a file by name. Raises CheckpointError for objects, texts, and a damaged file."""
+    with reported("the npz file cannot be read", path):
+        archive = zipfile.ZipFile(path)  # closed with the last array
+        arrays = {}
+        for info in archive.infolist():
+            key = info.filename.removesuffix(_SUFFIX)
+            if key in arrays:
+                raise CheckpointError(f"it has two arrays called {key!r}")
+            with reported(f"{key!r} cannot be read", path):
+                arrays[key] = _lazy(path, archive, info, key)
+        return arrays
+
+
+def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) -> LazyArray:
+    with archive.open(info) as stream:
+        shape, is_fortran, kind = _header(stream)
+        begin = stream.tell()
+    if kind != _VOID and not is_storable(kind):
+        raise CheckpointError(f"it is an array of {kind}", todo="Only arrays of plain numbers are read.")
+    nbytes = math.prod(shape) * kind.itemsize
+    if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MOST_PER_BYTE:
+        raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")
+    dtype = _OF_KIND.get(kind.newbyteorder("<"))
+    target = kind.newbyteorder("<") if dtype is None else STORED[dtype]
+    load = partial(_load, archive, info, begin, shape, is_fortran, kind, target)
+    packing = "" if info.compress_type == zipfile.ZIP_STORED else "deflate"
+    return LazyArray(key, shape, dtype, target, dtype is not None, path, load, info.compress_size, packing)
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = npy.read_magic(stream)
+    readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+    if version not in readers:
+        raise CheckpointError(f"it is of the npy version {version}")
+    return readers[version](stream)
+
+
+def _load(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    begin: int,
+    shape: tuple[int, ...],
+    is_fortran: bool,
+    kind: np.dtype,
+    target: np.dtype,
+) -> np.ndarray:
+    flat = np.empty(math.prod(shape), kind)
+    with archive.open(info) as stream:
+        stream.read(begin)
+        fill(stream, flat)
+    array = flat.reshape(shape, order="F" if is_fortran else "C")
+    if kind == _VOID:
+        array = array.view(target)
+    return np.asarray(array, target, order="C")
+
+
+def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
+    """Write a new file, one array after another, uncompressed. Raises CheckpointError when it cannot be written."""
+    with new_file(path, replace) as temporary, zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
+        for key, a in arrays.items():
+            if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
+                raise CheckpointError(f"the name {key!r} cannot stand in an archive", todo="Use plain Unicode text.")
+            kind = _VOID if a.dtype is dt.bfloat16 else a.kind
+            with archive.open(zipfile.ZipInfo(key + _SUFFIX), "w", force_zip64=True) as stream:
+                npy.write_array_header_1_0(
+                    stream, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": a.shape}
+                )
+                stream.write(a.stored().reshape(-1).view(np.uint8).data)
