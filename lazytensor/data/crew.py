@@ -1,16 +1,14 @@
-"""The worker processes of a loader, seen from the parent: starting, asking, noticing a death, and sending home."""
+"""Worker processes, seen from the parent: starting, asking, noticing a death, and sending home."""
 
 import contextlib
 import multiprocessing
-import os
 import pickle
 import signal
 import time
 import warnings
-import weakref
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
@@ -26,29 +24,39 @@ LOOK_SECONDS = 0.5
 """How often a silent worker is looked after: a pipe that another process holds open does not end with its worker."""
 
 
-class Crew:
-    """Workers, a pipe to each, and the answers that have come and are not asked for yet."""
+def default_context() -> Any:
+    """How processes start where nobody says how: forked where the system can, so that functions need no name."""
+    return multiprocessing.get_context("fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn")
 
-    def __init__(self, post: Post, context: Any):
+
+class Crew:
+    """Workers, a pipe to each, and the answers that have come and are not asked for yet.
+
+    `title` is what messages call a worker. One that `may_hire` can start processes itself.
+    """
+
+    def __init__(self, posts: Sequence[Post], context: Any, title: str = "DataLoader worker", may_hire: bool = False):
         if multiprocessing.current_process().daemon:
             raise DataError(
                 "a worker of a DataLoader cannot have workers of its own",
                 where=source.where(),
                 todo="Use num_workers=0 for the loader inside the data set.",
             )
+        self.title = title
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
-        self._come: list[deque[bytes]] = [deque() for _ in range(post.num_workers)]
-        # Also runs when this object is dropped and when Python ends; not in a forked worker that drops its copy.
-        self.close = weakref.finalize(self, _dismiss, os.getpid(), self._processes, self.pipes)
-        for i in range(post.num_workers):
-            self._start(replace(post, id=i), context)
+        self._come: list[deque[bytes]] = [deque() for _ in posts]
+        # Runs when this object is dropped, and when Python ends before it waits for processes that may hire; not in
+        # a forked worker that drops its copy.
+        self.close = util.Finalize(self, _dismiss, (self._processes, self.pipes), exitpriority=1)
+        for post in posts:
+            self._start(post, context, not may_hire)
 
-    def _start(self, post: Post, context: Any) -> None:
+    def _start(self, post: Post, context: Any, is_daemon: bool) -> None:
         mine, theirs = context.Pipe()
         open_ends.add(mine)
         self.pipes.append(mine)
-        process = context.Process(target=work, args=(post, theirs), daemon=True, name=f"loader worker {post.id}")
+        process = context.Process(target=work, args=(post, theirs), daemon=is_daemon, name=f"{self.title} {post.id}")
         with warnings.catch_warnings():
             # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
@@ -58,7 +66,7 @@ class Crew:
 
     @property
     def is_open(self) -> bool:
-        return self.close.alive
+        return self.close.still_active()
 
     def pid(self, worker: int) -> int:
         """The process of a worker."""
@@ -124,7 +132,7 @@ class Crew:
             how = f"was killed by signal {_signal_name(-code)}"
         self.close()
         raise WorkerError(
-            f"DataLoader worker {worker} (pid {pid}) {how}",
+            f"{self.title} {worker} (pid {pid}) {how}",
             where=source.where(),
             todo="If memory ran out, use fewer workers or smaller batches; num_workers=0 shows what the data set does.",
         )
@@ -137,10 +145,8 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _dismiss(owner: int, processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
     """Close the pipes, which ends the workers, and see to it that they are gone."""
-    if os.getpid() != owner:
-        return
     for pipe in pipes:
         open_ends.discard(pipe)
         pipe.close()

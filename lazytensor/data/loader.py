@@ -9,12 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from lazytensor import source
 from lazytensor.data.collate import Collate, default_collate, default_convert
-from lazytensor.data.crew import Crew, WorkerBatches
+from lazytensor.data.crew import Crew, WorkerBatches, default_context
 from lazytensor.data.dataset import Dataset, IterableDataset
 from lazytensor.data.errors import DataOptionError, OptionTypeError
 from lazytensor.data.fetch import Recipe, fetched, streamed
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
-from lazytensor.data.worker import Post
+from lazytensor.data.worker import LoaderPost
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)
@@ -91,7 +91,8 @@ class DataLoader(Generic[T]):
         return streamed(recipe) if recipe.is_stream else map(partial(fetched, recipe), self._order())
 
     def _by_workers(self, recipe: Recipe, seed: int) -> WorkerBatches:
-        crew = Crew(Post(0, self.num_workers, seed, recipe, self.worker_init_fn), self._context)
+        posts = [LoaderPost(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)]
+        crew = Crew(posts, self._context)
         batches = WorkerBatches(crew, recipe, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
             self._kept = batches
@@ -125,7 +126,7 @@ def _context(num_workers: int, wanted: Any) -> Any:
     """The way to start processes: the wanted one, else fork, else spawn."""
     known = multiprocessing.get_all_start_methods()
     if wanted is None:
-        return multiprocessing.get_context("fork" if "fork" in known else "spawn")
+        return default_context()
     if num_workers == 0:
         raise _refused("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
     if isinstance(wanted, str) and wanted not in known:

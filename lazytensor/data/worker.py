@@ -1,10 +1,10 @@
-"""What a worker process of a loader does: it takes indices from its pipe, makes the batches and sends them back.
+"""What a worker process does: it takes requests from its pipe and sends the answers back.
 
-A worker has its number, its seed (the loader's plus its number) and random numbers that start there: the default
-generator, Python's and NumPy's. Batches are pickled, so tensors travel as NumPy arrays and are built again in the
-parent; nothing lies in shared memory, so a killed worker leaves nothing behind. A sender thread in the worker lets it
-go on while the parent is busy. A forked worker runs operations with NumPy alone: compiled kernels and their threads
-belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
+A worker of a loader is asked for batches by index. It has its number, its seed (the loader's plus its number) and random
+numbers that start there: the default generator, Python's and NumPy's. Its batches are pickled, so tensors travel as
+NumPy arrays and are built again in the parent; nothing lies in shared memory, so a killed worker leaves nothing behind.
+A sender thread in the worker lets it go on while the parent is busy. A forked worker runs operations with NumPy alone:
+compiled kernels and their threads belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
 """
 
 import pickle
@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -38,17 +38,6 @@ class WorkerInfo:
     num_workers: int
     seed: int
     dataset: Any
-
-
-@dataclass(frozen=True)
-class Post:
-    """What a worker is told when it starts."""
-
-    id: int
-    num_workers: int
-    base_seed: int
-    recipe: Recipe
-    init: Callable[[int], Any] | None
 
 
 @dataclass(frozen=True)
@@ -75,34 +64,77 @@ def get_worker_info() -> WorkerInfo | None:
     return _at_work
 
 
+class Post(Protocol):
+    """What a worker is told when it starts."""
+
+    @property
+    def id(self) -> int:
+        """The number of the worker in its crew, from 0."""
+
+    def begin(self) -> Callable[[int, Any], Answer]:
+        """Get ready, in the worker's process; returns what answers the requests, each a turn and what is wanted."""
+
+
+@dataclass(frozen=True)
+class LoaderPost:
+    """The post of a loader's worker."""
+
+    id: int
+    num_workers: int
+    base_seed: int
+    recipe: Recipe
+    init: Callable[[int], Any] | None
+
+    def begin(self) -> Callable[[int, Any], Answer]:
+        """Take the worker's own random numbers and call the user's `init`."""
+        global _at_work
+        seed = self.base_seed + self.id
+        random.default_generator.manual_seed(seed)
+        python_random.seed(seed)
+        # PyTorch's words for NumPy, found in its answers.
+        words = [self.id, self.base_seed & 0xFFFFFFFF, self.base_seed >> 32, 0]
+        np.random.seed(np.random.SeedSequence(words).generate_state(4))
+        _at_work = WorkerInfo(self.id, self.num_workers, seed, self.recipe.dataset)
+        if self.init is not None:
+            self.init(self.id)
+        return _Reader(self.recipe).answer
+
+
+class _Reader:
+    """Batches by index, or the next of the stream that a turn begins anew."""
+
+    def __init__(self, recipe: Recipe):
+        self._recipe, self._turn = recipe, 0
+        self._stream: Iterator[Any] = iter(())
+
+    def answer(self, turn: int, index: Any) -> Answer:
+        if not self._recipe.is_stream:
+            return Answer(turn, fetched(self._recipe, index))
+        if turn != self._turn:
+            self._turn, self._stream = turn, streamed(self._recipe)
+        return next((Answer(turn, batch) for batch in self._stream), Answer(turn, has_ended=True))
+
+
 def work(post: Post, pipe: Connection) -> None:
-    """The life of a worker: until the pipe ends, each `(turn, index)` that comes gets its answer."""
-    _settle(post)
+    """The life of a worker: until the pipe ends, each `(turn, wanted)` that comes gets its answer."""
+    _settle()
     outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     sender = threading.Thread(target=_send, args=(pipe, outbox), daemon=True)
     sender.start()
-    for letter in _answers(post, pipe):
+    for letter in _letters(post, pipe):
         outbox.put(letter)
     outbox.put(None)
     sender.join()
 
 
-def _settle(post: Post) -> None:
-    """Make the process a worker: its own random numbers, and signals that are the parent's business."""
-    global _at_work
+def _settle() -> None:
+    """Make the process a worker: signals are the parent's business, and so are its pipes and its trace."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for end in open_ends:
         end.close()
     open_ends.clear()
     trace.current = None
-    seed = post.base_seed + post.id
-    random.default_generator.manual_seed(seed)
-    python_random.seed(seed)
-    # PyTorch's words for NumPy, found in its answers.
-    words = [post.id, post.base_seed & 0xFFFFFFFF, post.base_seed >> 32, 0]
-    np.random.seed(np.random.SeedSequence(words).generate_state(4))
-    _at_work = WorkerInfo(post.id, post.num_workers, seed, post.recipe.dataset)
 
 
 def _send(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
@@ -113,37 +145,23 @@ def _send(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
             return  # the parent has closed the pipe and wants no more
 
 
-def _answers(post: Post, pipe: Connection) -> Iterator[bytes]:
+def _letters(post: Post, pipe: Connection) -> Iterator[bytes]:
+    """Pickled answers, made here so that one that cannot be pickled is a failure like others."""
     late: Failure | None = None
     try:
-        if post.init is not None:
-            post.init(post.id)
+        answer = post.begin()
     except Exception as error:
         late = _failure(error)
-    last_turn, stream = 0, iter(())
     while True:
         try:
-            turn, index = pipe.recv()
+            turn, wanted = pipe.recv()
         except (EOFError, OSError):
             return
-        if late is not None:
-            yield pickle.dumps(Answer(turn, failure=late))
-            continue
-        if post.recipe.is_stream and turn != last_turn:
-            last_turn, stream = turn, streamed(post.recipe)
-        yield _letter(post, turn, index, stream)
-
-
-def _letter(post: Post, turn: int, index: Any, stream: Iterator[Any]) -> bytes:
-    """The pickled answer to one index, made here so that a batch that cannot be pickled is a failure like others."""
-    try:
-        if not post.recipe.is_stream:
-            answer = Answer(turn, fetched(post.recipe, index))
-        else:
-            answer = next((Answer(turn, batch) for batch in stream), Answer(turn, has_ended=True))
-        return pickle.dumps(answer, protocol=5)
-    except Exception as error:
-        return pickle.dumps(Answer(turn, failure=_failure(error)))
+        try:
+            letter = pickle.dumps(Answer(turn, failure=late) if late else answer(turn, wanted), protocol=5)
+        except Exception as error:
+            letter = pickle.dumps(Answer(turn, failure=_failure(error)))
+        yield letter
 
 
 def _failure(error: Exception) -> Failure:
