@@ -31,8 +31,7 @@ PARTIAL = {
     "torch.nn.functional.grid_sample": "no bicubic mode",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
-    "cerebras.pytorch.utils.data.DataLoader": "num_workers_per_csx has no effect",
-    "cerebras.pytorch.distributed.ClusterConfig": "the settings are kept and have no effect",
+    "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
     "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
 }
 """Names that are there but do less than the original, with the reason."""

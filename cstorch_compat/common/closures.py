@@ -61,6 +61,7 @@ class Closures:
 
     lag: int = 0
     queue: list[Call] = field(default_factory=list)
+    step: int | None = None  # whose calls are being made
     _late: deque[Finished] = field(default_factory=deque)
 
     def run(
@@ -83,9 +84,17 @@ class Closures:
         ]
         self._late.append(Finished(step, calls, within or nullcontext()))
         while len(self._late) > self.lag:
-            self._late.popleft().run()
+            self._run_oldest()
 
     def flush(self) -> None:
         """Make the calls that are late, when the last step is over."""
         while self._late:
-            self._late.popleft().run()
+            self._run_oldest()
+
+    def _run_oldest(self) -> None:
+        finished = self._late.popleft()
+        self.step = finished.step
+        try:
+            finished.run()
+        finally:
+            self.step = None

@@ -1,10 +1,10 @@
 """What a worker process does: it takes requests from its pipe and sends the answers back.
 
-A worker of a loader is asked for batches by index. It has its number, its seed (the loader's plus its number) and random
-numbers that start there: the default generator, Python's and NumPy's. Its batches are pickled, so tensors travel as
-NumPy arrays and are built again in the parent; nothing lies in shared memory, so a killed worker leaves nothing behind.
-A sender thread in the worker lets it go on while the parent is busy. A forked worker runs operations with NumPy alone:
-compiled kernels and their threads belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
+A worker of a loader is asked for batches by index. It has its number, its seed (the loader's plus its number) and
+random numbers that start there: the default generator, Python's and NumPy's. Its batches are pickled, so tensors travel
+as NumPy arrays and are built again in the parent; nothing lies in shared memory, so a killed worker leaves nothing
+behind. A sender thread in the worker lets it go on while the parent is busy. A forked worker runs operations with NumPy
+alone: compiled kernels and their threads belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
 """
 
 import pickle

@@ -1,41 +1,44 @@
 """The executor that pulls the steps of a run from a loader."""
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.common.data.batch import Form
 from cstorch_compat.common.data.loader import DataLoader
+from cstorch_compat.common.data.schedule import Schedule
 from cstorch_compat.common.progress import Progress
-from cstorch_compat.common.tree import flatten
-from lazytensor import source
-from lazytensor.errors import DataError, refuse
+from cstorch_compat.common.rates import Profiler
 
 
 class DataExecutor:
     """Iterates over a loader for `num_steps` steps, starting again when it is exhausted.
 
-    State can be fetched after every `checkpoint_steps` steps and after the last one; 0 or None means never.
+    State can be fetched after every `checkpoint_steps` steps and after the last one; 0 or None means never. A Schedule
+    says itself after which steps, counted from 0. `profiler` follows the loop's rates.
     """
 
     def __init__(
         self,
         dataloader: DataLoader,
         num_steps: int | None = None,
-        checkpoint_steps: int | None = None,
+        checkpoint_steps: int | Schedule | None = None,
         activation_steps: int | None = None,
         profiler_activities: Any = None,
     ):
         self.dataloader = _checked_loader(dataloader)
         self.num_steps = _checked_steps(dataloader, num_steps)
-        self.checkpoint_steps = _checked_count("checkpoint_steps", checkpoint_steps, 0)
+        self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
         self.activation_steps = _checked_count("activation_steps", activation_steps, 1)
         self.iteration = -1
         self.session: Any = None
+        self.profiler: Profiler | None = None
+        self._profiler_activities = profiler_activities
         owner = run.current_backend()
         if not owner.is_e2e_execution and self.num_steps != 1:
             run.warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
             self.num_steps = 1
+        self.checkpoint_schedule = _schedule(self.checkpoint_steps, self.num_steps)
 
     @property
     def user_iteration(self) -> int:
@@ -58,12 +61,14 @@ class DataExecutor:
         return self._fetches_after(self.user_iteration)
 
     def _fetches_after(self, step: int) -> bool:
-        every = self.checkpoint_steps
-        return every is not None and every > 0 and (step % every == 0 or step == self.num_steps)
+        return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
 
     def next_checkpoint_step(self) -> int | None:
         """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
-        return next(filter(self._fetches_after, range(self.user_iteration, self.num_steps + 1)), None)
+        schedule = self.checkpoint_schedule
+        if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
+            return None
+        return (schedule.next_immediate_step(self.iteration) or 0) + 1
 
     def __len__(self) -> int:
         return self.num_steps
@@ -73,32 +78,39 @@ class DataExecutor:
         owner = run.current_backend()
         for prepare in owner.before_loop:
             prepare()
+        self.profiler = Profiler(self._profiler_activities)
         self.session = owner.session()
         before = run.enter_executor(self)
-        progress = Progress(self.num_steps, run.options.progress)
         try:
-            for i, batch in enumerate(
-                itertools.islice(self._batches(), min(self.num_steps, run.options.steps or self.num_steps))
-            ):
-                self.iteration = i
-                yield self.session.begin(batch)
-                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
-                progress.step(i + 1)
-            self.session.flush()
+            yield from self._steps(self.profiler)
         finally:
             self.session.close()
             run.enter_executor(before)
-            progress.close()
 
-    def _batches(self) -> Iterator[Any]:
-        """Batches without end, from the loader again and again."""
-        while True:
-            empty = True
-            for batch in self.dataloader:
-                empty = False
-                yield _checked_batch(batch)
-            if empty:
-                return
+    def _steps(self, profiler: Profiler) -> Iterator[Any]:
+        steps = min(self.num_steps, run.options.steps or self.num_steps)
+        if not steps:
+            return
+        stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
+        progress = Progress(self.num_steps, run.options.progress)
+        try:
+            for i, batch in zip(range(steps), stream, strict=False):
+                self.iteration = i
+                size = form.check(batch)
+                stream.count(size or 0)
+                if self.is_checkpoint_step:
+                    self.dataloader.keep(stream, i + 1)
+                yield self.session.begin(batch)
+                profiler.step(size)
+                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                if self.is_initial_step:
+                    profiler.compiled()
+                progress.step(i + 1)
+            self.session.flush()
+        finally:
+            self.dataloader.release(stream)
+            progress.close()
+            profiler.end(stream.waits)
 
 
 def _checked_loader(dataloader: Any) -> DataLoader:
@@ -131,20 +143,14 @@ def _checked_count(name: str, value: Any, least: int) -> int | None:
     return value
 
 
-def _checked_batch(batch: Any) -> Any:
-    tensors = flatten(batch)
-    if not tensors:
-        raise RuntimeError(
-            "We could not detect any torch tensors in the input data returned by the dataloader. We expect the "
-            f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
-        )
-    sizes = {t.shape[0] if t.ndim else 1 for _, t in tensors}
-    if len(sizes) > 1 and run.use_cs():
-        error = DataError(
-            f"Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
-            f"{sizes}.",
-            where=source.where(),
-            todo="Give every tensor of the batch the batch as first dimension.",
-        )
-        refuse("batch sizes", error)
-    return batch
+def _checked_checkpoints(value: Any) -> int | Schedule | None:
+    if value is not None and not isinstance(value, int | Schedule):
+        raise ValueError(f"checkpoint_steps must be None, integer, or a Schedule, but got {value}.")
+    return value if isinstance(value, Schedule) else _checked_count("checkpoint_steps", value, 0)
+
+
+def _schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
+    """The steps, counted from 0, after which state can be fetched; None if there are none."""
+    if not isinstance(checkpoint_steps, int):
+        return checkpoint_steps
+    return Schedule.every(checkpoint_steps, num_steps) if checkpoint_steps and num_steps else None

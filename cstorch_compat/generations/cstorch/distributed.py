@@ -3,9 +3,10 @@
 import pathlib
 import sys
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 from cstorch_compat import manifest
+from cstorch_compat.common.data import place, role
+from cstorch_compat.common.data.place import DataLoaderCheckpoint
 
 _COUNTS = ("num_csx", "max_wgt_servers", "max_act_per_csx", "num_workers_per_csx")
 _PRIORITIES = ("p1", "p2", "p3")
@@ -13,7 +14,10 @@ _PRIORITIES = ("p1", "p2", "p3")
 
 @dataclass
 class ClusterConfig:
-    """Settings of the cluster job. They are checked as by the original, and have no effect here."""
+    """Settings of the cluster job, checked as by the original.
+
+    `num_csx` and `num_workers_per_csx` say how many worker processes stream data; the others have no effect here.
+    """
 
     mgmt_address: str | None = None
     mgmt_namespace: str | None = None
@@ -51,56 +55,56 @@ class ClusterConfig:
 
 
 def is_streamer() -> bool:
-    """Whether this process streams data: the client does, since workers run in it."""
-    return True
+    """Whether this process, which calls the input function at the moment, is a worker."""
+    return role.current() is not None
 
 
 def is_receiver() -> bool:
-    """Whether this process receives results."""
-    return True
+    """Whether this process receives results: the client does."""
+    return role.current() is None
 
 
 def is_master_ordinal(local: bool = False) -> bool:
-    """Whether this is the first process."""
-    return True
+    """Whether this process is the client."""
+    return role.current() is None
 
 
 def get_ordinal() -> int:
-    """The number of this process."""
-    return 0
+    """The number of this worker; 0 of the client."""
+    worker = role.current()
+    return 0 if worker is None else worker.rank
 
 
 def get_streaming_rank() -> int:
-    """The number of this worker."""
-    return 0
+    """The number of this worker among those of all systems. Raises RoleError, an AssertionError, in the client."""
+    return role.streaming_rank()
 
 
 def num_streamers() -> int:
-    """How many workers stream data."""
-    return 1
+    """How many workers stream data, as a worker knows it; 0 in the client."""
+    worker = role.current()
+    return 0 if worker is None else worker.cluster.workers
 
 
 def num_receivers() -> int:
-    """How many processes receive results."""
-    return 1
+    """How many processes receive results, as the client knows it; 0 in a worker."""
+    return int(role.current() is None)
 
 
 def num_tasks() -> int:
-    """How many processes there are."""
-    return 1
+    """How many workers there are, as a worker knows it; 1 in the client."""
+    return num_streamers() or 1
 
 
-def get_streaming_batch_size(effective_batch_size: int) -> int:
-    """The share of the batch that this worker streams."""
-    return effective_batch_size
+def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None = None) -> int:
+    """The share of the batch that this worker, or the one named, streams; the whole batch in the client."""
+    worker = role.current()
+    return effective_batch_size if worker is None else worker.batch_size(effective_batch_size, global_rank)
 
 
-def get_worker_state() -> NoReturn:
-    """The state of the input workers; there are none. Raises RuntimeError."""
-    raise RuntimeError(
-        "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once inside "
-        "your dataloader's implementation of `state_dict`."
-    )
+def get_worker_state() -> DataLoaderCheckpoint:
+    """What this worker has streamed. Raises RuntimeError except for one call inside a loader's `state_dict`."""
+    return place.taken()
 
 
 manifest.explain("cerebras.pytorch.distributed", sys.modules[__name__])

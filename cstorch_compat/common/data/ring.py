@@ -1,0 +1,91 @@
+"""A worker's shares on their way to the client: a few slots in shared memory, each for the arrays of one share.
+
+The client says into which slot a share goes, and says so of a slot only when it has emptied it. So a worker that is
+ahead waits, and the memory is bounded.
+"""
+
+import math
+import pathlib
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import DataError
+
+SLOTS = 4
+"""Shares that a worker may be ahead."""
+ALIGNMENT = 64
+FOLDER = pathlib.Path("/dev/shm")
+"""Where Linux keeps shared memory; what is written beyond its size kills the process."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the arrays of a share lie in a slot: their shapes and dtypes, in order."""
+
+    arrays: tuple[tuple[tuple[int, ...], str], ...]
+
+    @property
+    def slot_bytes(self) -> int:
+        """The size of a slot; at least one byte, since no memory has none."""
+        return max(ALIGNMENT, sum(map(self._padded_bytes, range(len(self.arrays)))))
+
+    def _padded_bytes(self, i: int) -> int:
+        shape, dtype = self.arrays[i]
+        return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT
+
+    def views(self, memory: SharedMemory, slot: int) -> list[np.ndarray]:
+        """The arrays of a slot. They must be gone before the memory is closed."""
+        found, start = [], slot * self.slot_bytes
+        for i, (shape, dtype) in enumerate(self.arrays):
+            found.append(np.ndarray(shape, dtype, memory.buf, start))
+            start += self._padded_bytes(i)
+        return found
+
+    def fill(self, memory: SharedMemory, slot: int, arrays: Sequence[np.ndarray]) -> None:
+        """Put arrays into a slot. Raises DataError if they are others than the layout is for."""
+        given = tuple((a.shape, a.dtype.str) for a in arrays)
+        if given != self.arrays:
+            raise DataError(
+                f"this worker gives {_listed(given)}, and the client's first batch calls for {_listed(self.arrays)}",
+                todo="Let the input function give batches of the same shapes and dtypes in every process; the number "
+                "of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
+            )
+        for view, array in zip(self.views(memory, slot), arrays, strict=True):
+            view[...] = array
+
+
+def _listed(arrays: tuple) -> str:
+    return ", ".join(f"{np.dtype(dtype)}{list(shape)}" for shape, dtype in arrays)
+
+
+def memories(layouts: Sequence[Layout]) -> list[SharedMemory]:
+    """New shared memory for a ring of each layout. Raises DataError if the system has not enough of it."""
+    needed = sum(SLOTS * layout.slot_bytes for layout in layouts)
+    if FOLDER.is_dir() and (free := shutil.disk_usage(FOLDER).free) < needed:
+        raise DataError(
+            f"the workers need {needed / 1e6:.0f} MB of shared memory, and {FOLDER} has {free / 1e6:.0f} MB left",
+            where=source.where(),
+            todo="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",
+        )
+    return [SharedMemory(create=True, size=SLOTS * layout.slot_bytes) for layout in layouts]
+
+
+def forget_names(rings: Sequence[SharedMemory]) -> None:
+    """Take the names from the system: the memory then ends with the processes that use it, however they end."""
+    for memory in rings:
+        with suppress(FileNotFoundError):  # it was done before
+            memory.unlink()
+
+
+def close(rings: Sequence[SharedMemory]) -> None:
+    """Let go of the memory."""
+    forget_names(rings)
+    for memory in rings:
+        with suppress(BufferError):  # an array of an exception's traceback looks into it: it goes with the array
+            memory.close()

@@ -1,0 +1,122 @@
+"""Which part a process plays in a run: the client, or one of the workers that stream data to the systems.
+
+Of W workers of a system the first feeds steps 0, W, 2W ..., the next one steps 1, W + 1 and so on. A step takes from
+one worker of every system: with 4 systems of 2 workers each, step 0 takes from the workers 0, 2, 4, 6 and step 1 from
+1, 3, 5, 7 (Cerebras documentation, "Creating custom dataloaders"). The batch of the step is what they give, in this
+order.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lazytensor import source
+from lazytensor.errors import DataError
+
+
+class RoleError(DataError, AssertionError):
+    """Something was asked of the client that only a worker knows."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """How many systems there are, how many workers feed each, and how many samples of a batch each system takes."""
+
+    num_csx: int = 1
+    workers_per_csx: int = 1
+    shares: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, config: Any) -> "Cluster":
+        """The cluster of a ClusterConfig or of an older CSConfig; None and 0 stand for 1."""
+        return cls(getattr(config, "num_csx", None) or 1, getattr(config, "num_workers_per_csx", None) or 1)
+
+    def sharing(self, batch_size: int) -> "Cluster":
+        """The cluster with a batch divided; the first systems take one sample more where it does not divide evenly.
+
+        Raises DataError for fewer samples than systems.
+        """
+        if batch_size < self.num_csx:
+            raise DataError(
+                f"a batch of {batch_size} samples cannot be divided among {self.num_csx} systems",
+                where=source.where(),
+                todo="Use a larger batch_size or fewer num_csx.",
+            )
+        least, more = divmod(batch_size, self.num_csx)
+        return replace(self, shares=tuple(least + (i < more) for i in range(self.num_csx)))
+
+    @property
+    def workers(self) -> int:
+        """The number of all workers."""
+        return self.num_csx * self.workers_per_csx
+
+    def system_of(self, rank: int) -> int:
+        """The system that a worker feeds."""
+        return rank // self.workers_per_csx
+
+    def feeding(self, step: int) -> range:
+        """The workers that feed a step, counted from 0."""
+        return range(step % self.workers_per_csx, self.workers, self.workers_per_csx)
+
+    def step_fed(self, rank: int, turn: int) -> int:
+        """The step, counted from 0, that takes what a worker gives when it is its turn for the `turn`-th time."""
+        return turn * self.workers_per_csx + rank % self.workers_per_csx
+
+    def turns(self, rank: int, num_steps: int) -> int:
+        """How often it is a worker's turn in a run."""
+        return -(-(num_steps - rank % self.workers_per_csx) // self.workers_per_csx)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A worker of a cluster."""
+
+    rank: int
+    cluster: Cluster
+
+    def batch_size(self, batch_size: int, rank: int | None = None) -> int:
+        """The share of a batch that a worker, this one if none is named, streams.
+
+        It is that of the run's batch, whatever `batch_size` says; only one system takes the whole of it.
+        """
+        rank = self.rank if rank is None else rank
+        if not 0 <= rank < self.cluster.workers:
+            raise ValueError(f"Invalid task rank {rank}. Available ranks are: {list(range(self.cluster.workers))}.")
+        return self.cluster.shares[self.cluster.system_of(rank)] if self.cluster.shares else batch_size
+
+
+_role: Role | None = None
+
+
+def current() -> Role | None:
+    """The worker that this process is, or stands for at the moment; None in the client."""
+    return _role
+
+
+def become(role: Role | None) -> Role | None:
+    """Play a role from now on; returns the one before."""
+    global _role
+    before, _role = _role, role
+    return before
+
+
+@contextmanager
+def playing(role: Role | None) -> Iterator[None]:
+    """Play a role in the block."""
+    before = become(role)
+    try:
+        yield
+    finally:
+        become(before)
+
+
+def streaming_rank() -> int:
+    """The number of the worker. Raises RoleError in the client, as the original does."""
+    if _role is None:
+        raise RoleError(
+            "Ordinal 0 is not a streamer: this is the client, which calls the input function too",
+            where=source.where(),
+            todo="Ask only where cstorch.distributed.is_streamer() is true, and use 0 otherwise.",
+        )
+    return _role.rank

@@ -1,0 +1,100 @@
+"""The steps at which something is done, as ranges."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+
+@dataclass
+class Schedule:
+    """Steps, counted from 0, as ranges that follow each other. Raises ValueError for ranges that overlap."""
+
+    @dataclass
+    class Range:
+        """Every `step`-th step from `start` up to before `end`; with `include_last` the last one before it too."""
+
+        start: int
+        end: int
+        step: int
+        include_last: bool
+
+        def __post_init__(self) -> None:
+            if not _is_whole(self.start, 0):
+                raise ValueError(f"start ({self.start}) must be an integer >= 0.")
+            if not _is_whole(self.end, self.start + 1):
+                raise ValueError(f"end ({self.end}) must be an integer greater than start {self.start}.")
+            if not _is_whole(self.step, 1):
+                raise ValueError(f"step ({self.step}) must be an integer greater than zero.")
+            if not isinstance(self.include_last, bool):
+                raise ValueError(f"include_last must be a bool, got {type(self.include_last)}")
+
+        def __contains__(self, index: int) -> bool:
+            return index in self.steps or (self.include_last and index == self.end - 1)
+
+        @property
+        def steps(self) -> range:
+            """The regular steps."""
+            return range(self.start, self.end, self.step)
+
+        @property
+        def last(self) -> int:
+            """The last step."""
+            return self.end - 1 if self.include_last else self.steps[-1]
+
+        def first_from(self, target: int) -> int:
+            """The first step that is not before `target`, which is not past the last."""
+            regular = self.start + max(0, -(-(target - self.start) // self.step)) * self.step
+            return min(regular, self.last)
+
+        def listed(self) -> list[int]:
+            """All steps in order."""
+            last = [self.end - 1] if self.include_last and self.end - 1 not in self.steps else []
+            return [*self.steps, *last]
+
+    intervals: list[Range]
+
+    def __post_init__(self) -> None:
+        if any(after.start < before.end for before, after in pairwise(self.intervals)):
+            raise ValueError(f"Intervals must be non-overlapping ranges, but got {self.intervals}.")
+
+    @classmethod
+    def every(cls, steps: int, num_steps: int) -> "Schedule":
+        """After every `steps` steps, and after the last one."""
+        return cls([cls.Range(min(steps, num_steps) - 1, num_steps, steps, True)])
+
+    def match(self, index: int) -> bool:
+        """Whether it is done at this step."""
+        return any(index in interval for interval in self.intervals)
+
+    def range(self) -> list[range]:
+        """The regular steps of each range."""
+        return [interval.steps for interval in self.intervals]
+
+    def __iter__(self) -> Iterator[int]:
+        return (step for interval in self.intervals for step in interval.listed())
+
+    def __len__(self) -> int:
+        return sum(len(interval.listed()) for interval in self.intervals)
+
+    @property
+    def start(self) -> int | None:
+        """The first step, if there is one."""
+        return self.intervals[0].start if self.intervals else None
+
+    @property
+    def final_step(self) -> int | None:
+        """The last step, if there is one."""
+        return self.intervals[-1].last if self.intervals else None
+
+    def next_immediate_step(self, target: int) -> int | None:
+        """The first step that is not before `target`; None of an empty schedule. Raises ValueError past the end."""
+        for interval in self.intervals:
+            if target <= interval.last:
+                return interval.first_from(target)
+        if self.intervals:
+            raise ValueError(f"Target {target} exceeds the last interval step {self.final_step}")
+        return None
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and value >= least
