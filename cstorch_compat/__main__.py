@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 import cstorch_compat
-from cstorch_compat import coverage, run, shim
+from cstorch_compat import coverage, releases, run, shim
 from cstorch_compat.check import command as checking
 from cstorch_compat.ckpt import command as ckpt
 from lazytensor import config
@@ -29,6 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
     runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
+    runner.add_argument(
+        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
+    )
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
     runner.add_argument("script", help="the Python script")
     runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
@@ -67,7 +70,7 @@ def run_script(options: argparse.Namespace) -> int:
         return 2
     run.options.machine, run.options.mode, run.options.progress = options.machine, options.mode, True
     run.options.closure_lag, run.options.strict = options.closure_lag, options.strict
-    shim.install()
+    shim.install(options.api)
     status = _execute(options.script, options.args)
     if status == 0:
         _reported(report)
@@ -102,6 +105,8 @@ def _print_error(e: BaseException, script: str) -> None:
     tb = e.__traceback__
     while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(script):
         tb = tb.tb_next
+    if isinstance(e, UnboundLocalError):
+        e.add_note(_scope_hint(e))
     module = sys.modules.get(e.name or "") if isinstance(e, ImportError) else None
     if module is not None and module.__name__.startswith("cstorch_compat."):
         # `from torch import x` hides why x is missing; asking for the attribute brings the reason out.
@@ -112,14 +117,22 @@ def _print_error(e: BaseException, script: str) -> None:
     traceback.print_exception(type(e), e, tb or e.__traceback__)
 
 
+def _scope_hint(e: UnboundLocalError) -> str:
+    """The way out where a closure counts in a variable of the script."""
+    name, frames = str(e).split("'")[1], traceback.extract_tb(e.__traceback__)
+    last = frames[-1]
+    return (
+        f"{last.filename}:{last.lineno}: {last.name} assigns {name!r}, so Python takes it for a variable of its own.\n"
+        f"  Write `global {name}` at the beginning of {last.name}, or `nonlocal {name}` if a function encloses it."
+    )
+
+
 def _reported(path: pathlib.Path | None) -> None:
     backend = run.current_backend(raise_exception=False)
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
     for report in reports:
         print()
         print(report.text())
-    for loop in backend.loops if backend is not None and backend.is_csx else ():
-        print(loop.text())
     if path is None:
         return
     if path.suffix == ".json":

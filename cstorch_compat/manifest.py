@@ -10,9 +10,14 @@ import pathlib
 from types import ModuleType
 from typing import Any
 
+from cstorch_compat import releases
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
+CSTORCH_PREFIX = "cerebras.pytorch."
+LATEST = releases.Span(releases.LATEST, releases.LATEST)
+ABSENT = object()
+"""Stands for the value of a name that is not there."""
 PARTIAL = {
     "torch.Tensor.backward": "a second one is refused on the same tensor only",
     "torch.Tensor.view": "no view in another dtype, and some views are allowed that PyTorch refuses",
@@ -32,6 +37,13 @@ PARTIAL = {
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
     "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
+    "cerebras_pytorch.backend": "max_checkpoints, drop_data and the like are taken and have no effect",
+    "cerebras_pytorch.experimental.configure": "the settings of the cluster are checked and have no effect",
+    "cerebras_pytorch.utils.CSConfig": "kept and without effect, but for precision_opt_level and transfer_processes",
+    "cerebras_torch.initialize": "cs_ip, service_workdir, compile_dir and appliance have no effect",
+    "cerebras_torch.optimizer": "optimizers of torch.optim keep no state in a Session: use cbtorch.optim",
+    "cerebras_torch.core.cb_model.set_run_config": "has no effect: everything can be fetched after every step",
+    "cerebras.appliance": "settings of the compiler are kept and have no effect",
     "torchvision.datasets.MNIST": "reads the real files, or serves the digits that ship with the project",
 }
 """Names that are there but do less than the original, with the reason."""
@@ -71,14 +83,19 @@ def reason_for(name: str) -> str:
     return MISSING.get(prefix, "not written yet")
 
 
-def refuse(public: str, name: str, have: list[str]) -> Any:
+def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     """Raise NameMissing for `public.name`; `have` are the names that the module does provide.
 
-    While a script is checked, give back a stand-in instead.
+    `full` is how the lists call it, where the module is known by more than one name. While a script is checked, give
+    back a stand-in instead.
     """
-    full = f"{public}.{name}"
+    full = full or f"{public}.{name}"
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
-    if full in known_names() or any(n.startswith(full + ".") for n in known_names()):
+    path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
+    gone = releases.absence(path, LATEST)
+    if gone is not None:
+        return refuse_absent(public, name, *gone)
+    if releases.rows(path) or full in known_names() or any(n.startswith(full + ".") for n in known_names()):
         error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
             where=source.where(),
@@ -92,6 +109,12 @@ def refuse(public: str, name: str, have: list[str]) -> Any:
         todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
     return errors.refuse("unknown name", error)
+
+
+def refuse_absent(public: str, name: str, why: str, todo: str) -> Any:
+    """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in."""
+    error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), todo=todo)
+    return errors.refuse("not in this release", error)
 
 
 def explain(public: str, module: ModuleType) -> None:

@@ -61,6 +61,10 @@ class DataError(LazyError, RuntimeError):
     """A data set or a batch is missing or malformed."""
 
 
+class OptionInvalid(LazyError, ValueError):
+    """An argument or a configuration has a value that is not allowed."""
+
+
 Reporter = Callable[[str, LazyError], Any]
 _reporter: Reporter | None = None
 

@@ -44,7 +44,10 @@ LAYERS = """
     wse_sim.backend  wse_sim.viz
     wse_sim
 
-    cstorch_compat.manifest  cstorch_compat.shim
+    cstorch_compat.releases
+    cstorch_compat.manifest
+    cstorch_compat.facade
+    cstorch_compat.shim
     cstorch_compat.coverage  cstorch_compat.common.rawfile  cstorch_compat.common.treespec  cstorch_compat.common.tree
     cstorch_compat.common.lz4  cstorch_compat.common.h5layout  cstorch_compat.common.h5sink
     cstorch_compat.common.newfile

@@ -10,7 +10,7 @@ import sys
 import traceback
 import warnings
 
-from cstorch_compat import run, shim
+from cstorch_compat import releases, run, shim
 from cstorch_compat.check import report
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.loaders import LoaderWatch
@@ -27,6 +27,9 @@ from lazytensor.ir.types import Where
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """Describe the command."""
     checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
+    checker.add_argument(
+        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
+    )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     checker.add_argument("script", help="the Python script")
@@ -38,15 +41,15 @@ def check_script(options: argparse.Namespace) -> int:
     if not os.path.isfile(options.script):
         print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
         return BROKEN
-    found, outcome = check(options.script, options.args, options.output)
+    found, outcome = check(options.script, options.args, options.output, options.api)
     print(json.dumps(report.as_dict(found, outcome), indent=1) if options.json else report.as_text(found, outcome))
     return outcome.status(found)
 
 
-def check(script: str, args: list[str], shows_output: bool = False) -> tuple[Findings, Outcome]:
+def check(script: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
     """Run a script with everything watched, as far as there is something new to see."""
     found, outcome = Findings(), Outcome(script)
-    shim.install()
+    shim.install(api)
     recorder = Recorder(found)
     run.options.backend, run.options.steps = "CSX", STEPS
     run.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)

@@ -72,6 +72,12 @@ class Optimizer(optim.Optimizer):
         """Call hook(optimizer, args, kwargs) after each step."""
         return Handle(self._step_post_hooks, hook)
 
+    def state_dict(self) -> dict[str, Any]:
+        """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
+        for schedule in self.schedules:
+            schedule.recompute()
+        return super().state_dict()
+
     def increment_global_step(self, p: Tensor) -> None:
         """Count a step of a parameter, if steps are counted."""
         if "global_step" in self.state[p]:

@@ -114,6 +114,12 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         with grad_mode(False):
             self.update_groups(self._values())
 
+    def recompute(self) -> None:
+        """Put the values of the counter as it is into the groups, where those of a step have no value any more."""
+        if trace.current is None and not self._is_part:
+            with grad_mode(False):
+                self.update_groups(self._values())
+
     def increment_last_epoch(self) -> None:
         """Add one to the counter."""
         self.last_epoch.add_(1)  # type: ignore[attr-defined]
@@ -161,9 +167,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
                 copy_(self.last_epoch, v if isinstance(v, Tensor) else tensor(v, dtype=dt.int64))
             elif k not in PARTS:
                 self.__dict__[generic.get(k, k)] = v
-        if not self._is_part:
-            with grad_mode(False):
-                self.update_groups(self._values())
+        self.recompute()
 
 
 def _tag_set(tags: Tags) -> set[str | None] | None:

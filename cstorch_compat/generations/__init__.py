@@ -1,1 +1,1 @@
-"""One facade for each generation of the API; also what `import cerebras` finds."""
+"""What each generation of the API offers: `cstorch` its latest release, the others what older ones had beside it."""

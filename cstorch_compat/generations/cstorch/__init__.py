@@ -10,7 +10,17 @@ import numpy as np
 from cstorch_compat import manifest, run
 from cstorch_compat.common import checkpoint
 from cstorch_compat.common.precision_level import current_pol, pol
-from cstorch_compat.generations.cstorch import amp, backends, distributed, metrics, nn, optim, sparse, utils
+from cstorch_compat.generations.cstorch import (
+    amp,
+    backends,
+    distributed,
+    experimental,
+    metrics,
+    nn,
+    optim,
+    sparse,
+    utils,
+)
 from cstorch_compat.run import compile_model as compile
 from cstorch_compat.run import current_executor, current_torch_device, use_cs
 from cstorch_compat.run import make_backend as backend

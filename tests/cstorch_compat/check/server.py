@@ -15,7 +15,7 @@ def main() -> None:
             os.close(answer)
             os.chdir(os.path.dirname(line.strip()))
             keep, sys.stdout = sys.stdout, os.fdopen(tell, "w")
-            options = argparse.Namespace(script=line.strip(), args=[], json=True, output=False)
+            options = argparse.Namespace(script=line.strip(), args=[], json=True, output=False, api=None)
             status = command.check_script(options)
             sys.stdout.flush()
             sys.stdout = keep

@@ -21,7 +21,7 @@ from cstorch_compat.common.optim import (
     RMSprop,
     Rprop,
 )
-from cstorch_compat.generations.cstorch.optim import lr_scheduler, weight_decay_scheduler
+from cstorch_compat.generations.cstorch.optim import lr_scheduler, scheduler, weight_decay_scheduler
 
 __all__ = [
     "ASGD",
@@ -41,6 +41,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "lr_scheduler",
+    "scheduler",
     "weight_decay_scheduler",
 ]
 manifest.explain("cerebras.pytorch.optim", sys.modules[__name__])

@@ -1,0 +1,83 @@
+"""What `cerebras_appliance` and `cerebras.appliance` offer to scripts: settings of the cluster, without effect here.
+
+The modules of the package that scripts name are all this one.
+"""
+
+import enum
+import logging
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from cstorch_compat import manifest
+
+TRACE, VERBOSE = 5, 15
+"""Levels of logging below and above DEBUG."""
+
+
+class DebugArgs(SimpleNamespace):
+    """A tree of settings: whatever is asked for is there, and takes whatever it is set to."""
+
+    def __getattr__(self, name: str) -> "DebugArgs":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = DebugArgs()
+        setattr(self, name, made)
+        return made
+
+    def MergeFrom(self, other: "DebugArgs") -> None:
+        """Take over the settings of another tree."""
+        vars(self).update(vars(other))
+
+    def CopyFrom(self, other: "DebugArgs") -> None:
+        """Have the settings of another tree and no others."""
+        vars(self).clear()
+        self.MergeFrom(other)
+
+
+class ExecutionStrategy(enum.IntEnum):
+    """How a model is executed."""
+
+    ES_UNSPECIFIED = 0
+    ES_PIPELINE = 1
+    ES_WEIGHT_STREAMING = 2
+
+
+def get_debug_args(path: Any = None, *_: Any, **__: Any) -> DebugArgs:
+    """Settings for the compiler; the file is not read, since they have no effect."""
+    return DebugArgs()
+
+
+def update_debug_args_with_autogen_policy(debug_args: DebugArgs, policy: str | None = None) -> None:
+    """Keep which left-over operations the compiler should generate; here it generates all of them."""
+    debug_args.autogen_policy = policy
+
+
+def set_ini(debug_args: DebugArgs, **settings: Any) -> None:
+    """Keep settings of the compiler by name."""
+    vars(debug_args.ini).update(settings)
+
+
+def set_default_ini(debug_args: DebugArgs, **settings: Any) -> None:
+    """Keep settings of the compiler that are not set."""
+    vars(debug_args.ini).update({k: v for k, v in settings.items() if k not in vars(debug_args.ini)})
+
+
+def named_class_logger(name: Any) -> Any:
+    """A decorator that gives a class a logger of its name, or of another one."""
+    if not isinstance(name, type):
+        return lambda kind: _with_logger(kind, str(name))
+    return _with_logger(name, name.__name__)
+
+
+def _with_logger(kind: Any, name: str) -> Any:
+    kind.logger = logging.getLogger(f"cerebras.{name}")
+    return kind
+
+
+def get_level_name(level: int) -> str:
+    """The name of a level of logging."""
+    return {TRACE: "TRACE", VERBOSE: "VERBOSE"}.get(level, logging.getLevelName(level))
+
+
+manifest.explain("cerebras.appliance", sys.modules[__name__])

@@ -1,0 +1,75 @@
+"""What `cerebras_torch.amp` offers: loss scaling that the next step of an optimizer takes back."""
+
+import sys
+from typing import Any
+
+from cstorch_compat import manifest
+from cstorch_compat.common import scaler
+from cstorch_compat.generations.early.amp import TOLERANCE, optimizer_step, use_bfloat16
+from lazytensor.tensor import Tensor
+
+__all__ = ["GradScaler", "get_init_params", "load_state_dict", "optimizer_step", "state_dict", "use_bfloat16"]
+
+_made: list["GradScaler"] = []
+_owing: list["GradScaler"] = []
+"""The scaler that scaled a loss since the last step."""
+
+
+class GradScaler(scaler.GradScaler):
+    """Scales the loss when it is called; the optimizer's next step unscales, checks and updates by itself."""
+
+    def __init__(
+        self,
+        loss_scale: str | float | None = None,
+        initial_loss_scale: float | None = None,
+        steps_per_increase: int | None = None,
+        min_loss_scale: float | None = None,
+        max_loss_scale: float | None = None,
+        max_gradient_norm: float | None = None,
+        mixed_precision: bool | None = None,
+    ):
+        super().__init__(
+            loss_scale or None,
+            initial_loss_scale,
+            steps_per_increase,
+            min_loss_scale,
+            max_loss_scale,
+            TOLERANCE,
+            max_gradient_norm,
+        )
+        self._init_params = {"loss_scale": loss_scale, "mixed_precision": mixed_precision}
+        _made.append(self)
+
+    def __call__(self, loss: Tensor) -> Tensor:
+        """The scaled loss."""
+        _owing[:] = [self]
+        return self.scale(loss)
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale, then run the step, as releases with `amp.optimizer_step` do."""
+        _owing.clear()
+        return super().step(optimizer, *args, **kwargs)
+
+
+def owing() -> GradScaler | None:
+    """The scaler whose scaled loss the step at hand answers for; it is no longer owing then."""
+    return _owing.pop() if _owing else None
+
+
+def state_dict() -> dict[str, Any]:
+    """The state of the scaler that was made last; empty without one."""
+    return _made[-1].state_dict() if _made else {}
+
+
+def load_state_dict(state_dict: dict[str, Any]) -> None:
+    """Restore what `state_dict` gave."""
+    if _made and state_dict:
+        _made[-1].load_state_dict(state_dict)
+
+
+def get_init_params() -> dict[str, Any]:
+    """What the scaler was made with; empty without one."""
+    return dict(_made[-1]._init_params) if _made else {}
+
+
+manifest.explain("cerebras_torch.amp", sys.modules[__name__])

@@ -1,0 +1,159 @@
+"""What `cerebras_torch.core.cb_model` offers, known to scripts as `cm`: the roles in a run, and steps and closures.
+
+A run is one process here, so that it is master, streamer and receiver at once.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cstorch_compat import manifest, run
+from cstorch_compat.common.plain_loop import PlainLoop
+from cstorch_compat.common.tree import map_tensors
+from cstorch_compat.generations.cbtorch.internals import state
+from cstorch_compat.generations.cbtorch.rates import RateTracker
+from cstorch_compat.generations.cstorch import make_constant
+from cstorch_compat.generations.cstorch.distributed import (
+    get_ordinal,
+    get_streaming_rank,
+    is_master_ordinal,
+    is_receiver,
+    is_streamer,
+    num_receivers,
+    num_streamers,
+    num_tasks,
+)
+from cstorch_compat.run import current_torch_device as device
+from cstorch_compat.run import use_cs
+from lazytensor.random import manual_seed as set_rng_state
+from lazytensor.serialization import save as _save
+
+__all__ = [
+    "RateTracker",
+    "device",
+    "get_ordinal",
+    "get_run_step",
+    "get_streaming_rank",
+    "is_appliance",
+    "is_master_ordinal",
+    "is_receiver",
+    "is_streamer",
+    "is_wse_device",
+    "make_constant",
+    "mark_step",
+    "master_print",
+    "mesh_reduce",
+    "num_receivers",
+    "num_streamers",
+    "num_tasks",
+    "print_metrics_report",
+    "print_update",
+    "rendezvous",
+    "run_step_closures",
+    "save",
+    "set_attribute",
+    "set_metric_state_names",
+    "set_rng_state",
+    "set_run_config",
+    "set_state_names",
+    "set_target_num_replicas",
+    "step_closure",
+    "to_cpu",
+    "use_cs",
+    "write_to_summary",
+]
+
+
+def is_wse_device() -> bool:
+    """Whether the run takes place on the system."""
+    return use_cs()
+
+
+def is_appliance() -> bool:
+    """Whether a cluster runs the program, and not this process."""
+    return use_cs()
+
+
+def to_cpu(struct: Any) -> Any:
+    """A structure with its tensors on the client. Raises TraceError outside of closures while a step is recorded."""
+    return map_tensors(struct, lambda t: t.detach().cpu())  # type: ignore[attr-defined]
+
+
+def step_closure(closure: Callable) -> Callable:
+    """Decorate a function that reads values: its calls wait until the step has run."""
+    return run.closure(closure, needs_checkpoint=False)
+
+
+def mark_step() -> None:
+    """End the step; needed where a loop is left early."""
+    if isinstance(run._executor, PlainLoop):
+        run._executor.mark_step()
+
+
+def run_step_closures() -> None:
+    """Kept for scripts that call it: the end of the step runs its closures."""
+
+
+def get_run_step() -> int:
+    """The number of the step, counted from 1; 0 outside of a Session."""
+    return run._executor.user_iteration if isinstance(run._executor, PlainLoop) else 0
+
+
+def set_run_config(num_steps: int | None = None, checkpoint_steps: int = 0, fetch_steps: int = 1) -> None:
+    """Kept for scripts that call it: state and results can be fetched after every step here."""
+
+
+def set_target_num_replicas(number: int) -> None:
+    """Kept for scripts that call it: the simulator chooses how often a model is laid out."""
+
+
+def set_state_names(names: Mapping[str, Any]) -> None:
+    """Kept for scripts that call it: parameters have the names of their modules."""
+
+
+def set_metric_state_names(names: Mapping[str, Any]) -> None:
+    """Kept for scripts that call it: the state of metrics has names of its own."""
+
+
+def set_attribute(tensor: Any, attribute: str, value: Any) -> Any:
+    """Kept for scripts that call it: a hint to the compiler. Gives the tensor back."""
+    return tensor
+
+
+def write_to_summary(writer: Any, step: int, dict_to_write: Mapping[str, Any] | None = None, **_: Any) -> None:
+    """Write scalars by name, if there is a writer."""
+    for name, value in (dict_to_write or {}).items():
+        if writer is not None:
+            writer.add_scalar(name, float(value), step)
+
+
+def save(state_dict: Any, path: Any, master_only: bool = True) -> None:
+    """Write a file of `torch.save`; to be called in a closure while a loop is running."""
+    _save(state_dict, path)
+
+
+def master_print(*text: Any, **options: Any) -> None:
+    """Print."""
+    print(*text, **options)
+
+
+def rendezvous(tag: str) -> None:
+    """Wait for the other processes, of which there are none."""
+
+
+def mesh_reduce(tag: str, value: Any, function: Callable[[list[Any]], Any]) -> Any:
+    """A function of the values of all processes."""
+    return function([value])
+
+
+def print_metrics_report() -> None:
+    """Print how many samples a second were taken in."""
+    print_update()
+
+
+def print_update() -> None:
+    """Print how many samples a second were taken in."""
+    print(f"{state().rate_tracker.global_rate():.1f} samples/s")
+
+
+manifest.explain("cerebras_torch.core.cb_model", sys.modules[__name__])

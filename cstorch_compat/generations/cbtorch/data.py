@@ -1,0 +1,26 @@
+"""What `cerebras_torch.data` offers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat import run
+from cstorch_compat.common.plain_loop import PlainLoop
+
+
+class DataLoader:
+    """A loader of PyTorch; in a Session its batches are on the device, and asking for one ends the step before it."""
+
+    def __init__(self, dataloader: Any):
+        self.dataloader = dataloader
+
+    def __iter__(self) -> Iterator[Any]:
+        loop = run._executor
+        return loop.batches(self.dataloader) if isinstance(loop, PlainLoop) else iter(self.dataloader)
+
+    def __len__(self) -> int:
+        return len(self.dataloader)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dataloader, name)

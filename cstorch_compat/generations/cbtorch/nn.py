@@ -1,0 +1,35 @@
+"""What `cerebras_torch.nn` offers."""
+
+import sys
+from typing import Any
+
+from cstorch_compat import manifest
+from lazytensor import source
+from lazytensor.nn.module import Module
+
+__all__ = ["Scope", "StripPadding"]
+
+
+class StripPadding(Module):
+    """Gives its input back: batches are not padded here."""
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+class Scope(Module):
+    """Calls a module under a name of its own in printed graphs."""
+
+    def __init__(self, module: Module, scope_name: str):
+        super().__init__()
+        self.module, self.scope_name = module, scope_name
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        source.push_scope(self.scope_name)
+        try:
+            return self.module(*args, **kwargs)
+        finally:
+            source.pop_scope()
+
+
+manifest.explain("cerebras_torch.nn", sys.modules[__name__])

@@ -1,0 +1,7 @@
+"""What `cerebras.pytorch.experimental` offers: nothing yet, and every name says so."""
+
+import sys
+
+from cstorch_compat import manifest
+
+manifest.explain("cerebras.pytorch.experimental", sys.modules[__name__])

@@ -1,0 +1,33 @@
+"""Releases 1.9 to 2.2: the settings of the cluster, which are checked and have no effect but for the precision."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from cstorch_compat.generations.cstorch import backends
+from cstorch_compat.generations.cstorch.distributed import ClusterConfig
+
+
+@dataclass
+class CSConfig(ClusterConfig):
+    """Settings of a run. Those that ClusterConfig has too are checked as there.
+
+    `precision_opt_level` becomes the flag `backends.csx.precision.optimization_level` when an executor takes it.
+    """
+
+    max_wgt_servers: int = 24
+    max_act_per_csx: int = 1
+    debug_args: Any = None
+    transfer_processes: int = 5
+    fabric_type_blacklist: list[str] = field(default_factory=list)
+    precision_opt_level: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("job_labels", "mount_dirs", "python_paths"):  # None was their default
+            setattr(self, name, getattr(self, name) or [])
+        super().__post_init__()
+
+    def take_effect(self) -> None:
+        """Set the flags that later releases have instead. Raises as they do for a value that is not allowed."""
+        if self.precision_opt_level is not None:
+            backends.csx.precision.optimization_level = self.precision_opt_level
+        backends.csx.performance.transfer_processes = self.transfer_processes

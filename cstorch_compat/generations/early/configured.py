@@ -1,0 +1,196 @@
+"""Releases 1.8 to 2.3: optimizers, schedules and parameter groups made from configurations."""
+
+import fnmatch
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cstorch_compat import run
+from cstorch_compat.common.schedule import LRScheduler, Scheduler
+from cstorch_compat.generations.cstorch import optim
+from cstorch_compat.generations.cstorch.optim import lr_scheduler as schedules
+from lazytensor import source
+from lazytensor.errors import OptionInvalid
+from lazytensor.nn.module import Module
+
+PLACEHOLDER_LR = 0.1
+"""The rate of an optimizer that is given none: a schedule will set it."""
+PAIRS = {
+    ("beta1", "beta2"): "betas",
+    ("eps1", "eps2"): "eps",
+    ("eta1", "eta2"): "etas",
+    ("step_size_min", "step_size_max"): "step_sizes",
+}
+"""Two numbers of a configuration that are one argument of the class."""
+SCHEDULE_ALIASES = {
+    "steps": "total_iters",
+    "decay_steps": "total_iters",
+    "learning_rate": "initial_learning_rate",
+    "base_lr": "initial_learning_rate",
+    "values": "learning_rates",
+    "boundaries": "milestones",
+    "val": "learning_rate",
+}
+GROUPS = {"embedding": ("*embedding*weight",), "decoder_kernel": ("*decoder*dense*weight", "*decoder*linear*weight")}
+"""Groups of parameters whose rate can be adjusted, by patterns of their names."""
+
+
+def _classes(module: Any, base: type) -> dict[str, type]:
+    """The classes of a module below a base, by their name in small letters."""
+    found = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
+    return {n.lower(): c for n, c in found.items() if n == c.__name__}
+
+
+OPTIMIZERS = _classes(optim, optim.Optimizer)
+SCHEDULES = _classes(schedules, LRScheduler)
+
+
+def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
+    """An optimizer by the name of its class, in any case; settings that it does not have are left out with a warning.
+
+    Without a learning rate it gets one that a schedule is expected to replace. Raises OptionInvalid for a name that is
+    not known.
+    """
+    kind = OPTIMIZERS.get(str(optimizer_type).lower())
+    if kind is None:
+        known = sorted(c.__name__ for c in OPTIMIZERS.values())
+        raise OptionInvalid(
+            f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}", where=source.where()
+        )
+    taken = inspect.signature(kind).parameters
+    settings = dict(_renamed(kwargs))
+    unknown = sorted(settings.keys() - taken.keys())
+    if unknown:
+        run.warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
+    settings = {k: v for k, v in settings.items() if k in taken}
+    settings.setdefault("lr", PLACEHOLDER_LR)
+    return kind(params, **settings)
+
+
+def _renamed(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Settings under the names that the classes have, with a warning for each that had another one."""
+    left = dict(settings)
+    if "weight_decay_rate" in left:
+        run.warn("weight_decay_rate is an older name of weight_decay")
+        left["weight_decay"] = left.pop("weight_decay_rate")
+    for pair, name in PAIRS.items():
+        if all(part in left for part in pair):
+            run.warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
+            left[name] = tuple(left.pop(part) for part in pair)
+    yield from left.items()
+
+
+def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_rate: Any = None) -> Any:
+    """A schedule from a dict, or from a list of dicts one after the other; a number makes none.
+
+    Dicts that say `main_scheduler: chained` are multiplied instead. With `adjust_learning_rate` each group's factor is
+    applied. Raises OptionInvalid for a configuration that cannot be read.
+    """
+    if not learning_rate:
+        return None
+    if isinstance(learning_rate, int | float):
+        if not adjust_learning_rate:
+            return None
+        learning_rate = {"scheduler": "Constant", "learning_rate": learning_rate}
+    made = _schedule(optimizer, learning_rate, bool(adjust_learning_rate))
+    return schedules.ScalePerParamLR(optimizer, made) if adjust_learning_rate else made
+
+
+def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
+    """A schedule from a number, which stays, or as in later releases. None, 0 and the like make none."""
+    if learning_rate and isinstance(learning_rate, int | float):
+        return schedules.ConstantLR(optimizer, learning_rate)
+    return configure_lr_scheduler(optimizer, learning_rate)
+
+
+def _schedule(optimizer: Any, given: Any, is_adjusted: bool) -> Scheduler:
+    if isinstance(given, Mapping):
+        return _one_schedule(optimizer, given)
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise _invalid(f"learning_rate is a number, a dict or a list of dicts. Got: {type(given).__name__}")
+    parts = [_one_schedule(optimizer, part) for part in given]
+    if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in given):
+        if is_adjusted:
+            raise _invalid("a chained schedule cannot be combined with adjust_learning_rate")
+        return schedules.ChainedLR(parts)
+    lengths = [_length(part) for part in given[:-1]]
+    return schedules.SequentialLR(optimizer, parts, list(itertools.accumulate(lengths)))
+
+
+def _length(part: Mapping[str, Any]) -> int:
+    for name in ("total_iters", "steps", "decay_steps"):
+        if name in part:
+            return part[name]
+    raise _invalid(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
+
+
+def _one_schedule(optimizer: Any, given: Mapping[str, Any]) -> Scheduler:
+    settings = {k: v for k, v in given.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
+    name = str(given.get("scheduler", "")).lower()
+    kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
+    if kind is None:
+        known = sorted(c.__name__ for c in SCHEDULES.values())
+        raise _invalid(f"the key scheduler names one of {known}. Got: {given.get('scheduler')}")
+    return kind(optimizer, **named_arguments(kind, settings))
+
+
+def named_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under the names that a schedule's class has for them, older names included.
+
+    A length is left out where the class asks for none: it is that of the part in a list.
+    """
+    taken = _taken(kind)
+    named = {_name_in(taken, k): v for k, v in settings.items()}
+    return {k: v for k, v in named.items() if k in taken or SCHEDULE_ALIASES.get(k, k) != "total_iters"}
+
+
+def _taken(kind: type) -> set[str]:
+    """The arguments of a schedule's class, as its callers name them."""
+    first: Callable = next(
+        c.__init__  # type: ignore[misc]
+        for c in kind.__mro__
+        if "__init__" in vars(c) and c is not LRScheduler
+    )
+    return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
+
+
+def _name_in(taken: set[str], name: str) -> str:
+    """A key of a configuration as the argument that it stands for."""
+    alias = SCHEDULE_ALIASES.get(name, name)
+    return name if name in taken or alias not in taken else alias
+
+
+def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The trainable parameters in groups: those with weight decay and those without, and each factor of the rate apart.
+
+    Biases and the parameters of normalizations have no decay. `adjust_learning_rate` maps a group's name, or a pattern
+    of parameter names, to a factor.
+    """
+    decay = optimizer_params.get("weight_decay", optimizer_params.get("weight_decay_rate", 0.0))
+    factors = optimizer_params.get("adjust_learning_rate") or {}
+    plain = {
+        id(p)
+        for name, module in model.named_modules()
+        for key, p in module.named_parameters(recurse=False)
+        if key == "bias" or "norm" in type(module).__name__.lower()
+    }
+    groups: dict[tuple, dict[str, Any]] = {}
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _factor(name, factors)}
+        groups.setdefault(tuple(settings.values()), {"params": [], **settings})["params"].append(p)
+    return list(groups.values())
+
+
+def _factor(name: str, factors: Mapping[str, float]) -> float:
+    """The factor of the first entry that a parameter's name belongs to, else 1."""
+    for group, factor in factors.items():
+        if any(fnmatch.fnmatch(name, pattern) for pattern in GROUPS.get(group, (group,))):
+            return factor
+    return 1.0
+
+
+def _invalid(what: str) -> OptionInvalid:
+    return OptionInvalid(what, where=source.where(), todo="Correct the configuration of the learning rate.")

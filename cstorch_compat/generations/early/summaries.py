@@ -1,0 +1,53 @@
+"""Releases 1.8 to 2.3: scalars and tensors logged by name, where later a writer is called in a step closure.
+
+They are written when the step has run: from 1.9 on by the writer of the executor, and nowhere without one; in 1.8 by
+the writer that `save_summaries` is given.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat import run
+from lazytensor import trace
+from lazytensor.tensor import Tensor
+
+_scalars: dict[str, Any] = {}
+"""What `scalar_summary` was given since the last `save_summaries`."""
+
+
+def _when_known(action: Callable[..., None]) -> Callable[..., None]:
+    """Call with values: at once where they are there, else when the step has run."""
+    later = run.closure(action, needs_checkpoint=False)
+
+    def call(name: str, value: Any) -> None:
+        (action if trace.current is None else later)(name, value)
+
+    return call
+
+
+def _summarize_scalar(name: str, value: Any) -> None:
+    writer = getattr(run._executor, "writer", None)
+    if writer is not None:
+        writer.add_scalar(name, float(value), run._executor.iteration + writer.base_step)
+
+
+def _summarize_tensor(name: str, value: Tensor) -> None:
+    writer = getattr(run._executor, "writer", None)
+    if writer is not None:
+        writer.add_tensor(name, value, run._executor.iteration + writer.base_step)
+
+
+def _scalar_summary(name: str, value: Any) -> None:
+    _scalars[name] = float(value)
+
+
+summarize_scalar = _when_known(_summarize_scalar)
+summarize_tensor = _when_known(_summarize_tensor)
+scalar_summary = _when_known(_scalar_summary)
+
+
+def save_summaries(writer: Any, step: int) -> None:
+    """Write the scalars that were logged since the last call."""
+    for name, value in _scalars.items():
+        writer.add_scalar(name, value, step)
+    _scalars.clear()
