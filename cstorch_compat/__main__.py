@@ -133,6 +133,8 @@ def _reported(path: pathlib.Path | None) -> None:
     for report in reports:
         print()
         print(report.text())
+    for loop in backend.loops if backend is not None and backend.is_csx else ():
+        print(loop.text())
     if path is None:
         return
     if path.suffix == ".json":

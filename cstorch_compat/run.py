@@ -59,6 +59,7 @@ class Backend:
     compile_only: bool = False
     cluster_config: Any = None
     reports: list[Any] = field(default_factory=list)
+    loops: list[Any] = field(default_factory=list)  # the rates of the loops that are over
     models: int = 0
     before_loop: list[Callable[[], None]] = field(default_factory=list)
     annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
@@ -90,17 +91,21 @@ class Backend:
         """A context manager under which models are made for this backend."""
         return DeviceScope(self)
 
+    def next_folder(self) -> pathlib.Path:
+        """Where the next execution leaves its files; it is not there yet."""
+        number = 1
+        while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
+            number += 1
+        return folder
+
     def session(self, kind: type[WaferSession] = WaferSession) -> EagerSession | WaferSession:
         """A new execution; on CSX of a kind."""
         if options.session is not None:
             return options.session(self)
         if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
-        number = 1
-        while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
-            number += 1
         execute = "trace" if self.validate_only else "compile" if self.compile_only else "all"
-        settings = WaferSettings(folder, options.half, execute, options.closure_lag, options.strict)
+        settings = WaferSettings(self.next_folder(), options.half, execute, options.closure_lag, options.strict)
         return kind(self.runner, self.store, settings, self.reports.append)
 
     def __str__(self) -> str:

@@ -139,9 +139,9 @@ class Profiler:
         for kind in activities or ():
             if not (isinstance(kind, type) and issubclass(kind, Activity)):
                 raise TypeError(f"Expected activity to be a subclass of Activity, got {type(kind)}")
-        self._rates = RateTrackerActivity()
-        asked = {kind.name(): kind() for kind in activities or ()}
-        self._activities: dict[str, Any] = {self._rates.name(): self._rates, **asked}
+        followed: list[type[Activity]] = [RateTrackerActivity, *(activities or ())]
+        self._activities: dict[str, Any] = {kind.name(): kind() for kind in followed}
+        self._rates: RateTrackerActivity = self._activities[RateTrackerActivity.name()]
         self._began = time.perf_counter()
         self.waits: list[float] = []
         self.seconds = 0.0
@@ -194,7 +194,6 @@ class Profiler:
 
     def save(self, folder: pathlib.Path) -> None:
         """Write the rates to performance.json."""
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / "performance.json").write_text(json.dumps(self.as_dict(), indent=4, sort_keys=True) + "\n")
 
     def text(self) -> str:

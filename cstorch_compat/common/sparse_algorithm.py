@@ -205,11 +205,12 @@ class SparsityAlgorithm(ABC):
 
     def _after_step(self, optimizer: Any) -> None:
         with grad_mode(False):
-            self._prune_all(optimizer)
+            self.prune_all(optimizer)
             if self.autoupdate:
                 self.update(optimizer)
 
-    def _prune_all(self, optimizer: Any) -> None:
+    def prune_all(self, optimizer: Any) -> None:
+        """Set the parameters of an optimizer and its state to zero where the masks are."""
         for p in self.get_sparse_params(optimizer):
             self.prune_weight(p)
         self._prune_states(optimizer)

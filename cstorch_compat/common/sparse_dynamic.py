@@ -89,7 +89,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
                 level = levels[id(self._levels[p.param])]
                 new = self.update_mask(p.param, p.mask, level)
                 p.update(pw.where(self.is_update_step, new, p.mask))
-            self._prune_all(optimizer)
+            self.prune_all(optimizer)
             self._advance(self.is_update_step)
         for p in self.sparse_params.values() if self._computed_hooks else ():
             self._call_hooks(self._computed_hooks, p.name, measured_sparsity(p.mask))
@@ -241,8 +241,8 @@ class RigL(_DropAndGrow):
 
     def _keep_dense(self, param: Tensor, gradient: Tensor) -> None:
         """Add a gradient that is not masked yet; a step may have several backward passes."""
-        before = self._dense_grads.get(id(param))
-        self._dense_grads[id(param)] = gradient if before is None else pw.add(before, gradient)
+        before, found = self._dense_grads.get(id(param)), gradient.detach()
+        self._dense_grads[id(param)] = found if before is None else pw.add(before, found)
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
         dense = self._dense_grads.pop(id(p), None)

@@ -10,7 +10,7 @@ from cstorch_compat.common.sparse_dynamic import GMP, SET, DynamicSparsityAlgori
 from cstorch_compat.common.sparse_group import Group, configure, default_sparse_param_filter, map_sparsity_algorithm
 from cstorch_compat.common.sparse_schedule import Constant, Linear
 from cstorch_compat.generations.cstorch import sparse
-from lazytensor import nn
+from lazytensor import config, nn
 from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import ones, tensor, zeros
 from tests.cstorch_compat.sparse_runs import Training, batches
@@ -21,7 +21,8 @@ RISING = {"type": "linear", "init": 0.3, "slope": 0.05}
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
     monkeypatch.setattr(run, "_backend", None)
-    return run.make_backend("CPU")
+    with config.override(jit=False):
+        yield run.make_backend("CPU")
 
 
 class Net(nn.Module):

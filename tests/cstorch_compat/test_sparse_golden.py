@@ -11,7 +11,7 @@ from cstorch_compat.common import sparse_init, sparse_mask
 from cstorch_compat.common.optim import SGD, AdamW
 from cstorch_compat.common.sparse_group import map_sparsity_algorithm
 from cstorch_compat.common.sparse_schedule import make_hyperparam_schedule, make_update_schedule
-from lazytensor import nn
+from lazytensor import config, nn
 from lazytensor.functions.creation import arange, tensor
 from lazytensor.tensor import grad_mode
 from tests.cstorch_compat.sparse_runs import Training
@@ -26,7 +26,8 @@ TOLERANCE = 1e-5
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
     monkeypatch.setattr(run, "_backend", None)
-    return run.make_backend("CPU")
+    with config.override(jit=False):
+        yield run.make_backend("CPU")
 
 
 @pytest.mark.parametrize("name", RECORD["schedules"])

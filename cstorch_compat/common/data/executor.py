@@ -1,5 +1,6 @@
 """The executor that pulls the steps of a run from a loader."""
 
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,7 @@ class DataExecutor:
         self.iteration = -1
         self.session: Any = None
         self.profiler: Profiler | None = None
+        self._folder: pathlib.Path | None = None
         self._profiler_activities = profiler_activities
         owner = run.current_backend()
         if not owner.is_e2e_execution and self.num_steps != 1:
@@ -70,6 +72,14 @@ class DataExecutor:
             return None
         return (schedule.next_immediate_step(self.iteration) or 0) + 1
 
+    @property
+    def artifact_dir(self) -> pathlib.Path:
+        """The folder of this execution. Raises RuntimeError before it has begun."""
+        if self._folder is None:
+            raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
     def __len__(self) -> int:
         return self.num_steps
 
@@ -79,15 +89,16 @@ class DataExecutor:
         for prepare in owner.before_loop:
             prepare()
         self.profiler = Profiler(self._profiler_activities)
+        self._folder = owner.next_folder()
         self.session = owner.session()
         before = run.enter_executor(self)
         try:
-            yield from self._steps(self.profiler)
+            yield from self._steps(self.profiler, self._folder)
         finally:
             self.session.close()
             run.enter_executor(before)
 
-    def _steps(self, profiler: Profiler) -> Iterator[Any]:
+    def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
         steps = min(self.num_steps, run.options.steps or self.num_steps)
         if not steps:
             return
@@ -111,6 +122,9 @@ class DataExecutor:
             self.dataloader.release(stream)
             progress.close()
             profiler.end(stream.waits)
+            run.current_backend().loops.append(profiler)
+            if folder.exists():
+                profiler.save(folder)
 
 
 def _checked_loader(dataloader: Any) -> DataLoader:

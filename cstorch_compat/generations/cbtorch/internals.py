@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cstorch_compat.generations.cbtorch.rates import RateTracker
+from cstorch_compat.common.rates import RateTracker
 
 
 class Tracked:

@@ -1,4 +1,4 @@
-"""Releases 1.9 to 2.2: the settings of the cluster, which are checked and have no effect but for the precision."""
+"""Releases 1.9 to 2.2: the settings of the cluster, given to each executor."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +9,7 @@ from cstorch_compat.generations.cstorch.distributed import ClusterConfig
 
 @dataclass
 class CSConfig(ClusterConfig):
-    """Settings of a run. Those that ClusterConfig has too are checked as there.
-
-    `precision_opt_level` becomes the flag `backends.csx.precision.optimization_level` when an executor takes it.
-    """
+    """Settings of a run. Those that ClusterConfig has too are checked as there, and have the same effect."""
 
     max_wgt_servers: int = 24
     max_act_per_csx: int = 1
@@ -26,8 +23,12 @@ class CSConfig(ClusterConfig):
             setattr(self, name, getattr(self, name) or [])
         super().__post_init__()
 
-    def take_effect(self) -> None:
-        """Set the flags that later releases have instead. Raises as they do for a value that is not allowed."""
+    def take_effect(self, backend: Any) -> None:
+        """Be the configuration of a backend, and set the flags that later releases have for the rest.
+
+        Raises as they do for a value that is not allowed.
+        """
+        backend.cluster_config = self
         if self.precision_opt_level is not None:
             backends.csx.precision.optimization_level = self.precision_opt_level
         backends.csx.performance.transfer_processes = self.transfer_processes

@@ -22,6 +22,7 @@ class Configuration:
     compile_dir: str | None = None
     compile_only: bool = False
     validate_only: bool = False
+    cluster: CSConfig | None = None
 
 
 _configuration: Configuration | None = None
@@ -58,14 +59,14 @@ def configure(
     """
     global _configuration
     cluster.pop("execution_strategy", None)
-    CSConfig(**cluster)
+    config = CSConfig(**cluster)
     if _configuration is not None or run.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
             where=source.where(),
             todo="Start a process of its own for a run with another configuration.",
         )
-    _configuration = Configuration(compile_dir, compile_only, validate_only)
+    _configuration = Configuration(compile_dir, compile_only, validate_only, config)
     data.checkpoint_steps = checkpoint_steps
     if seed is not None:
         manual_seed(seed)
@@ -88,6 +89,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Callable:
                 compile_dir=given.compile_dir,
                 compile_only=given.compile_only,
                 validate_only=given.validate_only,
+                cluster_config=given.cluster,
             )
         else:
             run.make_backend(name)

@@ -69,8 +69,7 @@ class _Steps(data.DataExecutor):
     """
 
     def _fetches_after(self, step: int) -> bool:
-        every = self.checkpoint_steps
-        return super()._fetches_after(step) or (bool(every) and (step - 1) % (every or 1) == 0)
+        return super()._fetches_after(step) or (checkpoint_steps > 0 and (step - 1) % checkpoint_steps == 0)
 
 
 def batch_of(argument: Any, step: str) -> Any:
@@ -94,7 +93,7 @@ class _Executor(data.DataExecutor):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
-            cs_config.take_effect()
+            cs_config.take_effect(run.current_backend())
         self.writer, self.listeners = writer, list(listeners or ())
 
 

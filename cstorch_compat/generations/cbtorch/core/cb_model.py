@@ -9,20 +9,10 @@ from typing import Any
 
 from cstorch_compat import manifest, run
 from cstorch_compat.common.plain_loop import PlainLoop
+from cstorch_compat.common.rates import RateTracker
 from cstorch_compat.common.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
-from cstorch_compat.generations.cbtorch.rates import RateTracker
 from cstorch_compat.generations.cstorch import make_constant
-from cstorch_compat.generations.cstorch.distributed import (
-    get_ordinal,
-    get_streaming_rank,
-    is_master_ordinal,
-    is_receiver,
-    is_streamer,
-    num_receivers,
-    num_streamers,
-    num_tasks,
-)
 from cstorch_compat.run import current_torch_device as device
 from cstorch_compat.run import use_cs
 from lazytensor.random import manual_seed as set_rng_state
@@ -62,6 +52,39 @@ __all__ = [
     "use_cs",
     "write_to_summary",
 ]
+
+
+def is_master_ordinal(local: bool = False) -> bool:
+    """Whether this is the first process."""
+    return True
+
+
+def is_streamer() -> bool:
+    """Whether this process streams data."""
+    return True
+
+
+def is_receiver() -> bool:
+    """Whether this process receives results."""
+    return True
+
+
+def get_ordinal() -> int:
+    """The number of this process."""
+    return 0
+
+
+def get_streaming_rank() -> int:
+    """The number of this process among those that stream data."""
+    return 0
+
+
+def num_tasks() -> int:
+    """How many processes there are."""
+    return 1
+
+
+num_streamers = num_receivers = num_tasks
 
 
 def is_wse_device() -> bool:

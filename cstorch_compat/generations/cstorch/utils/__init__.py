@@ -3,6 +3,7 @@
 import sys
 
 from cstorch_compat import manifest
+from cstorch_compat.common.data.schedule import Schedule
 from cstorch_compat.generations.cstorch.utils import data
 
 manifest.explain("cerebras.pytorch.utils", sys.modules[__name__])

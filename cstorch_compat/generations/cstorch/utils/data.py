@@ -5,13 +5,17 @@ from typing import Any, Protocol, runtime_checkable
 
 from cstorch_compat import manifest
 from cstorch_compat.common.data import DataExecutor, DataLoader
+from cstorch_compat.common.data.place import DataLoaderCheckpoint
+from cstorch_compat.common.data.schedule import Schedule
 from cstorch_compat.common.synthetic import DistributedSampler, SyntheticDataset, compute_num_steps
 
 __all__ = [
     "DataExecutor",
     "DataLoader",
+    "DataLoaderCheckpoint",
     "DistributedSampler",
     "RestartableDataLoader",
+    "Schedule",
     "SyntheticDataset",
     "compute_num_steps",
 ]
