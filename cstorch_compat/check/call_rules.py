@@ -6,7 +6,7 @@ from typing import Any
 from cstorch_compat.check import weights
 from cstorch_compat.check.calls import Call
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.operations import table
+from cstorch_compat.check.operations import public_name, table
 from lazytensor import dtype as dt
 from lazytensor.nn import Embedding
 from lazytensor.tensor import Tensor, is_grad_enabled
@@ -173,29 +173,33 @@ def judge(call: Call, found: Findings) -> bool:
         detail = applies(call)
         if detail is not None:
             found.add(rule, call.where, str(call), detail)
-    for row in table().get(_table_name(call), ()):
+    for row in table().get(public_name(call.short), ()):
         if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
             found.add(row.rule, call.where, str(call), row.says)
     return found.count("refused") > before
 
 
-def _table_name(call: Call) -> str:
-    """The public name: one row serves the function, the method and its in-place form."""
-    name = call.short
-    return name.strip("_") if name.startswith("__") else name.removesuffix("_")
-
-
 def _has(call: Call, condition: str) -> bool:
-    """Whether a call is of the narrower kind that a row is about.
+    """Whether a call is of the narrower kind that a row of the table is about; a missing condition holds for any.
 
-    "int64" asks for integer operands, "vector" for a matrix times a vector, "mode=reflect" for that argument.
+    "mode=reflect" and "mode!=area" look at an argument.
     """
-    if condition == "int64":
-        return all(t.dtype is dt.int64 for t in call.tensors())
-    if condition == "vector":
-        return [t.ndim for t in call.tensors()] == [2, 1]
+    if not condition:
+        return True
+    if condition in KINDS:
+        return KINDS[condition](call)
     name, _, value = condition.partition("=")
-    return not condition or str(call.kwargs.get(name)) == value or (value.isalpha() and value in call.args)
+    given = {str(a) for a in call.args[1:]} | {str(call.kwargs.get(name.rstrip("!"), getattr(call.layer, name, None)))}
+    return (value in given) != name.endswith("!")
+
+
+KINDS: dict[str, Callable[[Call], bool]] = {
+    "int64": lambda call: all(t.dtype is dt.int64 for t in call.tensors()),
+    "vector": lambda call: [t.ndim for t in call.tensors()] == [2, 1],
+    "3d": lambda call: [t.ndim for t in call.tensors()][:1] == [3],
+    "grouped": lambda call: getattr(call.layer, "groups", call.argument(6, "groups", 1)) != 1,
+}
+"""Kinds of calls that rows of the table name."""
 
 
 def _is_tracked(call: Call) -> bool:

@@ -5,6 +5,7 @@ functions are wrapped: the outermost one that is called while a step is traced i
 """
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ class Call:
         return f"{self.name}({', '.join(given)})"
 
 
+def _is_called_by_us() -> bool:
+    """Whether the wrapped function was called by the house itself, on the user's behalf."""
+    return source.is_house(sys._getframe(2).f_code.co_filename)
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, Tensor):
         return str(value.spec)
@@ -117,7 +123,7 @@ class Watch:
     def _wrapped(self, name: str, function: Callable) -> Callable:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if self.current is not None or trace.current is None:
+            if self.current is not None or trace.current is None or _is_called_by_us():
                 return function(*args, **kwargs)
             return self._shown(Call(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
 

@@ -32,6 +32,9 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    checker.add_argument(
+        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
+    )
     checker.add_argument("script", help="the Python script")
     checker.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
 

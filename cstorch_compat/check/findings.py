@@ -1,6 +1,8 @@
 """Findings: what was found, by which rule, at which line; each line and rule once, with a count."""
 
+import itertools
 import linecache
+import sys
 from dataclasses import dataclass, field
 
 from cstorch_compat.check.rules import RULES, Rule
@@ -14,7 +16,8 @@ SEVERITIES = ("refused", "risk", "note")
 class Finding:
     """One rule that applies at one line of the user's code.
 
-    `operation` is what was called, with shapes and dtypes; `detail` says what is particular to this place.
+    `operation` is what was called, with shapes and dtypes; `detail` says what is particular to this place; `columns`
+    are where it begins and ends in the line, counted from 0, if it was seen while the line ran.
     """
 
     rule: Rule
@@ -24,6 +27,7 @@ class Finding:
     detail: str = ""
     scope: str = ""
     way_out: str = ""
+    columns: tuple[int, int] | None = None
     count: int = 1
 
     @property
@@ -39,6 +43,7 @@ class Finding:
             "title": self.rule.title,
             "file": self.file,
             "line": self.line,
+            "columns": list(self.columns) if self.columns else None,
             "source_line": self.text,
             "operation": self.operation,
             "module": self.scope,
@@ -61,7 +66,6 @@ class Findings:
         place: Where | None = None,
         operation: str = "",
         detail: str = "",
-        scope: str = "",
         way_out: str = "",
     ) -> Finding:
         """Note that a rule applies at a place; without one at the line that is being executed."""
@@ -71,7 +75,7 @@ class Findings:
             if (f.rule.id, f.file, f.line, f.operation) == (found.id, at.file, at.line, operation):
                 f.count += 1
                 return f
-        made = Finding(found, at.file, at.line, operation, detail, scope or at.scope, way_out)
+        made = Finding(found, at.file, at.line, operation, detail, at.scope, way_out, _columns(at))
         self.items.append(made)
         return made
 
@@ -86,3 +90,15 @@ class Findings:
     def count(self, severity: str) -> int:
         """How many findings have a severity."""
         return sum(f.rule.severity == severity for f in self.items)
+
+
+def _columns(place: Where) -> tuple[int, int] | None:
+    """The part of a line that is being executed, if that line is the one."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and source.is_house(frame.f_code.co_filename):
+        frame = frame.f_back
+    if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):
+        return None
+    positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
+    first, last, begin, end = positions
+    return (begin, end) if first == last and begin is not None and end is not None else None

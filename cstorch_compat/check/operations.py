@@ -5,6 +5,19 @@ import pathlib
 from dataclasses import dataclass
 
 TABLE_FILE = pathlib.Path(__file__).parent / "operations.txt"
+OPERATORS = {
+    **{n: n for n in "add sub mul pow matmul getitem neg abs gt ge lt le eq ne".split()},
+    "truediv": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "invert": "bitwise_not",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+"""The function behind an operator of Python."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +44,7 @@ def table() -> dict[str, list[Row]]:
 
 @functools.cache
 def _good() -> frozenset[str]:
-    return frozenset(line[0] for line in _lines() if line[1] == "ok")
+    return frozenset(line[0] for line in _lines() if line[1] in ("ok", "no gradient"))
 
 
 def _lines() -> list[list[str]]:
@@ -39,6 +52,14 @@ def _lines() -> list[list[str]]:
     return [[*line.split("\t"), ""][:3] for line in text.splitlines() if line and not line.startswith("#")]
 
 
+def public_name(short: str) -> str:
+    """The name that a row of the table has: one serves the function, the method, its in-place form and its operator."""
+    if not short.startswith("__"):
+        return short.removesuffix("_")
+    bare = short.strip("_")
+    return OPERATORS.get(bare) or OPERATORS.get(bare[1:], bare)
+
+
 def is_known_good(names: set[str]) -> bool:
-    """Whether all that was called on a line was seen to be lowered by the original."""
-    return bool(names) and all(n.strip("_") in _good() and n not in table() for n in names)
+    """Whether something that was called on a line was seen to be lowered by the original."""
+    return any(public_name(n) in _good() for n in names)

@@ -16,6 +16,7 @@ from cstorch_compat.check.session import FollowedEnough, Summary
 from cstorch_compat.check.step import CheckedCapture, Recorder
 from cstorch_compat.common.tree import flatten
 from lazytensor import precision, source, trace
+from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 from lazytensor.runtime.store import Store
@@ -36,6 +37,7 @@ class PlainScript:
         self._calls: dict[Where, int] = {}
         self._open = ExitStack()
         self._first: Where | None = None
+        self._made: list[Node] = []
         self._original: Callable = Module.__call__
 
     def install(self) -> None:
@@ -80,7 +82,8 @@ class PlainScript:
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
             if not t.lens and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.feed(t.cell, i, f"input{path}")
-        self.recorder.is_plain = True
+        self.recorder.is_plain = self.summary.is_plain = True
+        self.recorder.on_update = self._keep
         self._open.enter_context(self.capture)
         self._open.enter_context(precision.autocast(run.options.half))
 
@@ -91,7 +94,10 @@ class PlainScript:
         self.is_over = True
         found = self.recorder.found
         graph.examine_batch(found, self._first or source.where(), _inputs(self.capture))
+        if not self.recorder.updates:
+            self._keep()
         traced, _ = self.capture.graph()
+        traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._made)), traced.updates)
         state.examine_state(found, self.capture, [], self.recorder.watch.modules.values())
         graph.examine(found, traced, self.recorder.calls)
         self.summary.add(traced, [])
@@ -99,6 +105,11 @@ class PlainScript:
         if trace.current is self.capture:
             self._open.close()
         self.capture.abandon()
+
+    def _keep(self) -> None:
+        """Remember what the step has made so far: after the update the loop forgets its gradients."""
+        assert self.capture is not None
+        self._made += self.capture.graph()[0].outputs
 
     def _advise(self) -> None:
         """Say where the pieces of the Cerebras API go."""

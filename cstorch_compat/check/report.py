@@ -1,5 +1,6 @@
 """Findings as text for people and as JSON for tools."""
 
+import linecache
 import os
 from typing import Any
 
@@ -59,7 +60,8 @@ def _entry(f: Finding) -> str:
         lines += [f"    | {f.text}", f"    | {_caret(f)}"]
     if f.operation:
         lines.append(f"      {f.operation}")
-    lines.append(f"      why: {f.rule.why}")
+    if f.rule.why:
+        lines.append(f"      why: {f.rule.why}")
     if f.detail:
         lines.append(f"           {f.detail}")
     lines += [f"      do:  {f.way_out or f.rule.way_out}", f"      [{f.rule.source}]"]
@@ -67,10 +69,13 @@ def _entry(f: Finding) -> str:
 
 
 def _caret(f: Finding) -> str:
-    """A line of carets below the operation, where its name stands in the source line."""
-    name = f.operation.partition("(")[0].rpartition(".")[2].split(" ")[0].strip("_()")
-    start = f.text.find(name) if name else -1
-    return " " * start + "^" * len(name) if start >= 0 else "^" * len(f.text)
+    """A line of carets below what is meant, or below the whole line."""
+    if f.columns is None:
+        return "^" * len(f.text)
+    whole = linecache.getline(f.file, f.line)
+    indent = len(whole) - len(whole.lstrip())
+    begin, end = f.columns
+    return " " * (begin - indent) + "^" * (end - begin)
 
 
 def _indented(text: str, by: int) -> str:
@@ -100,14 +105,21 @@ def verdict(found: Findings, outcome: Outcome) -> str:
     """The last line: how it stands, and what to do next."""
     refused, risks = found.count("refused"), found.count("risk")
     if outcome.crash:
-        return f"The check is incomplete: make the script run with `lazywafer run` first ({refused} refused so far)."
+        so_far = f"{_counted(refused, 'refusal')} and {_counted(risks, 'risk')} so far"
+        return f"INCOMPLETE: make the script run with `lazywafer run` first ({so_far})."
     if refused:
-        them = "it" if refused == 1 else f"all {refused}"
-        return f"NOT READY: the system would refuse this script. Fix {them}, then check again; {risks} risks remain."
+        rest = f" {_counted(risks, 'risk')} to look at." if risks else ""
+        return f"NOT READY: the system would refuse {_counted(refused, 'place')}. Fix, then check again.{rest}"
     if not outcome.summary.loops:
         return "NOTHING CHECKED: no training or evaluation step was found."
+    left = f", WITH {_counted(risks, 'RISK')}" if risks else ""
+    if outcome.summary.is_plain:
+        return f"PORTABLE{left}: add the Cerebras API at the places noted, then check again."
     if risks:
-        return (
-            f"TRACES, WITH {risks} {'RISK' if risks == 1 else 'RISKS'}: look at each before you queue for the cluster."
-        )
+        return f"TRACES{left}: look at each before you queue for the cluster."
     return "READY: nothing the system is known to refuse. Next: `lazywafer run`, then validate_only on the cluster."
+
+
+def _counted(n: int, what: str) -> str:
+    plural = "S" if what.isupper() else "s"
+    return f"{n} {what}" if n == 1 else f"{n} {what}{plural}"

@@ -149,6 +149,24 @@ _ROWS = (
         "See the message.",
         RECORDED,
     ),
+    Rule(
+        "LW115",
+        "metric",
+        "refused",
+        "a metric that CSX does not have",
+        "AUCMetric, PrecisionAtKMetric and RecallAtKMetric raise NotImplementedError on the CSX backend.",
+        "Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
+        RECORDED,
+    ),
+    Rule(
+        "LW116",
+        "cb16 fetched",
+        "refused",
+        "a cbfloat16 tensor is fetched",
+        "PyTorch has no CBFloat16, so the closure cannot get the tensor on the CPU.",
+        "Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True.",
+        RECORDED,
+    ),
     # -- refused: operations -------------------------------------------------------------------------------------------
     Rule(
         "LW201",

@@ -38,8 +38,8 @@ class Summary:
     steps: list[Callable] = field(default_factory=list)
     operations: int = 0
     kernels: int = 0
-    fetched: int = 0
     state: int = 0
+    is_plain: bool = False
 
     def enter(self, place: Where) -> None:
         """A loop begins. Raises FollowedEnough if it began there before."""

@@ -7,6 +7,8 @@ from typing import Any
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.common.closures import Call
 from cstorch_compat.common.tree import flatten
+from cstorch_compat.generations.cstorch.backends import csx
+from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 from lazytensor.optim.optimizer import alive
@@ -35,7 +37,8 @@ def _of_optimizers() -> list[tuple[str, str, Tensor]]:
 
 
 def _of_modules(modules: Iterable[Module]) -> list[tuple[str, str, Tensor]]:
-    held = [(m, name, value) for m in modules for name, value in {**m._buffers, **vars(m)}.items()]
+    mine = [m for m in modules if not type(m).__module__.startswith(("lazytensor.", "cstorch_compat."))]
+    held = [(m, name, value) for m in mine for name, value in {**m._buffers, **vars(m)}.items()]
     return [(type(m).__name__, f".{name}", value) for m, name, value in held if isinstance(value, Tensor)]
 
 
@@ -53,6 +56,9 @@ def examine_closures(found: Findings, calls: list[Call], executor: Any) -> None:
         place = Where(code.co_filename, code.co_firstlineno) if code is not None else None
         if call.needs_checkpoint and not executor.checkpoint_steps:
             found.add("closure never runs", place, name)
+        for _, t in flatten(list(call.arguments().values())):
+            if t.dtype is cbfloat16 and not csx.debug.implicit_cast_cb16_to_fp32:
+                found.add("cb16 fetched", call.where, name, f"{t.spec}")
         held = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
         if held and not call.needs_checkpoint:
             found.add("weights in closure", place, name, f"takes {held[0]}")

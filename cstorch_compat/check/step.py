@@ -1,5 +1,6 @@
 """The capture of a step that is checked: reads are answered, refusals are noted, and the step goes on."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from cstorch_compat.check.call_rules import judge
 from cstorch_compat.check.calls import Call, Watch
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.names import StandIn, is_question
+from cstorch_compat.check.weights import is_traced
 from lazytensor import errors, source
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Node, topological
@@ -61,6 +63,7 @@ class Recorder:
         self.is_listening = True
         self.is_plain = False
         self.updates: list[Where] = []
+        self.on_update: Callable[[], None] = lambda: None
         self.has_read = False
         self.calls: dict[tuple[str, int], set[str]] = {}
         self._is_refused = False
@@ -79,6 +82,8 @@ class Recorder:
         if self.is_listening and not (self.is_plain and self.updates):
             self.calls.setdefault((call.where.file, call.where.line), set()).add(call.short)
             self._is_refused = judge(call, self.found)
+            if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
+                self.found.add("to cpu", call.where, str(call))
 
     def _refused(self, rule: str, error: LazyError) -> Any:
         """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
@@ -108,6 +113,7 @@ class Recorder:
     def _optimized(self, name: str) -> None:
         """Note the step of an optimizer of torch.optim. In a plain script it is the end of the training step."""
         self.updates.append(source.where())
+        self.on_update()
         if self.is_plain:
             self.found.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
         else:

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from lazytensor.ir.graph import Node, topological
 from lazytensor.tensor import Tensor
-from lazytensor.trace import Capture
 
 VIEWS = frozenset("variable detach cast convert reshape transpose broadcast_in_dim".split())
 LONGEST_WALK = 20_000
@@ -47,6 +46,6 @@ def is_constant(t: Tensor) -> bool:
     return not leaves([t.node])
 
 
-def is_traced(t: Tensor, capture: Capture | None) -> bool:
-    """Whether the value depends on the step."""
-    return capture is not None and bool(leaves([t.node]))
+def is_traced(t: Tensor) -> bool:
+    """Whether the step computes the value, from the batch or from weights."""
+    return bool(leaves([t.node]) & {"batch", "weight"})

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cstorch_compat import run
 from cstorch_compat.common.class_metrics import ratio
 from cstorch_compat.common.metrics import Metric
+from lazytensor import source
 from lazytensor.dtype import float32
+from lazytensor.errors import OptionMissing, refuse
 from lazytensor.functions import creation, reductions, shapes
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
@@ -16,6 +19,17 @@ CURVES, METHODS = ("ROC", "PR"), ("interpolation", "minoring", "majoring")
 MARGIN = 1e-7
 """How far the outer thresholds of a curve lie outside of 0..1."""
 COUNTS = ("true_positive", "true_negative", "false_positive", "false_negative")
+
+
+def refuse_on_the_wafer(kind: type[Metric]) -> None:
+    """Raise OptionMissing (a NotImplementedError) on the CSX backend, as release 2.10 does for these metrics."""
+    if run.use_cs():
+        error = OptionMissing(
+            f"{kind.__name__} not yet supported on CSX.",
+            where=source.where(),
+            todo="Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
+        )
+        refuse("metric", error)
 
 
 class AUCMetric(Metric):
@@ -33,6 +47,7 @@ class AUCMetric(Metric):
         summation_method: str = "interpolation",
         thresholds: Sequence[float] | None = None,
     ):
+        refuse_on_the_wafer(type(self))
         if curve not in CURVES:
             raise ValueError(f"The curve has to be one of {list(CURVES)}, got {curve}.")
         if summation_method not in METHODS:
@@ -105,6 +120,7 @@ class PrecisionAtKMetric(Metric):
     """The share of the k best classes that are labels."""
 
     def __init__(self, k: int, name: str | None = None):
+        refuse_on_the_wafer(type(self))
         self.k = k
         super().__init__(name or "")
 
@@ -126,6 +142,7 @@ class RecallAtKMetric(Metric):
     """The share of labels that are among the k best classes."""
 
     def __init__(self, k: int, name: str | None = None):
+        refuse_on_the_wafer(type(self))
         self.k = k
         super().__init__(name or "")
 

@@ -53,11 +53,18 @@ def _trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.nda
     return generator.uniform((n,), dtype) < p
 
 
+def _uniform_like(x: Tensor) -> Tensor:
+    """Numbers of the step that is being captured, in the shape of x and on its device."""
+    drawn = in_step("random_uniform", x.spec.shape, dt.float32)
+    drawn.device = x.device
+    return drawn
+
+
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """Ones with the probabilities that x holds (or with p), zeros elsewhere."""
     if trace.current is not None and generator is None:
         chance: Operand = x if p is None else p
-        return pw.cast_to(pw.lt(in_step("random_uniform", x.spec.shape, dt.float32), chance), x.dtype)
+        return pw.cast_to(pw.lt(_uniform_like(x), chance), x.dtype)
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
     return bernoulli_(out, x.detach() if p is None else p, generator=generator)
 
@@ -65,8 +72,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ones with probability p, zeros elsewhere."""
     if trace.current is not None and generator is None:
-        drawn = pw.lt(in_step("random_uniform", x.spec.shape, dt.float32), p)
-        x.write(cast(drawn.node, x.dtype))
+        x.write(cast(pw.lt(_uniform_like(x), p).node, x.dtype))
         return x
     chosen, n = random.chosen(generator), x.spec.size
     if not isinstance(p, Tensor):

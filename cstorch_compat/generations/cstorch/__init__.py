@@ -83,7 +83,7 @@ def to_numpy(value: Tensor) -> np.ndarray:
 
 def make_constant(value: Any) -> Any:
     """A tensor that the compiler may fold; here every captured tensor that does not change is one."""
-    return value
+    return value.to(run.current_torch_device()) if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
 
 
 class name_scope:

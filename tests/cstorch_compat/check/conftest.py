@@ -36,7 +36,7 @@ def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Callable[..., d
         else:
             path = script
         assert server.stdin is not None and server.stdout is not None
-        server.stdin.write(f"{path}\n")
+        server.stdin.write(f"{tmp_path}\t{path}\n")
         server.stdin.flush()
         answer = json.loads(server.stdout.readline())
         return {**json.loads(answer["text"]), "exit": answer["status"]}

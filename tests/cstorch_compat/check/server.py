@@ -1,4 +1,4 @@
-"""Checks scripts, one a line of the input, each in a fork of this process: importing everything costs once."""
+"""Checks scripts in forks of this process, so that importing costs once. A line of the input is a folder and a script."""
 
 import argparse
 import json
@@ -10,12 +10,13 @@ from cstorch_compat.check import command
 
 def main() -> None:
     for line in sys.stdin:
+        folder, script = line.strip().split("\t")
         answer, tell = os.pipe()
         if os.fork() == 0:
             os.close(answer)
-            os.chdir(os.path.dirname(line.strip()))
+            os.chdir(folder)
             keep, sys.stdout = sys.stdout, os.fdopen(tell, "w")
-            options = argparse.Namespace(script=line.strip(), args=[], json=True, output=False, api=None)
+            options = argparse.Namespace(script=script, args=[], json=True, output=False, api=None)
             status = command.check_script(options)
             sys.stdout.flush()
             sys.stdout = keep
