@@ -105,7 +105,9 @@ class Backend:
         if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
         execute = "trace" if self.validate_only else "compile" if self.compile_only else "all"
-        settings = WaferSettings(self.next_folder(), options.half, execute, options.closure_lag, options.strict)
+        settings = WaferSettings(
+            self.next_folder(), options.half, execute, options.closure_lag, options.strict, self.annotations
+        )
         return kind(self.runner, self.store, settings, self.reports.append)
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ import pathlib
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from lazytensor.compiler.simplify import simplify
 from lazytensor.dtype import DType
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Graph, leaf
-from lazytensor.ir.text import cirh_text, torch_text
+from lazytensor.ir.text import Notes, cirh_text, torch_text
 from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -79,7 +79,7 @@ class WaferSettings:
     """How a CSX execution goes: its `folder` for texts, the half type, how far it goes, and how it is checked.
 
     `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
-    steps late. `strict` makes state that is first made inside the step an error.
+    steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
     """
 
     folder: pathlib.Path
@@ -87,6 +87,7 @@ class WaferSettings:
     execute: str = "all"
     closure_lag: int = 0
     strict: bool = False
+    notes: Notes = field(default_factory=dict)
 
 
 class WaferSession:
@@ -242,7 +243,7 @@ class WaferSession:
         folder, half = self.settings.folder, self.settings.half.name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "torch.mlir").write_text(torch_text(graph))
-        (folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), half))
+        (folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), half, notes=self.settings.notes))
 
     def flush(self) -> None:
         """The last step is over: make the calls of closures that are late."""

@@ -181,7 +181,8 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
         raise NotImplementedError
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        shaper, fraction = self.score_shaper, self.drop_fraction(self.step)
+        shaper, schedule = self.score_shaper, self.drop_fraction
+        fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
         kept, count = make_mask_drop_minimum(pw.abs(p.detach()), mask, fraction, shaper)  # type: ignore[attr-defined]
         return make_mask_grow_maximum(self.grow_score(p, kept), kept, sparsity, count, shaper)
 

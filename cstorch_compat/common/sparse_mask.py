@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from cstorch_compat import run
 from lazytensor import dtype as dt
 from lazytensor.functions import creation, reductions, shapes
@@ -92,14 +94,17 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
     return mask if run.use_cs() else pw.logical_and(mask, pw.gt(count, 0))  # type: ignore[attr-defined]
 
 
-def _count(portion: Any, of: Any) -> Tensor:
-    return pw.cast_to(pw.mul(portion, of), dt.int32)
+def _count(without: Level, of: Any) -> Tensor:
+    """trunc((1 - without) * of) in float32."""
+    known = not isinstance(without, Tensor)
+    rest = creation.tensor(np.float32(1) - np.float32(without)) if known else pw.sub(1.0, without)
+    return pw.cast_to(pw.mul(rest, of), dt.int32)
 
 
 def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper | None = None) -> Tensor:
     """A mask that keeps the largest scores: trunc((1 - sparsity) * n) of the n in each row."""
     rows, back = (score_shaper or ScoreFlattener())(score)
-    return back(_first(rows, _count(pw.sub(1.0, sparsity), float(rows.shape[-1]))))
+    return back(_first(rows, _count(sparsity, float(rows.shape[-1]))))
 
 
 def make_mask_drop_minimum(
@@ -113,7 +118,7 @@ def make_mask_drop_minimum(
     kept = pw.cast_to(reductions.sum(mask), dt.float32)
     if rows.ndim > 1:
         kept = pw.div(kept, float(rows.shape[0]))
-    count = _count(pw.sub(1.0, drop_fraction), kept)
+    count = _count(drop_fraction, kept)
     return back(_first(rows, count)), count
 
 
@@ -129,6 +134,6 @@ def make_mask_grow_maximum(
     if mask_nonzero is None:
         kept = reductions.sum(mask)
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
-    wanted = _count(pw.sub(1.0, sparsity), float(rows.shape[-1]))
+    wanted = _count(sparsity, float(rows.shape[-1]))
     grown = _first(rows, pw.clamp(pw.sub(wanted, mask_nonzero), 0, MOST))
     return pw.logical_or(mask, back(grown))  # type: ignore[attr-defined]

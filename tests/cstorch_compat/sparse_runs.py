@@ -1,5 +1,6 @@
 """A small run for the tests of sparsity: one model, one algorithm, one optimizer, on either backend."""
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 from cstorch_compat import run
 from cstorch_compat.common.data import DataExecutor, DataLoader
 from cstorch_compat.common.optim import SGD
-from lazytensor import nn
+from lazytensor import nn, precision
 from lazytensor.functions.creation import tensor
 from lazytensor.nn import functional as F
 from lazytensor.tensor import Tensor
@@ -23,12 +24,16 @@ def batches(count: int = 8, rows: int = 4, inputs: int = 6, outputs: int = 8) ->
 
 @dataclass
 class Training:
-    """A model that is trained by the mean squared error; `masks` and `weights` are what each step left."""
+    """A model that is trained by the mean squared error; `masks` and `weights` are what each step left.
+
+    With `is_single` a wafer computes in float32 too.
+    """
 
     sparsity: Any
     model: Any = field(default_factory=lambda: nn.Sequential(nn.Linear(6, 8)))
     optimizer: Callable[[Iterable], Any] = lambda params: SGD(params, lr=0.1, momentum=0.9)
     take_step: Callable[[Any, Tensor], None] | None = None
+    is_single: bool = False
 
     def __post_init__(self) -> None:
         self.compiled = run.compile_model(self.model)
@@ -42,18 +47,22 @@ class Training:
     def fit(self, data: list) -> "Training":
         @run.trace_function
         def step(x: Tensor, y: Tensor) -> Tensor:
-            loss = F.mse_loss(self.compiled(x), y)
-            if self.take_step is not None:
-                self.take_step(self.optimizer, loss)
-                return loss
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            return loss
+            with precision.autocast(None) if self.is_single else contextlib.nullcontext():
+                return self._step(x, y)
 
         for x, y in DataExecutor(DataLoader(lambda: data), num_steps=len(data), checkpoint_steps=1):
             run.closure(self._note, needs_checkpoint=True)(step(x, y))
         return self
+
+    def _step(self, x: Tensor, y: Tensor) -> Tensor:
+        loss = F.mse_loss(self.compiled(x), y)
+        if self.take_step is not None:
+            self.take_step(self.optimizer, loss)
+            return loss
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return loss
 
     def _note(self, loss: Tensor) -> None:
         state = self.model.state_dict()
