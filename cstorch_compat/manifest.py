@@ -36,6 +36,8 @@ PARTIAL = {
     "torch.nn.functional.grid_sample": "no bicubic mode",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
+    "torch.utils.tensorboard.SummaryWriter": "scalars, texts and histograms",
+    "cerebras.pytorch.utils.tensorboard.SummaryWriter": "scalars, texts, histograms and tensors",
     "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
     "cerebras_pytorch.backend": "max_checkpoints, drop_data and the like are taken and have no effect",
     "cerebras_pytorch.experimental.configure": "of the cluster's settings only the two of ClusterConfig have an effect",

@@ -1,35 +1,20 @@
-"""Summaries of a run: scalars in TensorBoard's event files, tensors beside them in checkpoint files.
-
-An event file is a sequence of records: length, checksum of the length, an Event message, checksum of the message.
-Formats: TFRecord (TensorFlow's documentation of TFRecord) and event.proto, of which six fields are used.
-"""
+"""Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
 
 import pathlib
 import re
 import socket
-import struct
 import time
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.common import checkpoint
+import numpy as np
+
+from cstorch_compat.common import checkpoint, eventfile
+from cstorch_compat.common.eventfile import ScalarEvent, TextEvent
+from lazytensor import source
+from lazytensor.errors import OptionMissing
 from lazytensor.tensor import Tensor
-
-POLYNOMIAL = 0x82F63B78
-"""CRC-32C, reflected."""
-MASK = 0xA282EAD8
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-@dataclass(frozen=True)
-class ScalarEvent:
-    """A number that was logged. `wall_time` is in seconds."""
-
-    wall_time: float
-    step: int
-    value: float
 
 
 @dataclass(frozen=True)
@@ -41,135 +26,114 @@ class TensorDescriptor:
     tensor: Tensor
 
 
-def _crc_table() -> list[int]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
-        table.append(value)
-    return table
+class EventWriter:
+    """Writes numbers, texts and histograms into `log_dir`; PyTorch's SummaryWriter.
 
-
-_TABLE = _crc_table()
-
-
-def checksum(data: bytes) -> int:
-    """The masked CRC-32C of TFRecord files."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
-
-
-def record(data: bytes) -> bytes:
-    """A message as it stands in the file."""
-    length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", checksum(length)) + data + struct.pack("<I", checksum(data))
-
-
-def records(data: bytes) -> Iterator[bytes]:
-    """The messages of a file; a record that is cut short or damaged ends it."""
-    start = 0
-    while start + 12 <= len(data):
-        size, check = struct.unpack_from("<QI", data, start)
-        end = start + 12 + size
-        if check != checksum(data[start : start + 8]) or end + 4 > len(data):
-            return
-        message = data[start + 12 : end]
-        if struct.unpack_from("<I", data, end)[0] != checksum(message):
-            return
-        yield message
-        start = end + 4
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _packed(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
-
-
-def _event(seconds: float, step: int, body: bytes) -> bytes:
-    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + _varint(step) if step else b"") + body
-
-
-def _scalar(tag: str, value: float) -> bytes:
-    return _packed(5, _packed(1, _packed(1, tag.encode()) + b"\x15" + struct.pack("<f", value)))
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    value, shift = 0, 0
-    while True:
-        byte = data[at]
-        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
-        if byte < 0x80:
-            return value, at
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: number, and an int or bytes."""
-    at = 0
-    while at < len(data):
-        key, at = _number(data, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value, at = _number(data, at)
-            yield key >> 3, value
-            continue
-        size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
-        if size is None:
-            size, at = _number(data, at)
-        yield key >> 3, data[at : at + size]
-        at += size
-
-
-def _scalars(message: bytes) -> Iterator[tuple[str, ScalarEvent]]:
-    fields = list(_fields(message))
-    event = dict(fields)
-    seconds = struct.unpack("<d", event[1])[0] if 1 in event else 0.0
-    for number, summary in fields:
-        if number != 5:
-            continue
-        for _, value in _fields(summary):
-            parts = dict(_fields(value))
-            if 1 in parts and 2 in parts:
-                number_logged = struct.unpack("<f", parts[2])[0]
-                yield parts[1].decode(), ScalarEvent(seconds, event.get(2, 0), number_logged)
-
-
-class SummaryWriter:
-    """Writes scalars and tensors of a run into `log_dir`."""
+    `purge_step`, `max_queue` and `flush_secs` are accepted and change nothing: what is logged is on the disk after
+    `flush` or `close`.
+    """
 
     _made = 0
 
-    def __init__(self, log_dir: Any = None, *, base_step: int = 1, filename_suffix: str = "", **_: Any):
-        self.log_dir = str(log_dir or pathlib.Path("runs") / time.strftime("%b%d_%H-%M-%S"))
-        self.base_step = base_step
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ):
+        run_name = f"{time.strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
+        self.log_dir = str(log_dir or pathlib.Path("runs") / run_name)
+        self._parts: dict[str, EventWriter] = {}
         folder = pathlib.Path(self.log_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        tail = f"{int(time.time())}.{socket.gethostname()}.{SummaryWriter._made}{filename_suffix}"
-        SummaryWriter._made += 1
-        self._tensors = folder / f"events.out.csevents.{tail}"
+        self._tail = f"{int(time.time())}.{socket.gethostname()}.{EventWriter._made}{filename_suffix}"
+        EventWriter._made += 1
+        self._file = (folder / f"events.out.tfevents.{self._tail}").open("wb")
+        self._log(eventfile.VERSION, 0, None)
+
+    def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
+        at = time.time() if seconds is None else seconds
+        self._file.write(eventfile.record(eventfile.event(at, int(step or 0), body)))
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self.log_dir
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """Log a number, in float32."""
+        self._log(eventfile.scalar(tag, float(scalar_value)), global_step, walltime)
+
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
+    ) -> None:
+        """Log numbers that belong into one picture: each in a folder of its own, under the common tag."""
+        for name, value in tag_scalar_dict.items():
+            folder = f"{main_tag.replace('/', '_')}_{name}"
+            if folder not in self._parts:
+                self._parts[folder] = EventWriter(pathlib.Path(self.log_dir) / folder)
+            self._parts[folder].add_scalar(main_tag, value, global_step, walltime)
+
+    def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: Any = None) -> None:
+        """Log a text."""
+        self._log(eventfile.text(tag, text_string), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: str = "tensorflow",
+        walltime: Any = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Log how values are distributed; `bins` is "tensorflow" or what NumPy's histogram takes.
+
+        Raises ValueError if there are no values, OptionMissing for `max_bins`.
+        """
+        if max_bins is not None:
+            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), todo="Give it by bins=.")
+        array = np.asarray(values.detach().array() if isinstance(values, Tensor) else values, np.float64)
+        if not array.size:
+            raise ValueError("The input has no element.")
+        limits = eventfile.spread_limits() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
+        self._log(eventfile.histogram(tag, array, limits), global_step, walltime)
+
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        for writer in (self, *self._parts.values()):
+            writer._file.flush()
+
+    def close(self) -> None:
+        """No more summaries."""
+        for writer in (self, *self._parts.values()):
+            writer._file.close()
+
+    def __enter__(self) -> "EventWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SummaryWriter(EventWriter):
+    """Writes tensors too; `base_step` is the step that summaries of a run's first step are written under."""
+
+    def __init__(self, *args: Any, base_step: int = 1, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.base_step = base_step
+        self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
         self._tensors.mkdir()
-        self._file = (folder / f"events.out.tfevents.{tail}").open("wb")
-        self._file.write(record(_event(time.time(), 0, _packed(3, b"brain.Event:2"))))
-
-    def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: Any = None) -> None:
-        """Log a number."""
-        seconds = time.time() if walltime is None else walltime
-        self._file.write(record(_event(seconds, int(global_step or 0), _scalar(tag, float(scalar_value)))))
-
-    def add_scalars(self, main_tag: str, values: dict[str, Any], global_step: int | None = None) -> None:
-        """Log numbers of one group."""
-        for name, value in values.items():
-            self.add_scalar(f"{main_tag}/{name}", value, global_step)
 
     def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
         """Log a tensor. Raises TypeError for anything else."""
@@ -178,20 +142,6 @@ class SummaryWriter:
         folder = self._tensors / "tensors" / re.sub(r"[^\w.-]", lambda m: f"%{ord(m[0]):02x}", name)
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")  # type: ignore[attr-defined]
-
-    def flush(self) -> None:
-        """Put everything on the disk."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """No more summaries."""
-        self._file.close()
-
-    def __enter__(self) -> "SummaryWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class SummaryReader:
@@ -205,11 +155,15 @@ class SummaryReader:
     def reload(self) -> None:
         """Read the files again."""
         self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
+        self._texts: dict[str, list[TextEvent]] = defaultdict(list)
         self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
         for path in sorted(self._folder.rglob("events.out.tfevents.*")):
-            for message in records(path.read_bytes()):
-                for tag, event in _scalars(message):
-                    self._logged[tag].append(event)
+            for message in eventfile.records(path.read_bytes()):
+                for tag, event in eventfile.logged(message):
+                    if isinstance(event, TextEvent):
+                        self._texts[tag.removesuffix("/text_summary")].append(event)
+                    else:
+                        self._logged[tag].append(event)
         for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
             self._stored[re.sub("%(..)", lambda m: chr(int(m[1], 16)), path.parent.name)].append(path)
 
@@ -224,6 +178,14 @@ class SummaryReader:
     def tensor_names(self) -> set[str]:
         """The names of tensors."""
         return set(self._stored)
+
+    def text_summary_names(self) -> list[str]:
+        """The names of texts."""
+        return list(self._texts)
+
+    def read_text_summary(self, name: str, step: int | None = None) -> list[TextEvent]:
+        """The texts of a name, or those of a step."""
+        return [event for event in self._texts.get(name, ()) if step in (None, event.step)]
 
     def read_scalar(self, name: str, step: int | None = None) -> Any:
         """The events of a scalar, or the one of a step. Raises KeyError for a step that has none."""

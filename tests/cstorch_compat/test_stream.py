@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
@@ -36,11 +37,12 @@ BATCH = 6
 @contextmanager
 def csx(num_csx=1, workers=1):
     config = distributed.ClusterConfig(num_csx=num_csx, num_workers_per_csx=workers)
-    before, run._backend = run._backend, run.Backend("CSX", pathlib.Path("."), cluster_config=config)
-    try:
-        yield
-    finally:
-        run._backend = before
+    with tempfile.TemporaryDirectory() as folder:
+        before, run._backend = run._backend, run.Backend("CSX", pathlib.Path(folder), cluster_config=config)
+        try:
+            yield
+        finally:
+            run._backend = before
 
 
 @contextmanager

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.common.summary import ScalarEvent, SummaryReader, SummaryWriter, _event, _scalar, record, records
+from cstorch_compat.common import eventfile
+from cstorch_compat.common.eventfile import ScalarEvent, record, records
+from cstorch_compat.common.summary import SummaryReader, SummaryWriter
 from lazytensor.functions.creation import tensor
 
 SCALAR = bytes.fromhex(
@@ -28,7 +30,7 @@ def test_a_cut_file_gives_a_prefix(message, cut):
 
 def test_a_scalar_has_the_bytes_of_tensorboard():
     seconds = struct.unpack("<d", SCALAR[13:21])[0]
-    assert record(_event(seconds, 1, _scalar("loss", 1.5)))[:-4] == SCALAR
+    assert record(eventfile.event(seconds, 1, eventfile.scalar("loss", 1.5)))[:-4] == SCALAR
 
 
 def test_scalars_and_tensors_come_back(tmp_path):

@@ -3,6 +3,6 @@
 import sys
 
 from cstorch_compat import manifest
-from cstorch_compat.torch.utils import _pytree, data
+from cstorch_compat.torch.utils import _pytree, data, tensorboard
 
 manifest.explain("torch.utils", sys.modules[__name__])

@@ -3,7 +3,8 @@
 import sys
 
 from cstorch_compat import manifest
-from cstorch_compat.common.summary import ScalarEvent, SummaryReader, SummaryWriter, TensorDescriptor
+from cstorch_compat.common.eventfile import ScalarEvent
+from cstorch_compat.common.summary import SummaryReader, SummaryWriter, TensorDescriptor
 
 __all__ = ["ScalarEvent", "SummaryReader", "SummaryWriter", "TensorDescriptor"]
 manifest.explain("cerebras.pytorch.utils.tensorboard", sys.modules[__name__])

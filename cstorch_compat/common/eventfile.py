@@ -1,0 +1,179 @@
+"""TensorBoard's event files: records, the messages in them, and what is logged in a message.
+
+An event file is a sequence of records: length, checksum of the length, an Event message, checksum of the message.
+Formats: TFRecord (TensorFlow's documentation of TFRecord), event.proto, summary.proto and tensor.proto, of which a few
+fields are used.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+POLYNOMIAL = 0x82F63B78
+"""CRC-32C, reflected."""
+MASK = 0xA282EAD8
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+STRING = 7
+"""DT_STRING of TensorFlow's types."""
+
+
+@dataclass(frozen=True)
+class ScalarEvent:
+    """A number that was logged. `wall_time` is in seconds."""
+
+    wall_time: float
+    step: int
+    value: float
+
+
+@dataclass(frozen=True)
+class TextEvent:
+    """A text that was logged. `wall_time` is in seconds."""
+
+    wall_time: float
+    step: int
+    text: str
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _crc_table()
+
+
+def checksum(data: bytes) -> int:
+    """The masked CRC-32C of TFRecord files."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
+
+
+def record(data: bytes) -> bytes:
+    """A message as it stands in the file."""
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", checksum(length)) + data + struct.pack("<I", checksum(data))
+
+
+def records(data: bytes) -> Iterator[bytes]:
+    """The messages of a file; a record that is cut short or damaged ends it."""
+    start = 0
+    while start + 12 <= len(data):
+        size, check = struct.unpack_from("<QI", data, start)
+        end = start + 12 + size
+        if check != checksum(data[start : start + 8]) or end + 4 > len(data):
+            return
+        message = data[start + 12 : end]
+        if struct.unpack_from("<I", data, end)[0] != checksum(message):
+            return
+        yield message
+        start = end + 4
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _packed(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    value, shift = 0, 0
+    while True:
+        byte = data[at]
+        value, shift, at = value | (byte & 0x7F) << shift, shift + 7, at + 1
+        if byte < 0x80:
+            return value, at
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a message: number, and an int or bytes."""
+    at = 0
+    while at < len(data):
+        key, at = _number(data, at)
+        kind = key & 7
+        if kind == _VARINT:
+            value, at = _number(data, at)
+            yield key >> 3, value
+            continue
+        size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
+        if size is None:
+            size, at = _number(data, at)
+        yield key >> 3, data[at : at + size]
+        at += size
+
+
+def event(seconds: float, step: int, body: bytes) -> bytes:
+    """An Event message with what is logged at a step."""
+    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + _varint(step) if step else b"") + body
+
+
+VERSION = _packed(3, b"brain.Event:2")
+"""What the first message of a file says."""
+
+
+def _value(tag: str, value: bytes) -> bytes:
+    return _packed(5, _packed(1, _packed(1, tag.encode()) + value))
+
+
+def scalar(tag: str, value: float) -> bytes:
+    """A number."""
+    return _value(tag, b"\x15" + struct.pack("<f", value))
+
+
+def text(tag: str, value: str) -> bytes:
+    """A text, as a tensor of one string for the plug-in that shows texts."""
+    plugin = _packed(9, _packed(1, _packed(1, b"text")))
+    shape = _packed(2, _packed(2, b"\x08\x01"))
+    return _value(
+        f"{tag}/text_summary", plugin + _packed(8, b"\x08" + _varint(STRING) + shape + _packed(8, value.encode()))
+    )
+
+
+def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
+    """How many of the values lie below each limit and not below the one before; empty ends are left out."""
+    flat = np.asarray(values, np.float64).reshape(-1)
+    counts, edges = np.histogram(flat, bins=limits)
+    kept = np.flatnonzero(counts)
+    first, last = max(0, kept[0] - 1), kept[-1] + 1
+    numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
+    body = b"".join(bytes([i << 3 | _FIXED64]) + struct.pack("<d", n) for i, n in enumerate(numbers, 1))
+    upper = edges[first + 1 : last + 1].astype("<f8").tobytes()
+    return _value(tag, _packed(5, body + _packed(6, upper) + _packed(7, counts[first:last].astype("<f8").tobytes())))
+
+
+def spread_limits() -> np.ndarray:
+    """Limits that grow by a tenth, to both sides of 0: the bins that PyTorch calls "tensorflow"."""
+    ahead = 1e-12 * 1.1 ** np.arange(773)
+    return np.concatenate([-ahead[::-1], [0.0], ahead])
+
+
+def logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
+    """The numbers and texts of a message by their tags."""
+    fields = list(_fields(message))
+    parts = dict(fields)
+    seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0
+    step = parts.get(2, 0)
+    for value in (v for number, summary in fields if number == 5 for _, v in _fields(summary)):
+        entry = dict(_fields(value))
+        if 1 in entry and 2 in entry:
+            yield entry[1].decode(), ScalarEvent(seconds, step, struct.unpack("<f", entry[2])[0])
+        elif 1 in entry and 8 in entry:
+            tensor = dict(_fields(entry[8]))
+            yield entry[1].decode(), TextEvent(seconds, step, tensor.get(8, b"").decode())
