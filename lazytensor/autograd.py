@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from lazytensor import source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, topological
-from lazytensor.ir.types import Where
-from lazytensor.ops.op import OPS
-from lazytensor.ops.pointwise import add
+from lazytensor.ops.formula import accumulate, pullback
 
 SAVES_NOTHING = frozenset(
     """add sub neg reshape transpose slice slice_update broadcast_in_dim concat convert cast reduce variable ruled
-    detach band_part""".split()
+    detach band_part sum_to part""".split()
 )
 """Operations whose gradient needs no value of the forward pass, so that walking back twice is no mistake."""
 
@@ -52,29 +50,9 @@ def _grad(
                 where=source.where(),
                 todo="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
             )
-        _accumulate(found, output, seed)
-    wanted = set(wrt)
-    for n in reversed(order):
-        g = found.get(n) if n in wanted else found.pop(n, None)
-        if g is not None and n.inputs:
-            _push(found, n, g)
+        accumulate(found, output, seed)
+    found = pullback(order, found, wrt)
     return [found.get(n) for n in wrt]
-
-
-def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
-    rule = OPS[n.op].vjp
-    if rule is None:
-        return
-    place = n.where or source.where()
-    with source.at(Where(place.file, place.line, f"{place.scope}.bwd" if place.scope else ".bwd")):
-        for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
-            if d is not None and i.tracks:
-                _accumulate(found, i, d)
-
-
-def _accumulate(found: dict[Node, Node], n: Node, g: Node) -> None:
-    before = found.get(n)
-    found[n] = g if before is None else add(before, g)
 
 
 def leaves(outputs: Sequence[Node]) -> list[Node]:

@@ -431,7 +431,6 @@ ROWS: dict[str, Row] = {
     ),
     "matmul": Row(_matmul_case, _product, least_extent=1),
     "linear": Row(_linear_case, _linear, least_extent=1),
-    "bias_grad": Row(lambda d: ([d.matrix()], {}), lambda g: np.einsum("ij->j", g), least_extent=1),
     "reshape": Row(
         lambda d: ([d.values()], {"shape": d.one((math.prod(d.shape),), (1, *d.shape[::-1]))}),
         lambda x, shape: np.array(x.ravel().tolist(), x.dtype).reshape(shape),
@@ -455,7 +454,15 @@ NOT_DIFFERENTIABLE = STRUCTURE | set(
 )
 
 # The rows of a family are made of what stands above.
-from tests import op_rows_factor, op_rows_index, op_rows_nn, op_rows_rule, op_rows_special, op_rows_strided  # noqa: E402
+from tests import (  # noqa: E402
+    op_rows_factor,
+    op_rows_index,
+    op_rows_nn,
+    op_rows_rule,
+    op_rows_special,
+    op_rows_strided,
+    op_rows_whole,
+)
 
 ROWS |= op_rows_nn.ROWS
 NOT_DIFFERENTIABLE |= op_rows_nn.NOT_DIFFERENTIABLE
@@ -467,3 +474,5 @@ ROWS |= op_rows_index.ROWS
 NOT_DIFFERENTIABLE |= op_rows_index.NOT_DIFFERENTIABLE
 ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
+ROWS |= op_rows_whole.ROWS
+NOT_DIFFERENTIABLE |= op_rows_whole.NOT_DIFFERENTIABLE

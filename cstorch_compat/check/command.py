@@ -27,9 +27,6 @@ from lazytensor.ir.types import Where
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """Describe the command."""
     checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
-    checker.add_argument(
-        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
-    )
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     checker.add_argument(

@@ -1,10 +1,17 @@
-"""Algebra as rules: views that cancel, conversions to the same type, transposes read by a matrix product."""
+"""Algebra as rules: views that cancel, conversions to the same type, transposes read by a matrix product.
+
+Operations on constants that have one value everywhere are done here, in the arithmetic of their dtype.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
 
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, filled, pat
-from lazytensor.ops import call
+from lazytensor.ops import call, full
 from lazytensor.ops.linalg import matmul
-from lazytensor.ops.shape import reshape, transpose
+from lazytensor.ops.shape import transpose
 
 
 def _is_swap(n: Node) -> bool:
@@ -39,7 +46,28 @@ def _swapped(name: str) -> Pat:
     return pat("transpose", any_(name), when=_is_swap)
 
 
+def _keeps(n: Node) -> bool:
+    return n.attrs["keepdim"]
+
+
+def _dropped(found: Bindings, n: Node) -> Node | None:
+    """A dimension that is dropped after a reduction was not worth keeping."""
+    inner = n.inputs[0]
+    short = call(inner.op, *inner.inputs, **{**inner.attrs, "keepdim": False})
+    return short if short.type == n.type else None
+
+
+def _folded(operate: Callable[..., np.ndarray], found: Bindings, n: Node) -> Node | None:
+    """The same operation on two numbers, in the arithmetic of their dtype."""
+    if n.type.dtype.kind != "f":
+        return None
+    kind = n.type.dtype.host.type
+    with np.errstate(all="ignore"):
+        return full(float(operate(kind(found["k"].attrs["value"]), kind(found["other"].attrs["value"]))), n.type)
+
+
 X = any_("x")
+ONE, OTHER = Pat("full", (), "k"), Pat("full", (), "other")
 RULES = RuleSet(
     "algebra",
     [
@@ -48,7 +76,11 @@ RULES = RuleSet(
         Rule("x / 1 = x", pat("div", X, filled(1)), lambda b, n: b["x"]),
         Rule("x - 0 = x", pat("sub", X, filled(0)), lambda b, n: b["x"] if _positive_zero(n.inputs[1]) else None),
         Rule("transpose(transpose(x))", pat("transpose", pat("transpose", X)), _merged_transpose),
-        Rule("reshape(reshape(x))", pat("reshape", pat("reshape", X)), lambda b, n: reshape(b["x"], n.type.shape)),
+        Rule("reshape(reduce(x, keepdim))", pat("reshape", pat("reduce", X, when=_keeps)), _dropped),
+        Rule("reshape(arg_reduce(x, keepdim))", pat("reshape", pat("arg_reduce", X, when=_keeps)), _dropped),
+        Rule("broadcast of one value", pat("broadcast_in_dim", ONE), lambda b, n: full(b["k"].attrs["value"], n.type)),
+        Rule("quotient of one value", pat("div", ONE, OTHER), lambda b, n: _folded(np.divide, b, n)),
+        Rule("product of one value", pat("mul", ONE, OTHER), lambda b, n: _folded(np.multiply, b, n)),
         Rule("reshape to the same shape", pat("reshape", X), lambda b, n: b["x"] if b["x"].type == n.type else None),
         Rule("cast to the same type", pat("cast", X), lambda b, n: b["x"] if b["x"].type == n.type else None),
         Rule("cast(transpose(x))", pat("cast", pat("transpose", X, name="t", when=_is_swap)), _through_cast),

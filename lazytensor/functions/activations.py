@@ -12,7 +12,7 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
 from lazytensor.ops import call
-from lazytensor.precision import lowered
+from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = "celu selu prelu rrelu threshold hardshrink dropout alpha_dropout feature_dropout feature_alpha_dropout"
@@ -54,14 +54,14 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else negative_slope * x."""
-    return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, float(negative_slope))), inplace)
+    if input.dtype.kind != "f":
+        return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, float(negative_slope))), inplace)
+    return _placed(input, made(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1)."""
-    above = pw.gt(input, 0)
-    below = pw.mul(pw.expm1(pw.where(above, 0.0, input)), float(alpha))
-    return _placed(input, pw.where(above, input, below), inplace)
+    return _placed(input, made(call("elu", arg(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -82,14 +82,12 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
-    scaled = pw.mul(input, float(beta))
-    soft = pw.div(pw.log1p(pw.exp(pw.minimum(scaled, float(threshold)))), float(beta))
-    return pw.where(pw.gt(scaled, float(threshold)), input, soft)
+    return made(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)) without overflow."""
-    return pw.sub(pw.minimum(input, 0.0), pw.log1p(pw.exp(pw.neg(pw.abs(input)))))
+    return made(call("log_sigmoid", arg(input)), input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -231,7 +229,7 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero elements with probability p and scale the others by 1 / (1 - p)."""
     if not training or _probability(p) == 0:
-        return input
+        return input if half_type() is None else made(lowered(arg(input))[0], input)
     return _dropped(input, p, input.spec.shape, inplace)
 
 

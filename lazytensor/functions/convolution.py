@@ -9,8 +9,7 @@ from lazytensor.functions.pointwise import made
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.conv import Pairs
-from lazytensor.ops.pointwise import add
-from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.ops.shape import reshape
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
@@ -79,7 +78,7 @@ def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: in
                 f"{list(bias[0].type.shape)}",
                 where=source.where(),
             )
-        y = add(y, broadcast_to(reshape(bias[0], (y.type.shape[1], *(1,) * rank)), y.type.shape))
+        y = call("bias_add", y, bias[0], dim=1)
     return made(y if input.ndim == rank + 2 else reshape(y, y.type.shape[1:]), input, weight)
 
 
@@ -110,7 +109,9 @@ def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *
     if min(extents) < 0:
         raise ShapeError(f"the output would have the extents {list(extents)}", where=source.where())
     pairs = tuple((p, p) for p in padding)
-    y = call("conv_input", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3])
+    y = call(
+        "conv_transposed", x, w, extents=extents, stride=stride, padding=pairs, dilation=dilation, groups=options[3]
+    )
     return _finished(y, b, input, weight, rank)
 
 

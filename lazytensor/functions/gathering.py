@@ -159,7 +159,7 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places of a dimension that a vector names. Raises IndexError outside the extent."""
     base, d, places = _rows(x, dim, index, "index_select")
-    out = made(at.pick(arg(base), (places,), (d,)), x)
+    out = made(call("gather_rows", arg(base), places, dim=d), x)
     return out if x.ndim else view(out, ())
 
 

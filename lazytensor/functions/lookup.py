@@ -14,8 +14,9 @@ from lazytensor.functions.indexing import check_places
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.shapes import expand, reshape, unsqueeze, view
 from lazytensor.functions.sorting import searchsorted
-from lazytensor.ops import index as at
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops import call
+from lazytensor.ops.rows import NO_PADDING
+from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = METHODS = IN_PLACE = ""
@@ -51,7 +52,7 @@ def _numbers(input: Tensor, weight: Tensor) -> Tensor:
         check_places(input, weight.spec.shape[0], 0, 0)
     except IndexError:
         raise IndexError("index out of range in self") from None
-    return input if input.dtype is dt.int64 else made(cast(arg(input), dt.int64), input)
+    return input
 
 
 def embedding(
@@ -67,10 +68,8 @@ def embedding(
     refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
-    out = made(at.pick(arg(weight), (arg(numbers),), (0,)), weight)
-    if pad is None or not arg(weight).tracks:
-        return out
-    return pw.where(unsqueeze(pw.eq(numbers, pad), -1), out.detach(), out)
+    rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)
+    return made(lowered(rows)[0], weight)
 
 
 def embedding_bag(

@@ -1,4 +1,4 @@
-"""Matrix products of tensors, cast to the half type where automatic casts are on."""
+"""Matrix products of tensors; those of layers (`linear`) run in the half type where automatic casts are on."""
 
 import math
 
@@ -21,7 +21,9 @@ IN_PLACE = ""
 
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
-    x, y = lowered(arg(a), arg(b))
+    x, y = arg(a), arg(b)
+    if x.type.dtype is not y.type.dtype:  # operands of two precisions meet in the half type
+        x, y = lowered(x, y)
     if x.type.dtype is not y.type.dtype:
         raise ShapeError(
             f"expected m1 and m2 to have the same dtype, but got: {x.type.dtype.name} != {y.type.dtype.name}",

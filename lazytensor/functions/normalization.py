@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from lazytensor import source
-from lazytensor.dtype import float32
+from lazytensor.dtype import DType, float32
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, statistics
@@ -16,10 +16,13 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import reshape, view
 from lazytensor.ir.graph import Node
-from lazytensor.ops import call, full_like
-from lazytensor.ops.pointwise import add, cast, div, mul, sub
+from lazytensor.ir.types import Type
+from lazytensor.ops import call, full, full_like
+from lazytensor.ops.norm import centred, inverse_deviation
+from lazytensor.ops.pointwise import add, cast, div, mul
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.shape import reshape as reshaped
+from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg, grad_mode
 
 PUBLIC = """batch_norm layer_norm group_norm instance_norm rms_norm native_batch_norm native_layer_norm
@@ -37,15 +40,22 @@ def _wide(n: Node) -> Node:
     return cast(n, float32) if n.type.dtype.is_half else n
 
 
-def _moments(x: Node, dims: Dims) -> tuple[Node, Node]:
-    """x less its mean, and its variance (without correction); both keep all dimensions."""
-    mean = call("mean", x, dims=dims, keepdim=True)
-    centred = sub(x, broadcast_to(mean, x.type.shape))
-    return centred, call("mean", mul(centred, centred), dims=dims, keepdim=True)
+def _param(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> Node:
+    """A weight or bias in `dtype`, or what stands for a missing one."""
+    return full(neutral, Type(shape, dtype)) if given is None else cast(arg(given), dtype)
 
 
-def _inverse(variance: Node, eps: float) -> Node:
-    return call("rsqrt", add(variance, full_like(eps, variance)))
+def _with_params(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Node, Node, Node]:
+    """x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts."""
+    x = arg(input)
+    x = _wide(x) if half_type() is None else _half(x)
+    channels = x.type.shape[1:2]
+    return x, _param(weight, 1, channels, x.type.dtype), _param(bias, 0, channels, x.type.dtype)
+
+
+def _half(x: Node) -> Node:
+    """The result of a normalization in the half type, where automatic casts are on."""
+    return lowered(x)[0]
 
 
 def _affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
@@ -79,29 +89,24 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape."""
-    return made(_layer_norm(input, normalized_shape, weight, bias, eps)[0], input)
+    shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
+    x = arg(input)
+    wide = _wide(x)
+    shift, scale = _param(bias, 0, shape, wide.type.dtype), _param(weight, 1, shape, wide.type.dtype)
+    y = call("layer_norm", wide, shift, scale, eps=eps)
+    return made(_half(cast(y, x.type.dtype)), input)
 
 
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`layer_norm` with the mean and the inverse deviation that it used."""
-    y, wide, inverse, dims = _layer_norm(input, normalized_shape, weight, bias, eps)
+    wide = _wide(arg(input))
+    dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
+    y = layer_norm(input, normalized_shape, weight, bias, eps)
     mean = call("mean", wide, dims=dims, keepdim=True)
-    return made(y, input), made(mean, input).detach(), made(inverse, input).detach()
-
-
-def _layer_norm(
-    input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Node, Node, Node, Dims]:
-    shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
-    x = arg(input)
-    dims = tuple(range(input.ndim - len(shape), input.ndim))
-    wide = _wide(x)
-    centred, variance = _moments(wide, dims)
-    inverse = _inverse(variance, eps)
-    y = _affine(mul(centred, broadcast_to(inverse, wide.type.shape)), weight, bias, shape)
-    return cast(y, x.type.dtype), wide, inverse, dims
+    inverse = inverse_deviation(centred(wide, dims)[1], eps)
+    return y, made(mean, input).detach(), made(inverse, input).detach()
 
 
 def rms_norm(
@@ -114,7 +119,7 @@ def rms_norm(
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     square = call("mean", mul(wide, wide), dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
-    y = mul(wide, broadcast_to(_inverse(square, epsilon), wide.type.shape))
+    y = mul(wide, broadcast_to(inverse_deviation(square, epsilon), wide.type.shape))
     return made(cast(_affine(y, weight, None, shape), x.type.dtype), input)
 
 
@@ -141,15 +146,12 @@ def _group_norm(
             f"{list(input.shape)} and num_groups={groups}",
             where=source.where(),
         )
-    x = arg(input)
-    shape = x.type.shape
-    grouped = reshaped(_wide(x), (shape[0], groups, math.prod(shape[1:]) // groups))
-    centred, variance = _moments(grouped, (2,))
-    inverse = _inverse(variance, eps)
-    y = reshaped(mul(centred, broadcast_to(inverse, grouped.type.shape)), shape)
-    y = _affine(y, weight, bias, (shape[1], *(1,) * (len(shape) - 2)))
+    x, scale, shift = _with_params(input, weight, bias)
+    y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
+    grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
     mean = call("mean", grouped, dims=(2,), keepdim=False)
-    return made(cast(y, x.type.dtype), input), made(mean, input), made(reshaped(inverse, mean.type.shape), input)
+    inverse = inverse_deviation(centred(grouped, (2,))[1], eps)
+    return made(_half(cast(y, input.dtype)), input), made(mean, input), made(reshaped(inverse, mean.type.shape), input)
 
 
 # -- batches ---------------------------------------------------------------------------------------------------------
@@ -166,20 +168,17 @@ def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
         running.write(add(kept, mul(new, full_like(momentum, new))))
 
 
-def _batch_statistics(
-    x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float
-) -> tuple[Node, Node, Node]:
-    """The centred batch, its mean [C] and its variance [C]; the running statistics follow, the variance corrected."""
-    dims = (0, *range(2, len(x.type.shape)))
-    channels = (x.type.shape[1],)
-    centred, variance = _moments(x, dims)
+def _follow_batch(
+    x: Node, running: tuple[Tensor | None, Tensor | None], momentum: float, eps: float
+) -> tuple[Node, Node]:
+    """The mean [C] and the inverse deviation [C] of a batch; running statistics follow, the variance corrected."""
+    dims, channels = (0, *range(2, len(x.type.shape))), x.type.shape[1:2]
+    variance = reshaped(centred(x, dims)[1], channels)
     mean = call("mean", x, dims=dims, keepdim=False)
-    variance = reshaped(variance, channels)
     n = x.type.size // max(channels[0], 1)
     _follow(running[0], mean, momentum)
-    unbiased = mul(variance, full_like(n / (n - 1) if n > 1 else math.nan, variance))
-    _follow(running[1], unbiased, momentum)
-    return centred, mean, variance
+    _follow(running[1], mul(variance, full_like(n / (n - 1) if n > 1 else math.nan, variance)), momentum)
+    return mean, inverse_deviation(variance, eps)
 
 
 def _batch_norm(
@@ -191,17 +190,15 @@ def _batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
-    x = arg(input)
-    wide = _wide(x)
-    shape = (x.type.shape[1], *(1,) * (input.ndim - 2))
+    x, scale, shift = _with_params(input, weight, bias)
+    stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
-        centred, mean, variance = _batch_statistics(wide, running, momentum)
+        y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
+        mean, inverse = _follow_batch(_wide(arg(input)), running, momentum, eps)
     else:
-        mean, variance = (cast(arg(r), wide.type.dtype) for r in running if r is not None)
-        centred = sub(wide, broadcast_to(reshaped(mean, shape), wide.type.shape))
-    inverse = _inverse(variance, eps)
-    y = mul(centred, broadcast_to(reshaped(inverse, shape), wide.type.shape))
-    return made(cast(_affine(y, weight, bias, shape), x.type.dtype), input), mean, inverse
+        y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
+        mean, inverse = stats[0], inverse_deviation(stats[1], eps)
+    return made(_half(cast(y, input.dtype)), input), mean, inverse
 
 
 def batch_norm(
@@ -267,14 +264,14 @@ def instance_norm(
     x = arg(input)
     wide = _wide(x)
     dims = tuple(range(2, input.ndim))
-    centred, variance = _moments(wide, dims)
+    spread_out, variance = centred(wide, dims)
     if running_mean is not None and running_var is not None:
         many = math.prod(rest)
         mean = call("mean", wide, dims=(0, *dims), keepdim=False)
         spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
         _follow(running_mean, mean, momentum)
         _follow(running_var, mul(spread, full_like(many / (many - 1), spread)), momentum)
-    y = mul(centred, broadcast_to(_inverse(variance, eps), wide.type.shape))
+    y = mul(spread_out, broadcast_to(inverse_deviation(variance, eps), wide.type.shape))
     y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
     return made(cast(y, x.type.dtype), input)
 
@@ -313,9 +310,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 def _length(x: Tensor, dim: int) -> Tensor:
     """The Euclidean norm, whose gradient at zero is zero."""
-    square = reductions.sum(pw.mul(x, x), dim, True)
-    is_zero = pw.eq(square, 0.0)
-    return pw.where(is_zero, 0.0, pw.sqrt(pw.where(is_zero, 1.0, square)))
+    return statistics.vector_norm(x, 2, dim, True)
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:

@@ -13,10 +13,10 @@ from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.ir.graph import Node
-from lazytensor.ir.types import Type
-from lazytensor.ops import call, const, full_like
-from lazytensor.ops.pointwise import div, mul
-from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.ops import call, full_like
+from lazytensor.ops.pointwise import mul
+from lazytensor.ops.shape import reshape
+from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = """max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d
@@ -80,16 +80,17 @@ def _flat(n: Node, rank: int) -> Node:
     return reshape(n, (*n.type.shape[:-rank], math.prod(n.type.shape[-rank:])))
 
 
-def _picked(input: Tensor, places: Node, rank: int) -> Tensor:
+def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
-    values = call("at_places", _flat(arg(input), rank), _flat(places, rank))
+    values = call("at_places", _flat(x, rank), _flat(places, rank))
     return made(reshape(values, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     attrs = _window(f"max_pool{rank}d", rank, input, options)
-    places = call("window_argmax", arg(input), **attrs)
-    return _picked(input, places, rank), made(places, input)
+    (x,) = lowered(arg(input))
+    places = call("window_argmax", x, **attrs)
+    return _picked(input, x, places, rank), made(places, input)
 
 
 def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -137,16 +138,6 @@ max_pool3d, max_pool3d_with_indices = _max_pools(3)
 # -- averages --------------------------------------------------------------------------------------------------------
 
 
-def _counts(extents: Dims, attrs: dict[str, Any], padding: Dims, include_pad: bool) -> np.ndarray:
-    """How many elements each window counts: those of the padding too, but never those beyond it."""
-    counts = np.ones((), np.int64)
-    for e, k, s, pair, p in zip(extents, attrs["kernel"], attrs["stride"], attrs["padding"], padding, strict=True):
-        starts = np.arange(0, e + sum(pair) - k + 1, s) - p
-        low, high = (-p, e + p) if include_pad else (0, e)
-        counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
-    return counts
-
-
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
     attrs = _window(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
@@ -154,13 +145,8 @@ def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     if divisor == 0:
         raise ShapeError("divisor must be not zero", where=source.where())
     around = extents_of(padding, rank, "padding")
-    total = call("window_sum", arg(input), **attrs)
-    counts = _counts(input.spec.shape[-rank:], attrs, around, include_pad)
-    if divisor is not None or (counts.size and counts.min() == counts.max()):
-        return made(div(total, full_like(divisor or int(counts.flat[0]), total)), input)
-    dtype = total.type.dtype
-    by = const(counts.astype(dtype.host), Type(counts.shape, dtype))
-    return made(div(total, broadcast_to(by, total.type.shape)), input)
+    (x,) = lowered(arg(input))
+    return made(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
 
 
 def avg_pool1d(
@@ -253,9 +239,14 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
     outputs = _outputs(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     extents = input.spec.shape[-rank:]
     if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
+        if all(o == 1 for o in outputs):
+            # The last dimension first, as the front end names them.
+            dims = tuple(reversed(range(input.ndim - rank, input.ndim)))
+            return made(call("mean", arg(input), dims=dims, keepdim=True), input)
         kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
-        total = call("window_sum", arg(input), kernel=kernel, stride=kernel, padding=((0, 0),) * rank)
-        return made(div(total, full_like(math.prod(kernel), total)), input)
+        none = (0,) * rank
+        window = {"kernel": kernel, "stride": kernel, "padding": ((0, 0),) * rank, "around": none}
+        return made(call("avg_pool", arg(input), include_pad=True, divisor=None, **window), input)
     x = arg(input)
     for dim, (extent, count) in enumerate(zip(extents, outputs, strict=True), input.ndim - rank):
         x = tapped(x, dim, _region_taps(extent, count))
@@ -292,7 +283,7 @@ def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indi
     outputs = _outputs(f"adaptive_max_pool{rank}d", rank, input, output_size)
     regions = tuple(_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
     places = call("region_argmax", arg(input), regions=regions)
-    values = _picked(input, places, rank)
+    values = _picked(input, arg(input), places, rank)
     return (values, made(places, input)) if return_indices else values
 
 

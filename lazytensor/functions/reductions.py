@@ -12,6 +12,7 @@ from lazytensor.functions.shapes import dim_of, view
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.pointwise import cast
+from lazytensor.ops.reduce import kept_shape
 from lazytensor.ops.shape import reshape
 from lazytensor.tensor import Tensor, arg
 
@@ -44,7 +45,12 @@ def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None =
 
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The sum; integers and bool add up in int64."""
-    return _reduce(x, "add", dim, keepdim, dtype or (None if x.dtype.kind == "f" else dt.int64))
+    total = _reduce(x, "add", dim, False, dtype or (None if x.dtype.kind == "f" else dt.int64))
+    if not keepdim:
+        return total
+    dims = dims_of(dim, x.ndim)
+    rest = tuple(d for d in range(x.ndim) if d not in dims)
+    return made(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
 
 
 def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:

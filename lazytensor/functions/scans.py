@@ -163,9 +163,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
 def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
-    extent = x.spec.shape[d]
-    cut = extent - shift % extent
-    return cat([sliced(x, d, cut, extent), sliced(x, d, 0, cut)], d)
+    return made(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:

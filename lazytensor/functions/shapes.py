@@ -204,8 +204,7 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
         sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    return tuple(sliced(x, at, e - s, e) for s, e in zip(sizes, ends, strict=True))
+    return tuple(x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes)))
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -243,7 +242,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape side by side in a new dimension."""
     _refuse_nothing(tensors)
-    return cat([unsqueeze(x, dim) for x in tensors], dim_of(dim, tensors[0].ndim + 1))
+    at = dim_of(dim, tensors[0].ndim + 1)
+    rest = tuple(d for d in range(tensors[0].ndim + 1) if d != at)
+
+    def lifted(x: Tensor) -> Tensor:
+        shape = (*x.spec.shape[:at], 1, *x.spec.shape[at:])
+        return made(call("broadcast_in_dim", arg(x), shape=shape, dims=rest), x)
+
+    return cat([lifted(x) for x in tensors], at)
 
 
 def repeat(x: Tensor, *sizes: Any) -> Tensor:

@@ -183,7 +183,7 @@ def vector_norm(
     x = x if dtype is None else pw.cast_to(x, dtype)
     dims = dims_of(dim, x.ndim)
     if ord == 2:
-        return root(_total(pw.mul(x, x), dims, keepdim))
+        return pw.made(call("l2_norm", arg(x), dims=dims, keepdim=keepdim), x)
     size = pw.abs(x)
     if math.isinf(ord):
         if not dims:

@@ -14,6 +14,7 @@ from lazytensor.functions import (
     pooling,
     resampling,
 )
+from lazytensor.functions.widening import widening
 
 FAMILIES = (
     activations,
@@ -34,4 +35,6 @@ embedding, embedding_bag, one_hot = lookup.embedding, lookup.embedding_bag, look
 silu = activations.silu
 NAMES = ["linear", "embedding", "embedding_bag", "one_hot"]
 NAMES += [name for family in FAMILIES for name in family.FUNCTIONAL.split()]
-globals().update({name: getattr(family, name) for family in FAMILIES for name in family.FUNCTIONAL.split()})
+globals().update(
+    {name: widening(name, getattr(family, name)) for family in FAMILIES for name in family.FUNCTIONAL.split()}
+)

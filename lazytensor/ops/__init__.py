@@ -1,27 +1,33 @@
 """The op table: one record for each operation, one file for each family."""
 
 from lazytensor.ops import (
+    average,
     composite,
     conv,
     factor,
     index,
     integers,
     linalg,
+    norm,
     pointwise,
     pool,
     random,
     reduce,
+    rows,
     rule,
     shape,
     sort,
     special,
     strided,
+    wafer,
+    whole,
 )
 from lazytensor.ops.op import OPS, Op, call, const, full, full_like
 
 __all__ = [
     "OPS",
     "Op",
+    "average",
     "call",
     "composite",
     "conv",
@@ -31,6 +37,7 @@ __all__ = [
     "index",
     "integers",
     "linalg",
+    "norm",
     "pointwise",
     "pool",
     "random",
@@ -41,4 +48,7 @@ __all__ = [
     "sort",
     "strided",
     "factor",
+    "rows",
+    "wafer",
+    "whole",
 ]

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from lazytensor.dtype import int64
+from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.formula import derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, per_element, same_types
-from lazytensor.ops.pointwise import compare, div, mul, sub, where
-from lazytensor.ops.reduce import reduce, spread
+from lazytensor.ops.pointwise import cast, compare, div, mul, sub, where
+from lazytensor.ops.reduce import kept_shape, reduce, spread
 
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
@@ -33,9 +34,24 @@ def _log_softmax_parts(x: Node, *, dim: int) -> Node:
     return sub(shifted, spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,)))
 
 
-def _softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
-    inner = spread(reduce(mul(g, y), "add", (dim,)), x.type.shape, (dim,))
-    return (mul(y, sub(g, inner)),)
+def _log_softmax_cirh(x: Node, *, dim: int) -> Node:
+    """The front end repeats the sum before it takes the logarithm."""
+    shape = x.type.shape
+    shifted = sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
+    return sub(shifted, call("log", spread(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,))))
+
+
+def _softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
+    return mul(y, sub(g, spread(reduce(mul(g, y), "add", (dim,)), y.type.shape, (dim,))))
+
+
+def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
+    """In float32 for half types; the sum is put back into its dimension before it is repeated."""
+    wide, probability = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
+    shape = y.type.shape
+    total = spread(reduce(mul(wide, probability), "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
+    inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
+    return cast(mul(probability, sub(wide, inner)), y.type.dtype)
 
 
 def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
@@ -47,16 +63,27 @@ op(
     "softmax",
     lambda x, *, dim: x,
     _softmax,
-    vjp=_softmax_vjp,
+    vjp=lambda g, y, x, *, dim: (call("softmax_grad", g, y, dim=dim),),
     decompose=_softmax_parts,
     work=per_element(14),
+)
+op(
+    "softmax_grad",
+    same_types,
+    evaluated(_softmax_grad),
+    vjp=derived(_softmax_grad),
+    decompose=_softmax_grad_parts,
+    exact=_softmax_grad,
+    native=False,
+    work=per_element(4),
 )
 op(
     "log_softmax",
     lambda x, *, dim: x,
     _log_softmax,
     vjp=_log_softmax_vjp,
-    decompose=_log_softmax_parts,
+    decompose=_log_softmax_cirh,
+    exact=_log_softmax_parts,
     native=False,
     work=per_element(24),
 )

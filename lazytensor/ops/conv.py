@@ -149,13 +149,18 @@ def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
     return Work(2 * products, a.nbytes + b.nbytes, out.nbytes)
 
 
-op("conv", _conv_type, _conv, vjp=_conv_vjp, native=False, work=_work)
-op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, native=False, work=_work)
+def _transposed(x: Node, w: Node, **attrs: Any) -> Node:
+    return call("conv_input", x, w, **attrs)
+
+
+op("conv", _conv_type, _conv, vjp=_conv_vjp, work=_work)
+op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, work=_work)
+# The adjoint as a layer of its own: CIRH tells it from the backward pass of a convolution.
+op("conv_transposed", _input_type, _conv_input, vjp=_conv_input_vjp, exact=_transposed, work=_work)
 op(
     "conv_weight",
     lambda x, g, *, kernel, groups, **attrs: Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype),
     _conv_weight,
     vjp=_conv_weight_vjp,
-    native=False,
     work=_work,
 )

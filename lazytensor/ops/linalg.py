@@ -7,7 +7,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import call, op
 from lazytensor.ops.pointwise import add
-from lazytensor.ops.shape import broadcast_to, reshape
+from lazytensor.ops.shape import broadcast_to, reshape, sum_to
 
 
 def _effective(t: Type, flag: bool) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def _linear_vjp(g: Node, y: Node, x: Node, w: Node, *b: Node) -> tuple[Node, ...
     flat = reshape(x, (_rows(x.type), x.type.shape[-1]))
     dx = reshape(matmul(rows, w), x.type.shape)
     dw = matmul(rows, flat, True, False)
-    return (dx, dw, call("bias_grad", rows)) if b else (dx, dw)
+    return (dx, dw, sum_to(rows, rows.type.shape[1:], (1,))) if b else (dx, dw)
 
 
 def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
@@ -99,20 +99,3 @@ def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
 
 
 op("linear", _linear, _linear_eval, vjp=_linear_vjp, decompose=_linear_parts, native=False, work=_linear_work)
-
-
-def _bias_grad_parts(g: Node) -> Node:
-    """The front end sums without keeping the dimension, puts it back and drops it again; CIRH shows all three."""
-    total = call("reduce", g, kind="add", dims=(0,), keepdim=False)
-    return reshape(broadcast_to(total, (1, *total.type.shape)), total.type.shape)
-
-
-op(
-    "bias_grad",
-    lambda g: Type(g.shape[1:], g.dtype),
-    lambda g: np.sum(g, axis=0, dtype=g.dtype),
-    vjp=lambda gg, y, g: (broadcast_to(gg, g.type.shape),),
-    decompose=_bias_grad_parts,
-    native=False,
-    work=lambda out, g: Work(g.size, g.nbytes, out.nbytes),
-)

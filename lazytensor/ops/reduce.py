@@ -11,7 +11,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.pointwise import compare, div, mul, where
-from lazytensor.ops.shape import Dims, reshape
+from lazytensor.ops.shape import Dims
 
 _UFUNC: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 _UFUNC |= {"and": np.logical_and, "or": np.logical_or}
@@ -44,9 +44,9 @@ def kept_shape(shape: Dims, dims: Dims) -> Dims:
 
 def spread(g: Node, shape: Dims, dims: Dims) -> Node:
     """A reduced value `g` repeated over the dimensions that were reduced."""
-    kept = tuple(d for d in range(len(shape)) if d not in dims)
-    if len(g.type.shape) == len(shape):
-        g = reshape(g, tuple(shape[d] for d in kept))
+    kept = tuple(range(len(shape)))
+    if len(g.type.shape) != len(shape):
+        kept = tuple(d for d in kept if d not in dims)
     return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
 
 

@@ -48,9 +48,7 @@ def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tup
 def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
     """The sum of `g` over what was broadcast, in `shape`; input dimension i stood at `dims[i]` of g."""
     summed = tuple(d for d in range(len(g.type.shape)) if d not in dims or shape[dims.index(d)] != g.type.shape[d])
-    if summed:
-        g = call("reduce", g, kind="add", dims=summed, keepdim=False)
-    return reshape(g, shape)
+    return call("sum_to", g, shape=shape, dims=summed) if summed else reshape(g, shape)
 
 
 def _sliced(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:

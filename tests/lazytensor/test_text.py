@@ -16,7 +16,8 @@ from lazytensor.dtype import round_to
 from lazytensor.errors import CompileError
 from lazytensor.ir.floats import mlir_float
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.text import cirh_text, ints_text, torch_text, type_text
+from lazytensor.ir.listing import ints_text, type_text
+from lazytensor.ir.text import cirh_text, torch_text
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from tests.conftest import python

@@ -1,4 +1,4 @@
-"""Checks scripts in forks of this process, so that importing costs once. A line of the input is a folder and a script."""
+"""Checks scripts in forks of this process, so that importing costs once; an input line is a folder and a script."""
 
 import argparse
 import json

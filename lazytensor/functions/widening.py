@@ -1,0 +1,44 @@
+"""Which functions take half types as float32 where automatic casts are on; a table, applied where names are published.
+
+The names are those that the vendor's front end was seen to raise. What lowers its operands to the half type says so
+itself, since that depends on the operand.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.dtype import float32
+from lazytensor.functions.pointwise import made
+from lazytensor.ops.pointwise import cast
+from lazytensor.precision import half_type
+from lazytensor.tensor import Tensor, arg
+
+RAISED = frozenset(
+    """sum prod cumsum cumprod pow __pow__ __rpow__ __ipow__ pow_ expm1 norm vector_norm normalize var std var_mean
+    std_mean logsumexp log_softmax acos asin cosh sinh erfinv dist pdist cdist renorm cosine_similarity
+    nll_loss cross_entropy l1_loss smooth_l1_loss huber_loss mse_loss kl_div binary_cross_entropy_with_logits
+    poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss
+    multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss triplet_margin_loss
+    triplet_margin_with_distance_loss ctc_loss""".split()
+)
+
+
+def _wide(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.dtype.is_half:
+        return made(cast(arg(value), float32), value)
+    return value
+
+
+def widening(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as it is published under `name`."""
+    if name not in RAISED:
+        return function
+
+    @functools.wraps(function)
+    def wide(*args: Any, **kwargs: Any) -> Any:
+        if half_type() is None:
+            return function(*args, **kwargs)
+        return function(*map(_wide, args), **{k: _wide(v) for k, v in kwargs.items()})
+
+    return wide

@@ -1,0 +1,76 @@
+"""The mean under each window, and its gradient."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.conv import Dims, Pairs
+from lazytensor.ops.op import call, const, full_like, per_element
+from lazytensor.ops.pointwise import div
+from lazytensor.ops.shape import broadcast_to
+from lazytensor.ops.whole import whole
+
+
+def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool) -> Any:
+    """How many elements each window counts: those of the padding too, but never those beyond it."""
+    counts = np.ones((), np.int64)
+    for e, k, s, pair, p in zip(extents, kernel, stride, padding, around, strict=True):
+        starts = np.arange(0, e + sum(pair) - k + 1, s) - p
+        low, high = (-p, e + p) if include_pad else (0, e)
+        counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
+    return counts
+
+
+def _shared(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
+    """Each window's total divided by what it counts, or by the divisor."""
+    counts = _counts(extents, **window)
+    if divisor is not None or (counts.size and counts.min() == counts.max()):
+        return div(total, full_like(divisor or int(counts.flat[0]), total))
+    dtype = total.type.dtype
+    return div(total, broadcast_to(const(counts.astype(dtype.host), Type(counts.shape, dtype)), total.type.shape))
+
+
+def _places(window: dict[str, Any]) -> dict[str, Any]:
+    return {k: window[k] for k in ("kernel", "stride", "padding")}
+
+
+def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
+    """The mean of x under each window; `padding` is what was added, `around` what the script asked for."""
+    total = call("window_sum", x, **_places(window))
+    return _shared(total, x.type.shape[-len(window["kernel"]) :], divisor, window)
+
+
+def _spread(x: Node, g: Node, *, divisor: int | None = None, **window: Any) -> Node:
+    extents = x.type.shape[-len(window["kernel"]) :]
+    return call("window_spread", _shared(g, extents, divisor, window), extents=extents, **_places(window))
+
+
+def _work(out: Type, x: Type, *, kernel: Dims, **window: Any) -> Any:
+    return per_element(math.prod(kernel))(out, x)
+
+
+whole(
+    "avg_pool",
+    average,
+    lambda x, **window: Type(_pooled(x.shape, **_places(window)), x.dtype),
+    vjp=lambda g, y, x, **window: (call("avg_pool_grad", x, g, **window),),
+    native=False,
+    work=_work,
+)
+# The values of x do not matter; CIRH takes it for its extents.
+whole(
+    "avg_pool_grad",
+    _spread,
+    lambda x, g, **window: x,
+    native=False,
+    work=lambda out, x, g, *, kernel, **window: per_element(math.prod(kernel))(g, out),
+)
+
+
+def _pooled(shape: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> Dims:
+    lead = len(shape) - len(kernel)
+    sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
+    return (*shape[:lead], *((e + low + high - k) // s + 1 for e, k, s, (low, high) in sizes))

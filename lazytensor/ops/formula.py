@@ -1,0 +1,88 @@
+"""What follows from a formula of simpler operations: the value and the gradient of an operation that is kept whole.
+
+A formula takes nodes and attributes and gives a node, or a tuple of them for several results.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import of_array, round_to
+from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ir.types import Type, Where
+from lazytensor.ops.op import OPS
+from lazytensor.ops.pointwise import add
+
+Formula = Callable[..., Any]
+
+
+def evaluated(formula: Formula) -> Callable[..., Any]:
+    """The NumPy meaning of a formula; it computes in the types of the arrays that it is given."""
+
+    def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
+        types = [Type(a.shape, of_array(a)) for a in arrays]
+        leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
+        made = formula(*leaves, **attrs)
+        known = dict(zip(leaves, arrays, strict=True))
+        roots = made if isinstance(made, tuple) else (made,)
+        for n in topological(roots, known.__contains__):
+            if n not in known:
+                known[n] = _value(n, [known[i] for i in n.inputs])
+        return tuple(known[n] for n in made) if isinstance(made, tuple) else known[made]
+
+    return eval
+
+
+def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
+    if n.value is not None:
+        return n.value
+    with np.errstate(all="ignore"):
+        made = OPS[n.op].eval(*arrays, **n.attrs)
+    if isinstance(made, tuple):
+        return made
+    return round_to(np.asarray(made, n.type.dtype.host), n.type.dtype)
+
+
+def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
+    """The gradient of a formula with one result, by the rules of what it is made of."""
+
+    def vjp(g: Node, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
+        made = formula(*inputs, **attrs)
+        given = set(inputs)
+        order = [n for n in topological([made], given.__contains__) if n.tracks and n not in given]
+        found = pullback(order, {made: g}, inputs)
+        return tuple(found.get(i) for i in inputs)
+
+    return vjp
+
+
+def pullback(order: Sequence[Node], found: dict[Node, Node], wrt: Iterable[Node]) -> dict[Node, Node]:
+    """Gradients pushed from the nodes in `found` through those of `order`, which has inputs before users.
+
+    The gradients of `wrt` are kept; others are dropped when they have been used.
+    """
+    wanted = set(wrt)
+    for n in reversed(order):
+        g = found.get(n) if n in wanted else found.pop(n, None)
+        if g is not None and n.inputs:
+            _push(found, n, g)
+    return found
+
+
+def accumulate(found: dict[Node, Node], n: Node, g: Node) -> None:
+    """Add a gradient to what a node has already."""
+    before = found.get(n)
+    found[n] = g if before is None else add(before, g)
+
+
+def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
+    rule = OPS[n.op].vjp
+    if rule is None:
+        return
+    place = n.where or source.where()
+    with source.at(Where(place.file, place.line, f"{place.scope}.bwd" if place.scope else ".bwd")):
+        for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
+            if d is not None and i.tracks:
+                accumulate(found, i, d)

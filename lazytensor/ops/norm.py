@@ -1,0 +1,262 @@
+"""Normalizations that CIRH knows whole: over the last dimensions, over groups of channels, over the batch.
+
+Weight and bias are always there. Backward passes give all gradients at once, so each has a record with three results
+for CIRH, and a record that gives one of them, which autograd can differentiate again.
+"""
+
+import math
+from typing import Any
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.formula import Formula, derived, evaluated
+from lazytensor.ops.op import call, full_like, op, per_element
+from lazytensor.ops.pointwise import add, mul, sub
+from lazytensor.ops.reduce import reduce
+from lazytensor.ops.shape import Dims, broadcast_to, reshape
+from lazytensor.ops.whole import whole
+
+
+def centred(x: Node, dims: Dims) -> tuple[Node, Node]:
+    """x less its mean, and its variance (without correction); both keep all dimensions."""
+    mean = call("mean", x, dims=dims, keepdim=True)
+    rest = sub(x, broadcast_to(mean, x.type.shape))
+    return rest, call("mean", mul(rest, rest), dims=dims, keepdim=True)
+
+
+def inverse_deviation(variance: Node, eps: float) -> Node:
+    """1 / sqrt(variance + eps)"""
+    return call("rsqrt", add(variance, full_like(eps, variance)))
+
+
+def _unit(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
+    """x with mean 0 and variance 1, and the factor that gave it that."""
+    rest, variance = centred(x, dims)
+    factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
+    return mul(rest, factor), factor
+
+
+def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
+    """The gradient of what has become `unit` from the gradient of `unit`."""
+    shape = g.type.shape
+    mean, along = (call("mean", n, dims=dims, keepdim=True) for n in (g, mul(g, unit)))
+    return mul(factor, sub(sub(g, broadcast_to(mean, shape)), mul(unit, broadcast_to(along, shape))))
+
+
+def _backward(name: str, formula: Formula, parts: Formula | None = None) -> None:
+    """Register `name` with one result by index, and `name`_all with three, whose graph is `formula`.
+
+    `parts(name_all, index, ...)` says how CIRH takes the operands, if not as they are.
+    """
+
+    def one(*inputs: Node, index: int, **attrs: Any) -> Node:
+        return formula(*inputs, **attrs)[index]
+
+    def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
+        return x, params[-1], params[-1]
+
+    op(f"{name}_all", results, evaluated(formula), work=_all_work)
+    op(
+        name,
+        lambda g, x, *params, index, **attrs: results(g, x, *params)[index],
+        evaluated(one),
+        vjp=derived(one),
+        exact=one,
+        decompose=lambda *inputs, index, **attrs: (parts or _as_given)(f"{name}_all", index, *inputs, **attrs),
+        native=False,
+        work=per_element(10),
+    )
+
+
+def _as_given(name: str, index: int, *inputs: Node, **attrs: Any) -> Node:
+    return call("result", call(name, *inputs, **attrs), index=index)
+
+
+def _all_work(out: tuple[Type, ...], *types: Type, **attrs: Any) -> Any:
+    return per_element(10)(out[0], *types, **attrs)
+
+
+def _gradients(name: str, g: Node, *inputs: Node, **attrs: Any) -> tuple[Node, Node, Node]:
+    first, second, third = (call(name, g, *inputs, index=i, **attrs) for i in range(3))
+    return first, second, third
+
+
+# -- the last dimensions ---------------------------------------------------------------------------------------------
+
+
+def _trailing(x: Node, param: Node) -> Dims:
+    rank = len(x.type.shape)
+    return tuple(range(rank - len(param.type.shape), rank))
+
+
+def _leading(x: Node, param: Node) -> Dims:
+    return tuple(range(len(x.type.shape) - len(param.type.shape)))
+
+
+def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float) -> Node:
+    unit, _ = _unit(x, _trailing(x, weight), eps)
+    return add(mul(unit, broadcast_to(weight, x.type.shape)), broadcast_to(bias, x.type.shape))
+
+
+def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
+    if not weight.shape or x.shape[-len(weight.shape) :] != weight.shape or bias != weight:
+        raise ShapeError(f"weight {weight} and bias {bias} do not end the shape of {x}")
+    return x
+
+
+def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
+    dims, lead = _trailing(x, weight), _leading(x, weight)
+    unit, factor = _unit(x, dims, eps)
+    dx = _pulled(mul(g, broadcast_to(weight, x.type.shape)), unit, factor, dims)
+    return dx, reduce(g, "add", lead), reduce(mul(g, unit), "add", lead)
+
+
+whole(
+    "layer_norm",
+    _layer_norm,
+    _layer_norm_type,
+    10,
+    vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
+)
+_backward("layer_norm_grad", _layer_norm_backward)
+
+
+# -- groups of channels ----------------------------------------------------------------------------------------------
+
+
+def _grouped(x: Node, groups: int) -> Node:
+    shape = x.type.shape
+    return reshape(x, (shape[0], groups, math.prod(shape[1:]) // groups))
+
+
+def _channels(param: Node, x: Node) -> Node:
+    """One number for each channel, repeated over x."""
+    return call("broadcast_in_dim", param, shape=x.type.shape, dims=(1,))
+
+
+def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
+    unit = reshape(_unit(_grouped(x, groups), (2,), eps)[0], x.type.shape)
+    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+
+
+def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
+    if any(p != Type(x.shape[1:2], x.dtype) for p in (weight, *params)):
+        raise ShapeError(f"the parameters {weight} have to be one number for each channel of {x}")
+    return x
+
+
+def _others(x: Node) -> Dims:
+    """All dimensions but that of the channels."""
+    return (0, *range(2, len(x.type.shape)))
+
+
+def _group_norm_rows(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
+    flat = (reshape(p, (x.type.shape[1],)) for p in (weight, bias))
+    return _group_norm(x, *flat, groups=groups, eps=eps)
+
+
+def _group_norm_cirh(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
+    rows = (reshape(p, (groups, x.type.shape[1] // groups)) for p in (weight, bias))
+    return call("group_norm_rows", x, *rows, groups=groups, eps=eps)
+
+
+def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> tuple[Node, Node, Node]:
+    flat = reshape(weight, (x.type.shape[1],))
+    unit, factor = _unit(_grouped(x, groups), (2,), eps)
+    dx = _pulled(_grouped(mul(g, _channels(flat, x)), groups), unit, factor, (2,))
+    along = mul(g, reshape(unit, x.type.shape))
+    scale, offset = (reshape(reduce(n, "add", _others(x)), weight.type.shape) for n in (along, g))
+    return reshape(dx, x.type.shape), scale, offset
+
+
+def _row_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> Node:
+    rows = reshape(weight, (groups, x.type.shape[1] // groups))
+    made = _as_given(name, index, g, x, rows, groups=groups, eps=eps)
+    return made if index == 0 else reshape(made, weight.type.shape)
+
+
+whole(
+    "group_norm",
+    _group_norm,
+    _channel_type,
+    10,
+    vjp=lambda g, y, x, w, b, **attrs: _gradients("group_norm_grad", g, x, w, **attrs),
+    native=False,
+    decompose=_group_norm_cirh,
+)
+_backward("group_norm_grad", _group_norm_backward, _row_gradient)
+op("group_norm_rows", lambda x, *params, **attrs: x, evaluated(_group_norm_rows), work=per_element(10))
+
+
+# -- the batch -------------------------------------------------------------------------------------------------------
+
+
+def _batch_norm(x: Node, weight: Node, bias: Node, mean: Node, variance: Node, *, eps: float, **attrs: Any) -> Node:
+    unit = mul(sub(x, _channels(mean, x)), _channels(inverse_deviation(variance, eps), x))
+    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+
+
+def _batch_norm_training(x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any) -> Node:
+    unit, _ = _unit(x, _others(x), eps)
+    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+
+
+def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
+    dims = _others(x)
+    unit, factor = _unit(x, dims, eps)
+    dx = _pulled(mul(g, _channels(weight, x)), unit, factor, dims)
+    return dx, reduce(mul(g, unit), "add", dims), reduce(g, "add", dims)
+
+
+def _training_vjp(
+    g: Node, y: Node, x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any
+) -> tuple[Node | None, ...]:
+    return *_gradients("batch_norm_grad", g, x, weight, eps=eps), *(None for _ in running)
+
+
+def _with_statistics(formula: Formula, from_batch: bool) -> Formula:
+    """The formula's result, and the mean and variance that it used."""
+
+    def all(x: Node, weight: Node, bias: Node, *running: Node, **attrs: Any) -> tuple[Node, ...]:
+        made = formula(x, weight, bias, *running, **attrs)
+        if not from_batch:
+            return made, *running
+        variance = reshape(centred(x, _others(x))[1], weight.type.shape)
+        return made, call("mean", x, dims=_others(x), keepdim=False), variance
+
+    return all
+
+
+def _image(x: Node) -> Node:
+    """CIRH normalizes [N, C, H, W]; missing dimensions are 1."""
+    n, channels, *rest = x.type.shape
+    return reshape(
+        x, (n, channels, 1, *rest) if len(rest) == 1 else (n, channels, *rest, 1, 1)[: max(4, len(rest) + 2)]
+    )
+
+
+def _as_image(name: str) -> Formula:
+    def parts(x: Node, *params: Node, **attrs: Any) -> Node:
+        return reshape(call("result", call(f"{name}_all", _image(x), *params, **attrs), index=0), x.type.shape)
+
+    return parts
+
+
+def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **attrs: Any) -> Node:
+    made = _as_given(name, index, _image(g), _image(x), weight, **attrs)
+    return reshape(made, x.type.shape) if index == 0 else made
+
+
+for _name, _formula, _vjp in (
+    ("batch_norm", _batch_norm, derived(_batch_norm)),
+    ("batch_norm_training", _batch_norm_training, _training_vjp),
+):
+    whole(_name, _formula, _channel_type, 10, vjp=_vjp, native=False, decompose=_as_image(_name))
+    op(
+        f"{_name}_all",
+        lambda x, weight, *params, **attrs: (x, weight, weight),
+        evaluated(_with_statistics(_formula, _name.endswith("training"))),
+        work=_all_work,
+    )
+_backward("batch_norm_grad", _batch_norm_backward, _image_gradient)

@@ -1,0 +1,119 @@
+"""Rows, parts and turns that CIRH knows by name, where the host sees indexing, slices and concatenations."""
+
+from lazytensor.dtype import int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.index import pick, place
+from lazytensor.ops.op import call, full, full_like
+from lazytensor.ops.pointwise import add, cast, compare, mul, sub, where
+from lazytensor.ops.shape import Dims, reshape, slice_
+from lazytensor.ops.wafer import part_limits
+from lazytensor.ops.whole import whole
+
+NO_PADDING = -1
+"""What the front end takes for the row without a gradient where there is none."""
+
+
+def _rows(x: Node, numbers: Node, *, dim: int) -> Node:
+    return pick(x, (cast(numbers, int64),), (dim,))
+
+
+def _rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
+    if len(numbers.shape) != 1 or numbers.dtype.kind != "i":
+        raise ShapeError(f"rows are named by a vector of integers, not by {numbers}")
+    return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
+
+
+whole("gather_rows", _rows, _rows_type)
+
+
+def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
+    return pick(weight, (cast(numbers, int64),), (0,))
+
+
+def _embedding_parts(weight: Node, numbers: Node, *, padding: int) -> Node:
+    flat = reshape(numbers, (numbers.type.size,))
+    found = call("gather_rows", weight, flat, dim=0)
+    return reshape(found, (*numbers.type.shape, *weight.type.shape[1:]))
+
+
+def _embedding_vjp(g: Node, y: Node, weight: Node, numbers: Node, *, padding: int) -> tuple[Node, None]:
+    return call("embedding_grad", g, numbers, rows=weight.type.shape[0], padding=padding), None
+
+
+def _flat_gradient(g: Node, numbers: Node, padding: int) -> tuple[Node, Node]:
+    """The numbers as a vector, and a row of the gradient for each; rows of the padding are zero."""
+    flat = reshape(numbers, (numbers.type.size,))
+    rows = reshape(g, (*flat.type.shape, g.type.shape[-1]))
+    counts = reshape(compare("ne", flat, full_like(padding, flat)), (*flat.type.shape, 1))
+    wide = call("broadcast_in_dim", counts, shape=rows.type.shape, dims=(0, 1))
+    return flat, where(wide, rows, full_like(0, rows))
+
+
+def _embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
+    table = full(0, Type((rows, g.type.shape[-1]), g.type.dtype))
+    flat, values = _flat_gradient(g, numbers, padding)
+    return place(table, values, (cast(flat, int64),), (0,), True)
+
+
+def _embedding_grad_parts(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
+    table = full(0, Type((rows, g.type.shape[-1]), g.type.dtype))
+    flat, values = _flat_gradient(g, numbers, padding)
+    from_end = compare("lt", flat, full_like(0, flat))
+    inside = where(from_end, add(flat, full_like(rows, flat)), flat)
+    return call("scatter_points", table, reshape(inside, (*flat.type.shape, 1)), values)
+
+
+def _embedding_type(weight: Type, numbers: Type, *, padding: int) -> Type:
+    if numbers.dtype.kind != "i":
+        raise ShapeError(f"an embedding is indexed by integers, not by {numbers}")
+    return Type((*numbers.shape, *weight.shape[1:]), weight.dtype)
+
+
+whole("embedding", _embedding, _embedding_type, vjp=_embedding_vjp, native=False, decompose=_embedding_parts)
+whole(
+    "embedding_grad",
+    _embedding_grad,
+    lambda g, numbers, *, rows, padding: Type((rows, g.shape[-1]), g.dtype),
+    native=False,
+    decompose=_embedding_grad_parts,
+)
+
+
+def _part(x: Node, *, dim: int, sizes: Dims, index: int) -> Node:
+    return slice_(x, *part_limits(x.type.shape, dim, sizes, index))
+
+
+def _put_part(base: Node, value: Node, *, dim: int, sizes: Dims, index: int) -> Node:
+    starts, limits = part_limits(base.type.shape, dim, sizes, index)
+    return call("slice_update", base, value, starts=starts, limits=limits, strides=(1,) * len(starts))
+
+
+whole(
+    "part",
+    _part,
+    lambda x, *, dim, sizes, index: Type((*x.shape[:dim], sizes[index], *x.shape[dim + 1 :]), x.dtype),
+    native=False,
+    put=_put_part,
+    decompose=lambda x, *, index, **attrs: call("result", call("split", x, **attrs), index=index),
+)
+
+
+def _turned(x: Node, *, shift: int, dim: int) -> Node:
+    extent = x.type.shape[dim]
+    cut = (extent - shift) % extent
+    parts = (part_limits(x.type.shape, dim, (cut, extent - cut), k) for k in (1, 0))
+    return call("concat", *(slice_(x, *limits) for limits in parts), dim=dim)
+
+
+def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
+    """Place i comes from (i + cut) mod extent, computed with integers."""
+    extent = x.type.shape[dim]
+    places = call("arange", start=0, step=1, type=Type((extent,), int64))
+    moved = add(places, full_like((extent - shift) % extent, places))
+    whole_turns = mul(call("integer_div", moved, full_like(extent, moved)), full_like(extent, moved))
+    return call("gather_rows", x, sub(moved, whole_turns), dim=dim)
+
+
+whole("turn", _turned, lambda x, **attrs: x, native=False, decompose=_turned_parts)

@@ -1,0 +1,167 @@
+"""Operations that only CIRH has: what lowering makes of windows, orders, places and parts; scripts record none.
+
+Windows stand in [N, C, D, H, W], places one point a row, and several results come at once.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import int64
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.average import average
+from lazytensor.ops.conv import Pairs
+from lazytensor.ops.formula import evaluated
+from lazytensor.ops.index import pick, place
+from lazytensor.ops.op import call, full, no_work, op, per_element
+from lazytensor.ops.shape import Dims, reshape, slice_
+
+# -- pointwise -------------------------------------------------------------------------------------------------------
+
+op(
+    "larger",
+    lambda a, b: a,
+    lambda a, b: np.where(a > b, a, b),
+    scalar="({0} if {0} > {1} else {1})",
+)
+
+# Whole numbers of one sign: the quotient without its fraction.
+op("integer_div", lambda a, b: a, lambda a, b: a // b)
+
+# -- windows ---------------------------------------------------------------------------------------------------------
+
+SPATIAL = 3
+
+
+def _flat(n: Node) -> Node:
+    return reshape(n, (*n.type.shape[:2], math.prod(n.type.shape[2:])))
+
+
+def _max_place(x: Node, **window: Any) -> Node:
+    return call("window_argmax", x, **window)
+
+
+def _max(x: Node, **window: Any) -> Node:
+    places = _max_place(x, **window)
+    return reshape(call("at_places", _flat(x), _flat(places)), places.type.shape)
+
+
+def _max_grad(x: Node, g: Node, **window: Any) -> Node:
+    places = _flat(_max_place(x, **window))
+    sent = call("put_places", _flat(g), places, extent=math.prod(x.type.shape[2:]), accumulate=True)
+    return reshape(sent, x.type.shape)
+
+
+def _average(x: Node, **window: Any) -> Node:
+    return average(x, **window)
+
+
+def _average_grad(x: Node, g: Node, **window: Any) -> Node:
+    return call("avg_pool_grad", x, g, **window)
+
+
+def _windowed(name: str, formula: Any, dtype: Any = None) -> None:
+    def infer(x: Type, *g: Type, **window: Any) -> Type:
+        if g:
+            return x
+        leaf = call("full", value=0, type=x)
+        made = formula(leaf, **window).type
+        return made if dtype is None else Type(made.shape, dtype)
+
+    op(name, infer, evaluated(formula), work=_window_work)
+
+
+def _window_work(out: Type, x: Type, *g: Type, kernel: Dims, **window: Any) -> Any:
+    return per_element(math.prod(kernel))(g[0] if g else out, x, *g)
+
+
+_windowed("pool_max", _max)
+_windowed("pool_max_place", _max_place, int64)
+_windowed("pool_max_grad", _max_grad)
+_windowed("pool_average", _average)
+_windowed("pool_average_grad", _average_grad)
+
+
+def padded(x: Node, pairs: Pairs, value: float) -> Node:
+    """x with `value` around it: a slice update of a constant."""
+    shape = x.type.shape
+    whole = full(value, Type(tuple(e + low + high for e, (low, high) in zip(shape, pairs, strict=True)), x.type.dtype))
+    starts = tuple(low for low, _ in pairs)
+    limits = tuple(low + e for low, e in zip(starts, shape, strict=True))
+    return call("slice_update", whole, x, starts=starts, limits=limits, strides=(1,) * len(shape))
+
+
+op(
+    "pad",
+    lambda x, *, pairs, value: Type(tuple(e + a + b for e, (a, b) in zip(x.shape, pairs, strict=True)), x.dtype),
+    lambda x, *, pairs, value: np.pad(x, pairs, constant_values=value) if x.ndim else x,
+    work=per_element(0),
+)
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def part_limits(shape: Dims, dim: int, sizes: Dims, index: int) -> tuple[Dims, Dims]:
+    """Where part `index` of a dimension cut into `sizes` starts and ends."""
+    start = sum(sizes[:index])
+    starts = tuple(start if d == dim else 0 for d in range(len(shape)))
+    return starts, tuple(start + sizes[index] if d == dim else e for d, e in enumerate(shape))
+
+
+def _split_types(x: Type, *, dim: int, sizes: Dims) -> tuple[Type, ...]:
+    return tuple(Type((*x.shape[:dim], s, *x.shape[dim + 1 :]), x.dtype) for s in sizes)
+
+
+op(
+    "split",
+    _split_types,
+    lambda x, *, dim, sizes: tuple(np.split(x, np.cumsum(sizes)[:-1], dim)),
+    work=lambda out, x, **attrs: no_work(x),
+)
+
+# -- places ----------------------------------------------------------------------------------------------------------
+
+
+def _order(x: np.ndarray, *, dim: int, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    from_largest = np.flip(x, dim) if largest else x
+    places = np.argsort(from_largest, axis=dim, kind="stable")
+    if largest:
+        places = np.flip(x.shape[dim] - 1 - places, dim)
+    first = np.take(places, np.arange(k), dim).astype(np.int64)
+    return np.take_along_axis(x, first, dim), first
+
+
+def _order_types(x: Type, *, dim: int, k: int, largest: bool) -> tuple[Type, Type]:
+    shape = (*x.shape[:dim], k, *x.shape[dim + 1 :])
+    return Type(shape, x.dtype), Type(shape, int64)
+
+
+op("top", _order_types, _order, work=lambda out, x, **attrs: per_element(max(1, x.size.bit_length()))(x, x))
+
+
+def columns(points: Node) -> tuple[Node, ...]:
+    """The coordinates of points [..., k], one node each."""
+    lead = points.type.shape[:-1]
+    cut = (slice_(points, (0,) * len(lead) + (k,), (*lead, k + 1)) for k in range(points.type.shape[-1]))
+    return tuple(reshape(c if c.type.dtype is int64 else call("cast", c, dtype=int64), lead) for c in cut)
+
+
+def _points(x: Node, points: Node) -> Node:
+    found = columns(points)
+    return pick(x, found, tuple(range(len(found))))
+
+
+def _scatter_points(base: Node, points: Node, value: Node) -> Node:
+    found = columns(points)
+    return place(base, value, found, tuple(range(len(found))), True)
+
+
+op(
+    "gather_points",
+    lambda x, points: Type((*points.shape[:-1], *x.shape[points.shape[-1] :]), x.dtype),
+    evaluated(_points),
+    work=per_element(0),
+)
+op("scatter_points", lambda base, points, value: base, evaluated(_scatter_points), work=per_element(1))

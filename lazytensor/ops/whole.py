@@ -1,0 +1,113 @@
+"""Operations that CIRH knows whole and everybody else as a formula: activations with a parameter, lengths, biases."""
+
+from typing import Any
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.formula import Formula, derived, evaluated
+from lazytensor.ops.op import call, full_like, op, per_element, same_types
+from lazytensor.ops.pointwise import add, compare, div, mul, sub, where
+from lazytensor.ops.reduce import kept_shape, reduce
+from lazytensor.ops.shape import Dims, reshape
+
+
+def whole(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
+    """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
+    facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
+    op(name, infer, evaluated(formula), exact=formula, **facets)
+
+
+def softplus(x: Node, *, beta: float, threshold: float) -> Node:
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    scaled, limit = mul(x, full_like(beta, x)), full_like(threshold, x)
+    soft = div(call("log1p", call("exp", call("minimum", scaled, limit))), full_like(beta, x))
+    return where(compare("gt", scaled, limit), x, soft)
+
+
+def elu(x: Node, *, alpha: float) -> Node:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    zero = full_like(0, x)
+    above = compare("gt", x, zero)
+    return where(above, x, mul(call("expm1", where(above, zero, x)), full_like(alpha, x)))
+
+
+def leaky_relu(x: Node, *, slope: float) -> Node:
+    """x where it is positive, else slope * x."""
+    return where(compare("gt", x, full_like(0, x)), x, mul(x, full_like(slope, x)))
+
+
+def log_sigmoid(x: Node) -> Node:
+    """log(sigmoid(x)) without overflow."""
+    smaller = call("minimum", x, full_like(0, x))
+    return sub(smaller, call("log1p", call("exp", call("neg", call("abs", x)))))
+
+
+def _log_sigmoid_parts(x: Node) -> Node:
+    """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
+    less = call("neg", x)
+    most = call("maximum", less, full_like(0, x))
+    total = add(call("exp", call("neg", most)), call("exp", sub(less, most)))
+    return call("neg", add(most, call("log", total)))
+
+
+whole("softplus", softplus, lambda x, **attrs: x, 24)
+whole("elu", elu, lambda x, **attrs: x, 12)
+whole("leaky_relu", leaky_relu, lambda x, **attrs: x, 2)
+whole("log_sigmoid", log_sigmoid, flops=24, native=False, decompose=_log_sigmoid_parts)
+
+
+def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+    return call("sqrt", reduce(mul(x, x), "add", dims, keepdim))
+
+
+def _length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
+    kept = kept_shape(x.shape, dims)
+    return Type(kept if keepdim else tuple(e for d, e in enumerate(x.shape) if d not in dims), x.dtype)
+
+
+def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
+    """g x / y, and 0 where the length is 0."""
+    shape, kept = x.type.shape, tuple(d for d in range(len(x.type.shape)) if keepdim or d not in dims)
+    wide = [call("broadcast_in_dim", n, shape=shape, dims=kept) for n in (g, y)]
+    zero = compare("eq", wide[1], full_like(0, x))
+    return (where(zero, full_like(0, x), mul(wide[0], div(x, where(zero, full_like(1, x), wide[1])))),)
+
+
+whole("l2_norm", _length, _length_type, 2, vjp=_length_vjp)
+
+
+def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
+    return reshape(reduce(g, "add", dims), shape)
+
+
+def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
+    """The front end puts the dimensions back before it drops them again; CIRH shows all three steps."""
+    kept = kept_shape(g.type.shape, dims)
+    rest = tuple(d for d in range(len(kept)) if d not in dims)
+    return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
+
+
+# The gradient of what was broadcast.
+whole("sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), native=False, decompose=_summed_parts)
+
+
+def _biased(x: Node, bias: Node, *, dim: int) -> Node:
+    return add(x, call("broadcast_in_dim", bias, shape=x.type.shape, dims=(dim,)))
+
+
+def _biased_type(x: Type, bias: Type, *, dim: int) -> Type:
+    if bias.shape != (x.shape[dim],) or bias.dtype is not x.dtype:
+        raise ShapeError(
+            f"a bias of {bias} cannot be added along dimension {dim} of {x}",
+            todo=f"Give one {x.dtype.name} for each of the {x.shape[dim]} places of that dimension.",
+        )
+    return x
+
+
+def _bias_grad(g: Node, *, dim: int) -> Node:
+    return reduce(g, "add", tuple(d for d in range(len(g.type.shape)) if d != dim))
+
+
+whole("bias_add", _biased, _biased_type, vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)))
+whole("bias_add_grad", _bias_grad, lambda g, *, dim: Type((g.shape[dim],), g.dtype))
