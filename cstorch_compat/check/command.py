@@ -13,6 +13,7 @@ import warnings
 from cstorch_compat import releases, run, shim
 from cstorch_compat.check import report
 from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.guard import Guard
 from cstorch_compat.check.loaders import LoaderWatch
 from cstorch_compat.check.names import MissingModules
 from cstorch_compat.check.outcome import BROKEN, Outcome
@@ -56,7 +57,14 @@ def check(script: str, args: list[str], shows_output: bool = False, api: str | N
     loaders = LoaderWatch(found)
     plain = PlainScript(recorder, loaders, outcome.summary)
     shown = sys.stderr if shows_output else io.StringIO()
-    with recorder, contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown), warnings.catch_warnings():
+    guard = Guard(lambda: bool(recorder.updates if outcome.summary.is_plain else outcome.summary.is_closed))
+    with (
+        guard,
+        recorder,
+        contextlib.redirect_stdout(shown),
+        contextlib.redirect_stderr(shown),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         sys.meta_path.insert(0, MissingModules(found))
         loaders.install()

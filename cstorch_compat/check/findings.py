@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass, field
 
 from cstorch_compat.check.rules import RULES, Rule
+from cstorch_compat.check.suggest import suggestion
 from lazytensor import source
 from lazytensor.ir.types import Where
 
@@ -35,6 +36,12 @@ class Finding:
         """The line of the script, without its indentation."""
         return linecache.getline(self.file, self.line).strip() if self.file else ""
 
+    @property
+    def suggestion(self) -> str:
+        """The line of code to write instead, where one expression can take the place of another."""
+        line = linecache.getline(self.file, self.line) if self.file else ""
+        return suggestion(self.rule.key, line, self.columns)
+
     def as_dict(self) -> dict[str, object]:
         """The finding as --json prints it."""
         return {
@@ -49,6 +56,7 @@ class Finding:
             "module": self.scope,
             "detail": self.detail,
             "way_out": self.way_out or self.rule.way_out,
+            "suggestion": self.suggestion or None,
             "source": self.rule.source,
             "count": self.count,
         }

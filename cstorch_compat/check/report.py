@@ -64,7 +64,10 @@ def _entry(f: Finding) -> str:
         lines.append(f"      why: {f.rule.why}")
     if f.detail:
         lines.append(f"           {f.detail}")
-    lines += [f"      do:  {f.way_out or f.rule.way_out}", f"      [{f.rule.source}]"]
+    lines.append(f"      do:  {f.way_out or f.rule.way_out}")
+    if f.suggestion:
+        lines.append(f"      try: {f.suggestion}")
+    lines.append(f"      [{f.rule.source}]")
     return "\n".join(lines)
 
 

@@ -32,7 +32,10 @@ class FollowedEnough(BaseException):
 
 @dataclass
 class Summary:
-    """What was seen of a script: one entry for each loop whose first step was traced."""
+    """What was seen of a script: one entry for each loop whose first step was traced.
+
+    `is_closed` says that no loop runs and one has.
+    """
 
     loops: list[Where] = field(default_factory=list)
     steps: list[Callable] = field(default_factory=list)
@@ -40,11 +43,13 @@ class Summary:
     kernels: int = 0
     state: int = 0
     is_plain: bool = False
+    is_closed: bool = False
 
     def enter(self, place: Where) -> None:
         """A loop begins. Raises FollowedEnough if it began there before."""
         if place in self.loops:
             raise FollowedEnough(f"the loop at {place} begins again")
+        self.is_closed = False
         self.loops.append(place)
 
     def add(self, graph: Graph, steps: list[Callable]) -> None:
@@ -151,7 +156,7 @@ class CheckSession:
         """The loop is over."""
         if self.capture is not None and trace.current is self.capture:
             self.capture.leave()
-        self.recorder.is_listening = True
+        self.recorder.is_listening, self.summary.is_closed = True, True
 
 
 def _on_device(t: Tensor) -> Tensor:

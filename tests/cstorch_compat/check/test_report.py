@@ -5,9 +5,11 @@ import json
 import pytest
 
 from tests.conftest import python
+from tests.cstorch_compat.check import test_plain as plain
 from tests.cstorch_compat.check.faults import FAULTS, script
 
-KEYS = """id severity title file line columns source_line operation module detail way_out source count""".split()
+KEYS = """id severity title file line columns source_line operation module detail way_out suggestion source
+    count""".split()
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +51,25 @@ def test_nothing_is_written_and_nothing_runs(faulty):
     before = sorted(p.name for p in faulty.parent.iterdir())
     check(faulty)
     assert sorted(p.name for p in faulty.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "save", ["torch.save(model.state_dict(), 'kept')", "cstorch.save(model.state_dict(), 'kept2')"]
+)
+def test_untrained_weights_are_not_saved_after_the_loop(tmp_path, save):
+    kept, path = tmp_path / "kept", tmp_path / "train.py"
+    kept.write_text("trained")
+    path.write_text(script() + save + "\n")
+    done = check(path)
+    assert done.returncode == 0, done.stderr
+    assert "change to a file" in done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "train.py"]
+    assert kept.read_text() == "trained"
+
+
+def test_plain_loop_does_not_save_untrained_weights(tmp_path):
+    kept, path = tmp_path / "kept", tmp_path / "train.py"
+    kept.write_text("trained")
+    path.write_text(plain.script().replace("print(loss.item())", "torch.save(model.state_dict(), 'kept')"))
+    assert check(path).returncode == 0
+    assert kept.read_text() == "trained"

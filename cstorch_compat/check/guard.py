@@ -1,0 +1,47 @@
+"""Keeps a checked script from writing files once its step was seen: weights that were not trained must not be saved."""
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.check.session import FollowedEnough
+
+CHANGES = frozenset(
+    """os.rename os.remove os.rmdir os.mkdir os.truncate os.link os.symlink os.system shutil.rmtree shutil.move
+    shutil.copyfile subprocess.Popen""".split()
+)
+"""Audit events after which something outside the process is not as it was."""
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class Guard:
+    """Ends the script at the first change to the file system, from the moment that `has_seen` says it may.
+
+    An audit hook cannot be taken away, so a guard that is no longer on does nothing.
+    """
+
+    def __init__(self, has_seen: Callable[[], bool]):
+        self.has_seen = has_seen
+        self.is_on = False
+
+    def __enter__(self) -> "Guard":
+        self.is_on = True
+        self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        sys.addaudithook(self._heard)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_on = False
+        sys.dont_write_bytecode = self._wrote_bytecode
+
+    def _heard(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.is_on or not (event == "open" or event in CHANGES) or not self.has_seen():
+            return
+        if event != "open" or _writes(*args):
+            raise FollowedEnough(f"the first change to a file, by {event}({args[0]!r})")
+
+
+def _writes(path: Any, mode: str | None, flags: int | None) -> bool:
+    """Whether opening a file may change it."""
+    return bool((flags or 0) & WRITING) and not str(path).startswith("/dev/")
