@@ -16,14 +16,7 @@ from cstorch_compat.common.sparse_dynamic import GMP, SET, RigL
 from cstorch_compat.common.sparse_group import Group
 from cstorch_compat.generations.cstorch import amp
 from lazytensor import config, nn, random
-from lazytensor.compiler.lower import lower_to_cirh
-from lazytensor.dtype import float32
-from lazytensor.errors import CompileError
 from lazytensor.functions.creation import tensor
-from lazytensor.ir.graph import Graph, node
-from lazytensor.ir.text import cirh_text
-from lazytensor.ir.types import Type
-from lazytensor.ops import call
 from lazytensor.tensor import Tensor
 from tests.conftest import python
 from tests.cstorch_compat.sparse_runs import Training, batches
@@ -66,20 +59,6 @@ def new_backend(monkeypatch, tmp_path):
     return make
 
 
-def wafer_sorts():
-    """Whether CIRH has a spelling for sorting, which every change of a mask needs."""
-    x = node("batch", (), {"index": 0, "name": "x", "type": Type((4,), float32)}, Type((4,), float32))
-    order = call("argsort", x, dim=0, descending=True)
-    try:
-        cirh_text(lower_to_cirh(Graph((x,), {}, (order,), {}, ("order",))))
-    except CompileError:
-        return False
-    return True
-
-
-needs_sorting = pytest.mark.skipif(not wafer_sorts(), reason="CIRH cannot sort yet")
-
-
 def assert_zero_where_masked(training):
     for masks, weights in zip(training.masks, training.weights, strict=True):
         assert all(not weights[n.removesuffix("_mask")][~mask].any() for n, mask in masks.items())
@@ -102,7 +81,7 @@ def test_a_masked_weight_stays_zero_through_any_optimizer(kind, new_backend):
     ("name", "backend"),
     [
         *((name, "CPU") for name in ALGORITHMS),
-        *(pytest.param(name, "CSX", marks=needs_sorting) for name in ("gmp_list", "group")),
+        *((name, "CSX") for name in ("gmp_list", "group")),
     ],
 )
 def test_masks_do_what_the_algorithm_says(name, backend, new_backend):
@@ -148,7 +127,7 @@ def test_set_keeps_the_level_whatever_it_drops(level, fraction, freq, start):
 
 @pytest.mark.parametrize(
     ("kind", "backend"),
-    [("GMP", "CPU"), ("SET", "CPU"), ("RigL", "CPU"), pytest.param("RigL", "CSX", marks=needs_sorting)],
+    [("GMP", "CPU"), ("SET", "CPU"), ("RigL", "CPU"), ("RigL", "CSX")],
 )
 def test_layers_without_a_bias_can_be_sparse(kind, backend, new_backend):
     new_backend(backend)
@@ -159,7 +138,6 @@ def test_layers_without_a_bias_can_be_sparse(kind, backend, new_backend):
     assert set(training.masks[0]) == {"0.weight_mask", "1.weight_mask", "1.bias_mask"}
 
 
-@needs_sorting
 @pytest.mark.parametrize("name", ["gmp", "rigl_groups", "set_drops"])
 def test_both_backends_compute_the_same_numbers(name, new_backend):
     found = {}
@@ -208,7 +186,6 @@ def without_chance(name):
     return ALGORITHMS[name]()
 
 
-@needs_sorting
 def test_a_step_that_overflows_changes_neither_masks_nor_counters(new_backend):
     new_backend("CSX")
     scaler = GradScaler("dynamic", init_scale=2.0**15)
@@ -255,8 +232,8 @@ def test_gradients_of_several_passes_add_up_for_regrowth(new_backend):
     ("sparsity", "extent"),
     [
         (lambda: Static(0.5), (0.5, 0.5, 0.5)),
-        pytest.param(lambda: GMP(sparsity=[0.25, 0.75, 0.5]), (0.75, 0.25, 0.5), marks=needs_sorting),
-        pytest.param(lambda: SET(sparsity=0.5, update={"freq": 2, "start": 1}), (0.5, 0.0, 0.5), marks=needs_sorting),
+        (lambda: GMP(sparsity=[0.25, 0.75, 0.5]), (0.75, 0.25, 0.5)),
+        (lambda: SET(sparsity=0.5, update={"freq": 2, "start": 1}), (0.5, 0.0, 0.5)),
     ],
 )
 def test_the_compiler_is_told_the_range_of_the_sparsity(sparsity, extent, new_backend):
@@ -274,7 +251,6 @@ def test_the_compiler_is_told_the_range_of_the_sparsity(sparsity, extent, new_ba
     assert {n for n in arguments if n.endswith("_mask")} == {"model.0.weight_mask", "model.0.bias_mask"}
 
 
-@needs_sorting
 def test_the_sparse_script_learns_and_resumes_bit_for_bit(tmp_path, monkeypatch):
     monkeypatch.setenv("LT_JIT", "0")
 
