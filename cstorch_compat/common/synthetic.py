@@ -6,8 +6,6 @@ from typing import Any
 
 from lazytensor import pytree
 from lazytensor.data.dataset import IterableDataset
-from lazytensor.data.sampler import Sampler, draw_seed
-from lazytensor.random import Generator
 from lazytensor.tensor import Tensor
 
 
@@ -97,60 +95,3 @@ def _epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps:
             f"The requested steps per epoch of {steps_per_epoch} exceeds total steps in an epoch, which is {there}."
         )
     return steps_per_epoch or there
-
-
-class DistributedSampler(Sampler[Any]):
-    """Indices, or batches of them, in an order that all workers would share; here there is one worker.
-
-    `start_index` skips samples at the beginning; `num_samples` above the size of the data begins it again. With a
-    seed the orders of the epochs are reproducible. Raises ValueError for counts below 1.
-    """
-
-    def __init__(
-        self,
-        data_source: Any,
-        shuffle: bool = True,
-        seed: int | None = None,
-        start_index: int = 0,
-        shard: bool = True,
-        batch_size: int | None = None,
-        drop_last: bool = True,
-        num_samples: int | None = None,
-        pad_last: bool = False,
-    ):
-        super().__init__(data_source)
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size must be None or at least 1, got {batch_size}")
-        if num_samples is not None and num_samples < 1:
-            raise ValueError(f"num_samples must be None or at least 1, got {num_samples}")
-        self.shuffle, self.shard, self.pad_last = shuffle, shard, pad_last
-        self.batch_size, self.drop_last, self.start_index = batch_size, drop_last, start_index
-        self.num_samples = len(data_source) if num_samples is None else num_samples
-        self._generator = Generator()
-        self._generator.manual_seed(draw_seed(None) if seed is None else seed)
-
-    def _indices(self) -> list[int]:
-        size, found = len(self.data_source), []  # type: ignore[arg-type, var-annotated]
-        while len(found) < self.num_samples:
-            found += self._generator.permutation(size).tolist() if self.shuffle else range(size)
-        return found[self.start_index : self.num_samples]
-
-    def __iter__(self) -> Iterator[Any]:
-        indices = self._indices()
-        if self.batch_size is None:
-            yield from indices
-            return
-        for start in range(0, len(indices), self.batch_size):
-            batch = indices[start : start + self.batch_size]
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield batch + batch[-1:] * (self.batch_size - len(batch)) if self.pad_last else batch
-
-    def __len__(self) -> int:
-        count = self.num_samples - self.start_index
-        if self.batch_size is None:
-            return count
-        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-
-    def set_state(self, start_index: int) -> None:
-        """Go on at another sample."""
-        self.start_index = start_index

@@ -7,7 +7,8 @@ from cstorch_compat import manifest
 from cstorch_compat.common.data import DataExecutor, DataLoader
 from cstorch_compat.common.data.place import DataLoaderCheckpoint
 from cstorch_compat.common.data.schedule import Schedule
-from cstorch_compat.common.synthetic import DistributedSampler, SyntheticDataset, compute_num_steps
+from cstorch_compat.common.sampler import DistributedSampler
+from cstorch_compat.common.synthetic import SyntheticDataset, compute_num_steps
 
 __all__ = [
     "DataExecutor",
