@@ -18,6 +18,7 @@ from cstorch_compat import coverage, releases, run, shim
 from cstorch_compat.check import command as checking
 from cstorch_compat.ckpt import command as ckpt
 from lazytensor import config
+from lazytensor.errors import LazyError
 from wse_sim import MACHINES
 
 
@@ -114,7 +115,9 @@ def _print_error(e: BaseException, script: str) -> None:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
             e.add_note(str(reason))
-    traceback.print_exception(type(e), e, tb or e.__traceback__)
+    # A built-in error that repeats one of ours says nothing twice.
+    is_repeated = isinstance(e.__cause__, LazyError) and str(e.__cause__) == str(e)
+    traceback.print_exception(type(e), e, tb or e.__traceback__, chain=not is_repeated)
 
 
 def _scope_hint(e: UnboundLocalError) -> str:

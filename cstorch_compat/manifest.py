@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from cstorch_compat import releases
+from cstorch_compat.builtin_errors import as_builtin
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
@@ -120,12 +121,16 @@ def refuse_absent(public: str, name: str, why: str, todo: str) -> Any:
 
 
 def explain(public: str, module: ModuleType) -> None:
-    """Make a module answer for the names that it does not have."""
+    """Give the classes of a module their public place, and make it answer for the names that it does not have."""
+    for kind in vars(module).values():
+        if isinstance(kind, type) and kind.__module__ == module.__name__:
+            kind.__module__ = public
 
     def missing(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(f"module {public!r} has no attribute {name!r}")
-        return refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
+        with as_builtin():
+            return refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
 
     module.__dict__["__getattr__"] = missing
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common.closures import Call
 from cstorch_compat.session import LAZY, EagerSession, WaferSession, WaferSettings
 from cstorch_compat.wafer_state import WaferState
@@ -66,7 +67,7 @@ class Backend:
 
     def __post_init__(self) -> None:
         host = HostBackend()
-        self.is_cpu, self.is_gpu, self.is_csx = self.backend_type == "CPU", False, self.backend_type == "CSX"
+        self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type == kind for kind in TYPES)
         self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
         if self.is_csx:
             wafer = WaferBackend(host, options.machine, options.mode)
@@ -116,15 +117,16 @@ class Backend:
 
 @dataclass
 class DeviceScope:
-    """`with backend.device:` as scripts write it; parameters move when the model is compiled."""
+    """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device."""
 
     owner: Backend
 
     def __enter__(self) -> "DeviceScope":
+        self.owner.torch_device.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        return None
+        self.owner.torch_device.__exit__()
 
 
 _backend: Backend | None = None
@@ -135,7 +137,8 @@ _tracing = 0
 def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend:
     """The backend of this process; without a type the one that was made before.
 
-    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config.
+    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config. GPU is the CPU, with
+    a warning that says so.
     Raises RuntimeError for a second one or a missing one, ValueError for an unknown type, TypeError for an unknown
     argument.
     """
@@ -147,21 +150,29 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
         raise ValueError(
             f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."
         )
-    if kind == "GPU":
-        raise RuntimeError(
-            "GPU was specified as the target device, but CUDA is not available. Use the CPU or the CSX backend."
-        )
     if _backend is not None:
         raise RuntimeError(
             f"Cannot instantiate multiple backends. A backend with type {_backend.backend_type} has already been "
             "instantiated.\nUse cstorch.backend() to access the existing backend."
         )
-    _backend = (_csx if kind == "CSX" else _cpu)(*args, **kwargs)
+    _backend = _MAKERS[kind](*args, **kwargs)
     return _backend
 
 
 def _cpu(artifact_dir: Any = None) -> Backend:
     return Backend("CPU", pathlib.Path(artifact_dir or "."))
+
+
+def _gpu(
+    artifact_dir: Any = None,
+    enable_distributed: bool = False,
+    main_process_id: int = 0,
+    dist_backend: str = "nccl",
+    init_method: str = "env://",
+    sync_batchnorm: bool = False,
+) -> Backend:
+    warn("There is no GPU here: the GPU backend runs on the CPU, with the same float32 numbers.")
+    return Backend("GPU", pathlib.Path(artifact_dir or "."))
 
 
 def _csx(
@@ -176,6 +187,9 @@ def _csx(
     folder = pathlib.Path(artifact_dir or "cerebras_logs")
     cache = pathlib.Path(compile_dir) if compile_dir else None
     return Backend("CSX", folder, cache, validate_only, compile_only, cluster_config)
+
+
+_MAKERS: dict[str, Callable[..., Backend]] = {"CPU": _cpu, "GPU": _gpu, "CSX": _csx}
 
 
 def current_backend(raise_exception: bool = True) -> Backend:
@@ -227,7 +241,8 @@ def compile_model(model: Any, backend: Any = None) -> Callable:
         model.__dict__["apply"] = functools.partial(_apply, model)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return model(*args, **kwargs)
+        with as_builtin():
+            return model(*args, **kwargs)
 
     for name in dir(model):
         if not name.startswith("_") and callable(getattr(model, name)):
@@ -267,7 +282,8 @@ def trace_function(step_fn: Callable) -> Callable:
         executor = current_executor()
         _tracing += 1
         try:
-            return executor.session.call(step_fn, args, kwargs)
+            with as_builtin():
+                return executor.session.call(step_fn, args, kwargs)
         finally:
             _tracing -= 1
 

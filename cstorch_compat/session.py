@@ -198,8 +198,8 @@ class WaferSession:
         if not outputs and not graph.updates:
             raise StateError(
                 "The compiled model has no computational graph. This happens when no tensors have been marked as "
-                "outputs of the graph.",
-                todo="Pass a result of the traced function, such as the loss, to a @cstorch.step_closure.",
+                "outputs of the graph. Please pass a result of the traced function, such as the loss, to a "
+                "@cstorch.step_closure.",
             )
         return Graph(graph.inputs, graph.state, outputs, graph.updates, names)
 

@@ -54,6 +54,13 @@ class Device:
         """As in "lazy:0"."""
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
+    def __enter__(self) -> "Device":
+        _chosen.append(CPU if self.type == "cpu" else self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _chosen.pop()
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.text == other.text
 
@@ -69,6 +76,12 @@ class Device:
 
 
 CPU = Device("cpu")
+_chosen: list[Device] = [CPU]
+
+
+def chosen_device() -> Device:
+    """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
+    return _chosen[-1]
 
 
 class Tensor:

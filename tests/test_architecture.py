@@ -44,6 +44,7 @@ LAYERS = """
     wse_sim.backend  wse_sim.viz
     wse_sim
 
+    cstorch_compat.builtin_errors
     cstorch_compat.releases
     cstorch_compat.manifest
     cstorch_compat.facade

@@ -52,9 +52,13 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         self._number: int | None = None
         self._is_part = False
         optimizer.schedules.append(self)
+        # On CSX a schedule is first computed in the step; until then readers see what the optimizer was given.
+        self._keep([group.get(self.param_group_key) for group in optimizer.param_groups])
         with grad_mode(False):
-            self._last_value = self._values()
-        self.update_groups(self._last_value)
+            values = self._values()
+        self.update_groups(values)
+        if not run.use_cs():
+            self._last_value = values
 
     def _get_closed_form(self) -> Any:
         """The value as a function of `self.last_epoch`; subclasses of older releases call it _get_closed_form_lr."""

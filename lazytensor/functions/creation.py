@@ -16,7 +16,7 @@ from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops import full as full_node
-from lazytensor.tensor import CPU, Device, Tensor, from_array, wrap
+from lazytensor.tensor import CPU, Device, Tensor, chosen_device, from_array, wrap
 from lazytensor.trace import adopt
 
 PUBLIC = """arange as_tensor empty empty_like eye from_numpy full full_like linspace logspace ones ones_like rand
@@ -26,7 +26,9 @@ METHODS = IN_PLACE = ""
 
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor put on its device."""
-    if device is not None:
+    if device is None:
+        t.device = chosen_device()
+    else:
         t.device = device if isinstance(device, Device) else Device(device)
         t.device = CPU if t.device == CPU or t.device.type == "cpu" else t.device
     return t.requires_grad_() if requires_grad else t

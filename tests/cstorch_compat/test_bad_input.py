@@ -44,7 +44,7 @@ def test_a_value_read_inside_a_step_is_refused_with_line_shape_and_way_out(scrip
     done = script(HEAD.format(line=line))
     assert done.returncode == 1
     at = line_of(f"    {line}", (tmp_path / "script.py").read_text())
-    message = done.stderr[done.stderr.rindex("TraceError") :]
+    message = done.stderr[done.stderr.rindex("RuntimeError") :]
     assert f"script.py:{at}: " in message
     assert "torch.where" in message and "step_closure" in message
     assert "float16[" in message or "float32[" in message or "bool[" in message or "int" in message
@@ -54,7 +54,7 @@ def test_a_shape_error_names_the_operation_both_shapes_and_the_line(script, tmp_
     done = script(HEAD.format(line="nn.Linear(7, 2, device=x.device)(x)"))
     assert done.returncode == 1
     at = line_of("nn.Linear(7, 2", (tmp_path / "script.py").read_text())
-    assert f"ShapeError: {tmp_path}/script.py:{at}: linear: " in done.stderr
+    assert f"RuntimeError: {tmp_path}/script.py:{at}: linear: " in done.stderr
     assert "[4, 6]" in done.stderr and "[2, 7]" in done.stderr
 
 
@@ -110,3 +110,25 @@ def test_an_unknown_kind_of_report_is_refused_before_the_script_runs(script, rep
     done = script("print('ran')", options=("--report", report))
     assert done.returncode == 2
     assert ".json or a .txt" in done.stderr and "ran" not in done.stdout
+
+
+def test_an_error_of_ours_keeps_the_frames_of_the_script_and_is_printed_once(script):
+    done = script(
+        """
+        backend = cstorch.backend("CSX")
+        compiled = cstorch.compile(MLP(), backend)
+
+        def inner(x):
+            return x.sum().item()
+
+        @cstorch.trace
+        def step(batch):
+            return inner(compiled(batch[0]))
+
+        for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=1):
+            step(batch)
+        """
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1
+    assert "in inner" in done.stderr and "in step" in done.stderr

@@ -299,3 +299,44 @@ def test_wrong_calls_are_refused_with_the_original_kind_of_error(script, call, e
     done = script(f"try:\n    {call}\nexcept {error} as e:\n    print(e)\n")
     assert done.returncode == 0, done.stderr
     assert words in done.stdout
+
+
+def test_the_gpu_backend_runs_on_the_cpu_and_says_so(script):
+    done = script(
+        """
+        import warnings
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            backend = cstorch.backend("GPU")
+        print(caught[0].message, caught[0].filename == __file__)
+        print(backend.is_gpu, backend.torch_device)
+        compiled = cstorch.compile(MLP(), backend)
+        step = cstorch.trace(lambda batch: compiled(batch[0]).sum())
+        print([step(batch).item() for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=2)])
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert "runs on the CPU" in done.stdout and "True cpu:0" in done.stdout
+
+
+def test_what_is_made_under_the_device_of_the_backend_lives_there(script):
+    done = script(
+        """
+        backend = cstorch.backend("CSX")
+        with backend.device:
+            model, made = MLP(), torch.zeros(2)
+        print(model.fc1.weight.device, made.device, torch.zeros(2).device)
+        """
+    )
+    assert done.stdout.split() == ["lazy:0", "lazy:0", "cpu"], done.stderr
+
+
+def test_a_schedule_on_the_wafer_shows_the_given_rate_until_the_first_step(script):
+    done = script(
+        """
+        cstorch.backend("CSX")
+        optimizer = cstorch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.5)
+        print(cstorch.optim.lr_scheduler.LinearLR(optimizer, 0.25, 0.0, 4).get_last_lr())
+        """
+    )
+    assert done.stdout.strip() == "[0.5]", done.stderr

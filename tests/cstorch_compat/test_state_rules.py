@@ -74,7 +74,7 @@ def test_a_closure_off_the_checkpoint_steps_is_told_the_next_one():
     def read(whole):
         weight(whole)
 
-    with pytest.raises(StateError, match="next checkpoint step is 4") as caught:
+    with pytest.raises(RuntimeError, match="next checkpoint step is 4") as caught:
         Run().loop(5, checkpoint_steps=4, after=read)
     assert any("read of step 1" in note for note in caught.value.__notes__)
 
@@ -104,7 +104,7 @@ def test_state_changes_between_runs_and_not_within_one():
     def spoil(whole):
         whole.model.weight.data.zero_()
 
-    with pytest.raises(StateError, match="cannot be changed while the loop"):
+    with pytest.raises(RuntimeError, match="cannot be changed while the loop"):
         whole.loop(2, checkpoint_steps=1, after=spoil)
 
 
@@ -125,7 +125,7 @@ def test_state_that_is_made_in_the_step_is_named_in_a_warning():
 
 def test_strict_refuses_state_that_is_made_in_the_step(monkeypatch):
     monkeypatch.setattr(run.options, "strict", True)
-    with pytest.raises(StateError, match="preinitialize"):
+    with pytest.raises(RuntimeError, match="preinitialize"):
         Run().loop(2, checkpoint_steps=0, in_step=late)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common.data.batch import Form
 from cstorch_compat.common.data.loader import DataLoader
 from cstorch_compat.common.data.schedule import Schedule
@@ -113,7 +114,8 @@ class DataExecutor:
                     self.dataloader.keep(stream, i + 1)
                 yield self.session.begin(batch)
                 profiler.step(size)
-                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                with as_builtin():
+                    self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
                 if self.is_initial_step:
                     profiler.compiled()
                 progress.step(i + 1)

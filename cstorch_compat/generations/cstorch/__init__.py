@@ -1,13 +1,13 @@
 """What `import cerebras.pytorch` finds: the API of release 2.10, as far as it is there."""
 
-import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cstorch_compat import manifest, run
+from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common import checkpoint
 from cstorch_compat.common.precision_level import current_pol, pol
 from cstorch_compat.generations.cstorch import (
@@ -26,7 +26,6 @@ from cstorch_compat.run import current_executor, current_torch_device, use_cs
 from cstorch_compat.run import make_backend as backend
 from cstorch_compat.run import trace_function as trace
 from lazytensor import source
-from lazytensor.errors import LazyError
 from lazytensor.functions import creation
 from lazytensor.functions.creation import full_like, ones_like, tensor, zeros_like
 from lazytensor.tensor import Tensor
@@ -77,7 +76,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def to_numpy(value: Tensor) -> np.ndarray:
     """The values as a NumPy array. Raises RuntimeError for a tensor that requires a gradient."""
-    with _builtin_errors():
+    with as_builtin():
         return value.numpy()
 
 
@@ -108,7 +107,7 @@ def save(state_dict: Any, checkpoint_file: Any) -> None:
 
     Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing.
     """
-    with _builtin_errors():
+    with as_builtin():
         checkpoint.save(state_dict, checkpoint_file)
 
 
@@ -118,20 +117,8 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
     object stays closed: a stand-in comes instead, and using it is an error.
     """
-    with _builtin_errors():
+    with as_builtin():
         return checkpoint.load(checkpoint_file, map_location, **options)
-
-
-@contextlib.contextmanager
-def _builtin_errors() -> Iterator[None]:
-    """Our errors as the built-in ones that the original raises, ours being the cause."""
-    try:
-        yield
-    except LazyError as e:
-        for kind in (FileNotFoundError, FileExistsError, KeyError, TypeError, ValueError, RuntimeError):
-            if isinstance(e, kind) and type(e) is not kind:
-                raise kind(str(e)) from e
-        raise
 
 
 manifest.explain("cerebras.pytorch", sys.modules[__name__])

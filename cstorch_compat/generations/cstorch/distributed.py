@@ -9,7 +9,8 @@ from cstorch_compat.common.data import place, role
 from cstorch_compat.common.data.place import DataLoaderCheckpoint
 
 _COUNTS = ("num_csx", "max_wgt_servers", "max_act_per_csx", "num_workers_per_csx")
-_PRIORITIES = ("p1", "p2", "p3")
+_PRIORITIES = {"p1": 2, "p2": 3, "p3": 4}
+"""The numbers that the job service knows them by."""
 
 
 @dataclass
@@ -28,7 +29,7 @@ class ClusterConfig:
     num_workers_per_csx: int = 1
     cbcore_image: str | None = None
     job_labels: list[str] = field(default_factory=list)
-    job_priority: str = "p2"
+    job_priority: str | int = "p2"
     job_time_sec: int | None = None
     mount_dirs: list[str] = field(default_factory=list)
     python_paths: list[str] = field(default_factory=list)
@@ -45,7 +46,8 @@ class ClusterConfig:
             if value is not None and (not isinstance(value, int) or value < 0):
                 raise ValueError(f"{name} must be a non-negative integer or None. Got {value}")
         if self.job_priority not in _PRIORITIES:
-            raise ValueError(f"job_priority must be one of {list(_PRIORITIES)}. Got {self.job_priority}")
+            raise ValueError(f"Invalid job priority value: {self.job_priority} (expected one of {list(_PRIORITIES)})")
+        self.job_priority = _PRIORITIES[str(self.job_priority)]
         for label in self.job_labels or ():
             if "=" not in label:
                 raise ValueError(f"job_labels are given as key=value. Got {label}")
