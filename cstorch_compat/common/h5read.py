@@ -39,6 +39,13 @@ from lazytensor.lazyarray import FOREIGN_ERRORS, LazyArray, reported
 
 _MOST_FILL_BYTES = 1 << 44  # beyond any host; a filled array has no stored bytes that would bound its shape
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
+_KIND_OF_MARK = {
+    "is_none": "NoneH5Type",
+    "is_string": "StringH5Type",
+    "is_constructible": "ObjectH5Type",
+    "is_scalar": "ScalarH5Type",
+}
+_MARKS = {"__H5_TYPE__", "is_bfloat16", *_KIND_OF_MARK}
 _OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dtypes.bfloat16}
 
 
@@ -112,6 +119,8 @@ class _Reader:
 def _is_legacy(reader: _Reader) -> bool:
     path = reader.source.path
     if "__version__" not in reader.attributes:
+        if any(_MARKS & set(item.attrs) for item in reader.file.values()):
+            return True
         raise VersionMissing("'__version__' is not among its attributes", where=path, todo="It is HDF5, no checkpoint.")
     if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
         return True
@@ -247,14 +256,14 @@ def _read_legacy(reader: _Reader) -> tuple[dict[str, object], Callable]:
 
 def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
     said = attributes(reader.file[name])
-    kind = said.get("__H5_TYPE__")
+    kind = said.get("__H5_TYPE__") or _marked(said)
     if kind in ("TorchTensorH5Type", "NumpyArrayH5Type"):
         dtype = dtypes.bfloat16 if said.get("is_bfloat16") else None
         return _stored(reader, key, name, kind == "TorchTensorH5Type", dtype)
     if kind == "ScalarH5Type":
         return _checked(reader.file[name][()].item(), SCALARS)
     if kind == "StringH5Type":
-        return _checked(said["string_value"], (str,))
+        return _checked(said["string_value"] if "string_value" in said else _text(reader.file[name]), (str,))
     if kind == "NoneH5Type":
         return None
     if kind == "ObjectH5Type":
@@ -262,3 +271,13 @@ def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
     raise CheckpointError(
         f"it is of the unknown type {kind!r}", todo="Convert the file with the release that wrote it."
     )
+
+
+def _marked(said: Mapping[str, Any]) -> str:
+    """The type of a leaf of the releases up to 1.8, which have a mark for everything that is no tensor."""
+    return next((kind for mark, kind in _KIND_OF_MARK.items() if said.get(mark)), "TorchTensorH5Type")
+
+
+def _text(dataset: h5py.Dataset) -> object:
+    is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype) and dataset.shape == ()
+    return dataset.asstr()[()] if is_text else None

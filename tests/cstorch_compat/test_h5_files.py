@@ -94,6 +94,24 @@ def test_legacy_file_gets_its_nesting_from_its_keys():
     assert repr(tree) == repr({"lr": 0.5, "name": "abc", "nil": None, "q k/x": True, "step": 12})
 
 
+def test_file_of_the_first_releases_gets_its_nesting_and_values(tmp_path):
+    """{"a": {"b": 0.1, "c": 0.001}, "d": [0.1, 0.2, 0.3]}, flattened as the releases up to 1.8 describe it."""
+    with h5py.File(tmp_path / "t.mdl", "w") as file:
+        for key, value in {"a.b": 0.1, "a.c": 0.001, "d.0": 0.1, "d.1": 0.2, "d.2": 0.3}.items():
+            file.create_dataset(key, data=value).attrs["is_scalar"] = True
+        file.create_dataset("n.none", data=h5py.Empty("f4")).attrs["is_none"] = True
+        file.create_dataset("n.text", data="abc").attrs["is_string"] = True
+        file.create_dataset("n.object", data=h5py.Empty("f4")).attrs["is_constructible"] = True
+        file.create_dataset("m.w", data=np.arange(6, dtype=np.float32).reshape(2, 3))
+        file.create_dataset("m.h", data=np.array([0x3F80], np.int16)).attrs["is_bfloat16"] = True
+    tree = h5read.read(tmp_path / "t.mdl", make, pickled=lambda key: "a pickle")
+    model = tree.pop("m")
+    assert model["w"].values.tolist() == [[0, 1, 2], [3, 4, 5]] and model["w"].dtype is dtypes.float32
+    assert model["h"].values.tolist() == [1] and model["h"].dtype is dtypes.bfloat16
+    assert repr(tree.pop("n")) == repr({"none": None, "object": "a pickle", "text": "abc"})
+    assert tree == {"a": {"b": 0.1, "c": 0.001}, "d": [0.1, 0.2, 0.3]}
+
+
 def test_pickles_and_tuple_keys_are_refused(tmp_path):
     with pytest.raises(CheckpointError, match="'f' is a pickled"):
         load(GOLDEN / "numpy.mdl")

@@ -1,0 +1,197 @@
+"""`tensorflow-to-h5` and `h5-to-tensorflow`: checkpoints of TensorFlow's saver to H5 and back.
+
+TensorFlow reads and writes its own files; all that is decided here is which variable becomes what. Variables keep their
+names, as in "dense/kernel". One that holds texts, such as the graph of objects that TensorFlow 2 adds, has no
+counterpart and is left out by name.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from cstorch_compat.ckpt.convert import flat
+from cstorch_compat.ckpt.formats import FORMATS, read
+from cstorch_compat.common.h5layout import is_storable
+from cstorch_compat.common.newfile import CheckpointExists, CheckpointMissing
+from lazytensor import dtype as dt
+from lazytensor.encoding import STORED
+from lazytensor.errors import CheckpointError, OptionMissing
+from lazytensor.lazyarray import LazyArray
+
+_OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dt.bfloat16}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a saver's checkpoint. `kind` is TensorFlow's name of its type; `read` gives a NumPy array."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: str
+    read: Callable[[], np.ndarray]
+
+
+class Saver(Protocol):
+    """What is needed of TensorFlow."""
+
+    def variables(self, path: str) -> Sequence[Variable]: ...
+
+    def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
+        """Save arrays by name; those named in `bfloat16` are uint16 bits of that type."""
+
+
+# -- which variable becomes what --------------------------------------------------------------------------------------
+
+
+def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
+    """An array that is read when asked for, for each variable of numbers; and the names of all others."""
+    arrays: dict[str, LazyArray] = {}
+    others: list[str] = []
+    for v in sorted(variables, key=lambda v: v.name):
+        made = _lazy(v, where)
+        if made is None:
+            others.append(v.name)
+        else:
+            arrays[v.name] = made
+    return arrays, others
+
+
+def _lazy(v: Variable, where: str) -> LazyArray | None:
+    if v.kind == dt.bfloat16.name:
+        return _array(v, where, dt.bfloat16, STORED[dt.bfloat16], lambda: v.read().view("<u2"))
+    try:
+        kind = np.dtype(v.kind).newbyteorder("<")
+    except TypeError:
+        return None
+    if not is_storable(kind):
+        return None
+    return _array(v, where, _OF_KIND.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C"))
+
+
+def _array(v: Variable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable) -> LazyArray:
+    return LazyArray(v.name, v.shape, dtype, kind, dtype is not None, where, load)
+
+
+def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
+    """The arrays to save by name, nested names joined by dots, and which of them are the bits of bfloat16.
+
+    Numbers become arrays without axes. Raises CheckpointError for values of which TensorFlow has no variables.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    bits: list[str] = []
+    for name, leaf in flat(tree).items():
+        if isinstance(leaf, LazyArray):
+            arrays[name] = leaf.stored()
+            bits += [name] if leaf.dtype is dt.bfloat16 else []
+        elif isinstance(leaf, bool | int | float):
+            arrays[name] = _number(name, leaf)
+        else:
+            raise CheckpointError(
+                f"{name!r} is a {type(leaf).__name__}, and a saver's checkpoint holds numbers only",
+                todo="Take the part that holds the arrays first: lazywafer ckpt convert --key NAME.",
+            )
+    return arrays, bits
+
+
+def _number(name: str, value: float) -> np.ndarray:
+    array = np.array(value)
+    if not is_storable(array.dtype):
+        raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", todo="Leave it out.")
+    return array
+
+
+# -- TensorFlow -------------------------------------------------------------------------------------------------------
+
+
+class TensorFlowSaver:
+    """The saver of an installed TensorFlow. Raises OptionMissing without one."""
+
+    def __init__(self) -> None:
+        try:
+            self._tf: Any = importlib.import_module("tensorflow")
+        except ImportError as e:
+            raise OptionMissing(
+                f"this needs TensorFlow, which is not installed ({e})", todo="pip install lazywafer[tensorflow]"
+            ) from e
+
+    def variables(self, path: str) -> list[Variable]:
+        """What is in the checkpoint of a path without the suffix `.index`. Raises CheckpointMissing."""
+        if not os.path.exists(f"{path}.index"):
+            raise CheckpointMissing(
+                f"there is no {path}.index", todo="Give the path without a suffix, as in model.ckpt-100."
+            )
+        reader = self._tf.train.load_checkpoint(path)
+        shapes, kinds = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+
+        def values(name: str) -> np.ndarray:
+            return np.asarray(reader.get_tensor(name))
+
+        return [Variable(n, tuple(shape), kinds[n].name, partial(values, n)) for n, shape in shapes.items()]
+
+    def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
+        """Save a checkpoint; all of it is in memory meanwhile."""
+        tensors = [
+            self._tf.bitcast(self._tf.constant(a), self._tf.bfloat16) if name in bfloat16 else self._tf.constant(a)
+            for name, a in arrays.items()
+        ]
+        slices = [""] * len(tensors)
+        self._tf.raw_ops.SaveV2(prefix=path, tensor_names=list(arrays), shape_and_slices=slices, tensors=tensors)
+
+
+# -- the two programs -------------------------------------------------------------------------------------------------
+
+
+def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:
+    """Write a new H5 checkpoint, one variable after another. Returns the names that were left out."""
+    arrays, others = arrays_of(saver.variables(saver_path), saver_path)
+    FORMATS["h5"].write(h5_path, arrays, replace=False)
+    return others
+
+
+def h5_to_saver(saver: Saver, h5_path: str, saver_path: str) -> None:
+    """Write a new saver's checkpoint. Raises CheckpointExists if there is one."""
+    if os.path.exists(f"{saver_path}.index"):
+        raise CheckpointExists(
+            f"{saver_path}.index exists already", todo="Give another name, or delete the old one first."
+        )
+    saver.write(saver_path, *variables_of(read(h5_path)[1]))
+
+
+def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
+    """The program of this name. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="tensorflow-to-h5", description="Convert Tensorflow Saver Checkpoint to Cerebras H5 Format"
+    )
+    parser.add_argument("saver_path", help="Path to existing saver checkpoint")
+    parser.add_argument("h5_path", help="Path to store converted h5 checkpoint")
+    given = parser.parse_args(argv)
+    return _reported(parser.prog, lambda: saver_to_h5(TensorFlowSaver(), given.saver_path, given.h5_path))
+
+
+def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
+    """The program of this name. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="h5-to-tensorflow", description="Convert Cerebras H5 Checkpoint to Tensorflow Saver Format"
+    )
+    parser.add_argument("h5_path", help="Path to existing h5 checkpoint")
+    parser.add_argument("saver_path", help="Path to store converted saver checkpoint")
+    given = parser.parse_args(argv)
+    return _reported(parser.prog, lambda: h5_to_saver(TensorFlowSaver(), given.h5_path, given.saver_path))
+
+
+def _reported(program: str, convert: Callable[[], list[str] | None]) -> int:
+    try:
+        left_out = convert()
+    except (CheckpointError, OptionMissing, OSError) as e:
+        print(f"{program}: {e}", file=sys.stderr)
+        return 2
+    for name in left_out or ():
+        print(f"{program}: left out {name!r}, which holds no numbers", file=sys.stderr)
+    return 0
