@@ -10,6 +10,7 @@ from cstorch_compat.ckpt.leaves import with_names
 from cstorch_compat.common import h5read, h5write, safetensors
 from cstorch_compat.common.newfile import CheckpointMissing, new_file
 from cstorch_compat.common.pickled import DeferredObject
+from cstorch_compat.common.rawfile import RawFile
 from cstorch_compat.common.sniff import kind_of
 from lazytensor import serialization
 from lazytensor.errors import CheckpointError
@@ -37,7 +38,7 @@ def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
 
 def _read_torch(path: str) -> Any:
     try:
-        return with_names(serialization.load_lazily(path), {})
+        return with_names(serialization.load_lazily(RawFile(path).stream(), path), {})
     except CheckpointError as e:
         raise CheckpointError(e.what, where=path, todo=e.todo) from e  # no line of a script
     except RecursionError as e:

@@ -14,6 +14,7 @@ from numpy.lib import format as npy
 
 from cstorch_compat.common.h5layout import is_storable
 from cstorch_compat.common.newfile import new_file
+from cstorch_compat.common.rawfile import RawFile
 from lazytensor import dtype as dt
 from lazytensor.encoding import STORED
 from lazytensor.errors import CheckpointError
@@ -29,7 +30,7 @@ _OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dt.bfl
 def read(path: str) -> dict[str, LazyArray]:
     """The arrays of a file by name. Raises CheckpointError for objects, texts, and a damaged file."""
     with reported("the npz file cannot be read", path):
-        archive = zipfile.ZipFile(path)  # closed with the last array
+        archive = zipfile.ZipFile(RawFile(path).stream())  # closed with the last array
         arrays = {}
         for info in archive.infolist():
             key = info.filename.removesuffix(_SUFFIX)

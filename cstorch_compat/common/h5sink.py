@@ -11,6 +11,8 @@ from typing import Any
 class Sink(io.RawIOBase):
     """A new file whose first failure is remembered, and after which all else is accepted and forgotten."""
 
+    _descriptor = -1
+
     def __init__(self, path: str):
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._at = 0
@@ -23,7 +25,7 @@ class Sink(io.RawIOBase):
 
     def close(self) -> None:
         """Give the file back to the system."""
-        if not self.closed:
+        if not self.closed and self._descriptor >= 0:
             os.close(self._descriptor)
         super().close()
 

@@ -1,5 +1,6 @@
 """An open file whose bytes stay readable after its path was deleted or replaced."""
 
+import io
 import os
 import weakref
 
@@ -10,6 +11,14 @@ from lazytensor.errors import CheckpointError
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _PIECE_BYTES = 1 << 30  # below what one call of the system may be asked for
+
+
+class _Borrowed(io.FileIO):
+    """A stream over a descriptor that belongs to its owner, whom it keeps alive."""
+
+    def __init__(self, owner: "RawFile"):
+        super().__init__(owner.descriptor, "rb", closefd=False)
+        self._owner = owner
 
 
 class RawFile:
@@ -28,8 +37,12 @@ class RawFile:
         """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
         if self.head(len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ValueError(f"{self.path} is not an HDF5 file")
+        return h5py.File(self.stream(), "r")
+
+    def stream(self) -> io.BufferedReader:
+        """The bytes for who wants to read them in turn; it keeps the file open, and closing it does not close that."""
         # The same descriptor, because the path may be replaced between two opens.
-        return h5py.File(os.fdopen(self.descriptor, "rb", closefd=False), "r")
+        return io.BufferedReader(_Borrowed(self))
 
     def head(self, size: int) -> bytes:
         """The first `size` bytes, or what there is."""

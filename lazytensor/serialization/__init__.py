@@ -70,16 +70,16 @@ def load(
         return answer
 
 
-def load_lazily(path: str) -> Any:
-    """The object in the file at `path`, with a LazyArray for each tensor; the last of them closes the file.
+def load_lazily(f: BinaryIO, path: str) -> Any:
+    """The object in a stream, with a LazyArray for each tensor that reads from the stream when asked for.
 
-    Raises CheckpointError like `load`.
+    `path` is what errors call it. Raises CheckpointError like `load`.
     """
-    archive = _archive(path)
+    archive = _archive(f)
     return _interpreted(archive, lambda root: LazyStorages(archive, root, path))[0]
 
 
-def _archive(f: str | BinaryIO) -> zipfile.ZipFile:
+def _archive(f: BinaryIO) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(f)
     except FOREIGN_ERRORS as e:

@@ -10,6 +10,7 @@ import pytest
 import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
 from cstorch_compat.ckpt.convert import convert
+from cstorch_compat.common import h5write
 from cstorch_compat.common.safetensors import read as read_safetensors
 from lazytensor.errors import CheckpointError
 from tests.conftest import python
@@ -121,6 +122,16 @@ assert loaded["model"]["second"].sum().item() == 5000 and loaded["step"] == 1
 def test_full_disk_is_an_error_that_leaves_all_other_files_and_no_part_of_the_new_one(tmp_path):
     done = python("-c", FULL, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_folder_that_takes_no_files_is_an_error_of_ours(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(CheckpointError, match=r"t\.mdl' cannot be written: Permission denied\n"):
+        h5write.write(tmp_path / "t.mdl", {"a": 1}, lambda leaf: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def damaged(directory):

@@ -1,7 +1,9 @@
 """`lazywafer ckpt`: what it prints, that conversion keeps every bit, and what it refuses."""
 
+import gc
 import json
 import math
+import os
 import tempfile
 import tracemalloc
 from collections import OrderedDict
@@ -146,12 +148,13 @@ def test_tied_arrays_stay_tied_in_h5_and_pytorch_files(tmp_path):
 @pytest.mark.parametrize("first", FORMATS)
 @pytest.mark.parametrize("second", FORMATS)
 def test_conversion_holds_one_tensor_at_a_time(first, second, tmp_path):
-    size, count = 1 << 20, 24
+    size, count = 1 << 21, 10
     load = partial(np.full, size // 4, 1.5, "<f4")
     tree = {
         f"t{i}": LazyArray("?", (size // 4,), dtypes.float32, np.dtype("<f4"), True, "", load) for i in range(count)
     }
     source = put(tree, tmp_path / f"a{SUFFIX[first]}")
+    gc.collect()
     tracemalloc.start()
     try:
         change(source, tmp_path / f"b{SUFFIX[second]}")
@@ -215,6 +218,20 @@ def test_existing_target_is_replaced_only_by_force_even_the_source_itself(tmp_pa
     assert list(read(str(tmp_path / "b.npz"))[1]) == ["a"]
     change(tmp_path / "b.npz", tmp_path / "b.npz", force=True)
     assert read(str(tmp_path / "b.npz"))[1]["a"].read().tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_arrays_of_a_file_outlive_it_and_then_close_it(name, tmp_path):
+    path = put({"a": ramp(3), "b": ramp(2)}, tmp_path / f"t{SUFFIX[name]}")
+    gc.collect()
+    before = len(os.listdir("/dev/fd"))
+    tree = read(path)[1]
+    Path(path).unlink()
+    del tree["a"]
+    assert tree["b"].read().tolist() == [0, 1] and len(os.listdir("/dev/fd")) == before + 1
+    del tree
+    gc.collect()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 def test_npz_of_numpy_is_read_whatever_its_order_and_compression(tmp_path):
