@@ -9,6 +9,7 @@ from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common.data.batch import Form
 from cstorch_compat.common.data.loader import DataLoader
 from cstorch_compat.common.data.schedule import Schedule
+from cstorch_compat.common.op_profile import ProfilerRegistry
 from cstorch_compat.common.progress import Progress
 from cstorch_compat.common.rates import Profiler
 
@@ -103,6 +104,9 @@ class DataExecutor:
         steps = min(self.num_steps, run.options.steps or self.num_steps)
         if not steps:
             return
+        owner, profile = run.current_backend(), ProfilerRegistry.get_profiler()
+        if profile is not None:
+            profile.configure_profiler(owner.is_csx, self.num_steps)
         stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
         progress = Progress(self.num_steps, run.options.progress)
         try:
@@ -120,11 +124,13 @@ class DataExecutor:
                     profiler.compiled()
                 progress.step(i + 1)
             self.session.flush()
+            if profile is not None and owner.reports:
+                profile.take(owner.reports[-1])
         finally:
             self.dataloader.release(stream)
             progress.close()
             profiler.end(stream.waits)
-            run.current_backend().loops.append(profiler)
+            owner.loops.append(profiler)
             if folder.exists():
                 profiler.save(folder)
 

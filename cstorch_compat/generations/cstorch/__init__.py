@@ -18,6 +18,7 @@ from cstorch_compat.generations.cstorch import (
     metrics,
     nn,
     optim,
+    profiler,
     sparse,
     utils,
 )

@@ -1,0 +1,9 @@
+"""What `cerebras.pytorch.profiler` offers: a trace of the wafer's kernels."""
+
+import sys
+
+from cstorch_compat import manifest
+from cstorch_compat.common.op_profile import ProfilerRegistry, profile, schedule, tensorboard_trace_handler
+
+__all__ = ["ProfilerRegistry", "profile", "schedule", "tensorboard_trace_handler"]
+manifest.explain("cerebras.pytorch.profiler", sys.modules[__name__])
