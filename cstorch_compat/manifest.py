@@ -37,6 +37,7 @@ PARTIAL = {
     "torch.nn.functional.grid_sample": "no bicubic mode",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
+    "cerebras.pytorch.profiler.profile": "the kernels of the wafer; no host_activities",
     "torch.utils.tensorboard.SummaryWriter": "scalars, texts and histograms",
     "cerebras.pytorch.utils.tensorboard.SummaryWriter": "scalars, texts, histograms and tensors",
     "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",

@@ -75,9 +75,9 @@ def test_steps_that_a_run_has_not_are_refused(start, end):
 
 def test_the_cpu_is_not_profiled(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "_backend", run.Backend("CPU", tmp_path))
-    with op_profile.profile(schedule=op_profile.schedule(start_step=1, end_step=2)):
-        with pytest.raises(RuntimeError, match="Only CSX backend can be profiled"):
-            loop()
+    steps = op_profile.schedule(start_step=1, end_step=2)
+    with op_profile.profile(schedule=steps), pytest.raises(RuntimeError, match="Only CSX backend can be profiled"):
+        loop()
 
 
 def test_wrong_options_of_profiles_are_refused():
@@ -110,4 +110,4 @@ def test_a_benchmark_stops_where_it_is_told(capsys):
     assert capsys.readouterr().out == ""
     for wrong in ({"num_epochs": 0}, {"steps_per_epoch": -1}, {"profile_activities": ["memory"]}):
         with pytest.raises(ValueError, match=r"must be positive|Invalid profile activity"):
-            benchmark_dataloader(lambda: [], **wrong)
+            benchmark_dataloader(list, **wrong)
