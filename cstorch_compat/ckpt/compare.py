@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.ckpt.formats import read
-from cstorch_compat.ckpt.leaves import leaves
+from cstorch_compat.ckpt.leaves import flat
 from cstorch_compat.ckpt.listing import dtype_name, plain
 from lazytensor.lazyarray import LazyArray
 
@@ -28,7 +28,7 @@ class Difference:
 
 def differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
     """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
-    left, right = dict(leaves(a)), dict(leaves(b))
+    left, right = flat(a), flat(b)
     found = [Difference(key, "only in a", _brief(left[key])) for key in left if key not in right]
     found += [Difference(key, "only in b", None, _brief(right[key])) for key in right if key not in left]
     for key, leaf in left.items():

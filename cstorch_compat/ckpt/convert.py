@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from cstorch_compat.ckpt.formats import Format, of_target, read
-from cstorch_compat.ckpt.leaves import leaves, subtree
+from cstorch_compat.ckpt.leaves import flat, leaves, subtree
 from cstorch_compat.common.newfile import CheckpointExists
 from cstorch_compat.common.pickled import DeferredObject
 from lazytensor.errors import CheckpointError
@@ -32,16 +32,6 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
         _refuse_what_is_not_flat(tree, wanted.name)
     wanted.write(target, tree, replace=force)
     return wanted
-
-
-def flat(tree: Any) -> dict[str, Any]:
-    """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
-    found: dict[str, Any] = {}
-    for name, leaf in leaves(tree):
-        if name in found:
-            raise CheckpointError(f"two values would both be called {name!r}", todo="Convert without --flatten.")
-        found[name] = leaf
-    return found
 
 
 def _refuse_pickles(tree: Any) -> None:

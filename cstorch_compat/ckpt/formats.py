@@ -9,7 +9,6 @@ from cstorch_compat.ckpt import npz
 from cstorch_compat.ckpt.leaves import with_names
 from cstorch_compat.common import h5read, h5write, safetensors
 from cstorch_compat.common.newfile import CheckpointMissing, new_file
-from cstorch_compat.common.pickled import DeferredObject
 from cstorch_compat.common.rawfile import RawFile
 from cstorch_compat.common.sniff import kind_of
 from lazytensor import serialization
@@ -29,7 +28,7 @@ class Format:
 
 
 def _read_h5(path: str) -> Any:
-    return h5read.read(path, lambda lazy: lazy, pickled=DeferredObject)
+    return h5read.read(path, lambda lazy: lazy)
 
 
 def _write_h5(path: str, tree: Any, *, replace: bool) -> None:

@@ -28,6 +28,18 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield from leaves(child, f"{path}.{label}" if path else str(label))
 
 
+def flat(tree: Any) -> dict[str, Any]:
+    """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
+    found: dict[str, Any] = {}
+    for name, leaf in leaves(tree):
+        if name in found:
+            raise CheckpointError(
+                f"two values would both be called {name!r}", todo="Rename one of them: dots join nested names."
+            )
+        found[name] = leaf
+    return found
+
+
 def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
     """The tree with each array's `key` the name under which it stands first; `known` collects them by identity."""
     if isinstance(tree, LazyArray):

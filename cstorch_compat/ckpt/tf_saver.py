@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cstorch_compat.ckpt.convert import flat
 from cstorch_compat.ckpt.formats import FORMATS, read
+from cstorch_compat.ckpt.leaves import flat
 from cstorch_compat.common.h5layout import is_storable
 from cstorch_compat.common.newfile import CheckpointExists, CheckpointMissing
 from lazytensor import dtype as dt

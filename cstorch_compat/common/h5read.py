@@ -30,6 +30,7 @@ from cstorch_compat.common.h5layout import (
 )
 from cstorch_compat.common.lz4 import StoredArray, attributes
 from cstorch_compat.common.newfile import CheckpointMissing
+from cstorch_compat.common.pickled import DeferredObject
 from cstorch_compat.common.rawfile import RawFile
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -56,29 +57,21 @@ class _Pickle:
     key: str
 
 
-def refuse_pickle(key: str) -> object:
-    """Raise CheckpointError: a pickle can run any code, so none is ever opened."""
-    raise CheckpointError(
-        f"{key!r} is a pickled Python object, and pickles are never loaded",
-        todo="Save the checkpoint again without it; NumPy scalars become plain ones by .item().",
-    )
-
-
 def read(
     path: str | os.PathLike,
     make_leaf: Callable[[LazyArray], object],
     namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
-    pickled: Callable[[str], object] = refuse_pickle,
+    pickled: Callable[[str], object] = DeferredObject,
 ) -> object:
     """The tree in the file at `path`, with `make_leaf` of a LazyArray for every array.
 
-    `pickled` is called with the key of each pickled object and gives what stands in its place; it refuses the file
-    unless told otherwise. Raises CheckpointMissing, VersionMissing or CheckpointError.
+    `pickled` is called with the key of each pickled object and gives what stands in its place. Raises
+    CheckpointMissing, VersionMissing or CheckpointError.
     """
     path = os.fspath(path)
     if not os.path.exists(path):
         raise CheckpointMissing(f"{path} does not exist", todo="Look for a typing error in the path.")
-    with opened(path) as (file, source), reported("the checkpoint cannot be read", path):
+    with _opened(path) as (file, source), reported("the checkpoint cannot be read", path):
         reader = _Reader(file, source, attributes(file))
         values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
     # Outside the handlers above: what the caller's functions raise is theirs.
@@ -94,7 +87,7 @@ def _finish(value: object, make_leaf: Callable, pickled: Callable) -> object:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tuple[h5py.File, RawFile]]:
+def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile]]:
     try:
         source = RawFile(path)
         file = source.hdf5()

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.compare import differences
-from cstorch_compat.ckpt.convert import convert, flat
+from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS, read
-from cstorch_compat.ckpt.leaves import leaves
+from cstorch_compat.ckpt.leaves import flat, leaves
 from lazytensor import dtype as dtypes
 from lazytensor import serialization
 from lazytensor.encoding import STORED
