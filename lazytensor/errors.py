@@ -61,6 +61,10 @@ class DataError(LazyError, RuntimeError):
     """A data set or a batch is missing or malformed."""
 
 
+class OperandInvalid(LazyError, AssertionError):
+    """A tensor that one of the wafer's own functions cannot take; the original asserts."""
+
+
 class OptionInvalid(LazyError, ValueError):
     """An argument or a configuration has a value that is not allowed."""
 

@@ -269,6 +269,10 @@ def _embedding_grad(g: np.ndarray, numbers: np.ndarray, *, rows: int, padding: i
     return out
 
 
+def _normal_cdf(x: float) -> float:
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
 def _length_case(d: Draw) -> Case:
     return [d.values()], {"dims": d.dims(), "keepdim": d.flag()}
 
@@ -281,6 +285,22 @@ ROWS = {
     "elu": Row(lambda d: ([d.values()], {"alpha": 0.5}), lambda x, alpha: np.where(x > 0, x, alpha * (np.exp(x) - 1))),
     "leaky_relu": Row(lambda d: ([d.values()], {"slope": 0.25}), lambda x, slope: np.maximum(x, slope * x)),
     "log_sigmoid": Row(lambda d: ([d.values()], {}), _each(lambda x: -math.log(1 + math.exp(-x)))),
+    "square": Row(lambda d: ([d.values()], {}), np.square, "fi"),
+    "binary_entropy": Row(
+        lambda d: ([d.values(), d.within(0, 1)], {}),
+        lambda x, t: -t * np.log(1 / (1 + np.exp(-x))) - (1 - t) * np.log(1 / (1 + np.exp(x))),
+    ),
+    "gelu_grad": Row(
+        lambda d: ([d.values(), d.values()], {"approximate": "none"}),
+        lambda g, x, approximate: g * (_each(_normal_cdf)(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)),
+    ),
+    "elu_grad": Row(
+        lambda d: ([d.values(), d.values()], {"alpha": 0.5}),
+        lambda g, x, alpha: g * np.where(x > 0, 1, alpha * np.exp(x)),
+    ),
+    "leaky_relu_grad": Row(
+        lambda d: ([d.values(), d.values()], {"slope": 0.25}), lambda g, x, slope: g * np.where(x > 0, 1, slope)
+    ),
     "larger": Row(lambda d: ([d.distinct(), d.cast(d.distinct() + 0.01)], {}), np.maximum, "fi"),
     "integer_div": Row(
         lambda d: ([np.abs(d.values()), np.abs(d.values()) + 1], {}), lambda a, b: np.trunc(a / b).astype(a.dtype), "i"
@@ -289,6 +309,11 @@ ROWS = {
     "sum_to": Row(
         lambda d: ([d.values((2, 3, 4))], {"shape": d.one((3, 1), (1, 3, 1)), "dims": (0, 2)}),
         lambda g, shape, dims: np.einsum("abc->b", g).reshape(shape),
+    ),
+    "scope_boundary": Row(lambda d: ([d.values()], {"boundary": "END_FORWARD", "scope": "s"}), lambda x, **_: x, "fi"),
+    "reaches_nth": Row(
+        lambda d: ([d.distinct((2, 5))], {"k": d.one(1, 3, 5), "dim": 1}),
+        lambda x, k, dim: np.stack([[v >= sorted(r)[-k] for v in r] for r in x]),
     ),
     "bias_add": Row(
         lambda d: ([d.values((2, 3, 4)), d.values((3,))], {"dim": 1}), lambda x, b, dim: x + b[None, :, None]
@@ -356,7 +381,7 @@ ROWS = {
     ),
 }
 NOT_DIFFERENTIABLE = set(
-    """larger integer_div layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
+    """larger integer_div reaches_nth layer_norm_grad_all group_norm_rows batch_norm_all batch_norm_training_all
     batch_norm_grad_all group_norm_grad_all pool_average pool_average_grad pool_max pool_max_place pool_max_grad pad
     split top gather_points scatter_points""".split()
 )

@@ -251,7 +251,16 @@ EXAMPLES = {
     "reshape(arg_reduce(x, keepdim))": call(
         "reshape", call("arg_reduce", SMALL, kind="max", dim=1, keepdim=True), shape=(3,)
     ),
+    "reshape there and back": call("reshape", call("reshape", SMALL, shape=(12,)), shape=(3, 4)),
+    "transpose of a stack of products": call(
+        "transpose",
+        call("matmul", _x(2, 3, 4), _x(2, 4, 3), transpose_a=False, transpose_b=False),
+        permutation=(0, 2, 1),
+    ),
     "broadcast of one value": call("broadcast_in_dim", full(2, Type((4,), dt.float32)), shape=(3, 4), dims=(1,)),
+    "broadcast of a constant": call(
+        "broadcast_in_dim", const(np.arange(4), Type((4,), dt.float32)), shape=(3, 4), dims=(1,)
+    ),
     "quotient of one value": call("div", full(1, SMALL.type), full(12, SMALL.type)),
     "product of one value": call("mul", full(0.1, SMALL.type), full(3, SMALL.type)),
     "reshape to the same shape": call("reshape", SMALL, shape=(3, 4)),

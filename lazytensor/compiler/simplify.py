@@ -9,9 +9,12 @@ import numpy as np
 
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, filled, pat
-from lazytensor.ops import call, full
+from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.linalg import matmul
 from lazytensor.ops.shape import transpose
+
+FOLDED_ELEMENTS = 1 << 16
+"""How large a constant may grow by being repeated."""
 
 
 def _is_swap(n: Node) -> bool:
@@ -30,6 +33,15 @@ def _flipped(found: Bindings, n: Node) -> Node:
     return matmul(a, b, **flags)
 
 
+def _turned_product(found: Bindings, n: Node) -> Node | None:
+    """(a b)^T = b^T a^T: the same sums in the same order."""
+    product = found["p"]
+    if product.op != "matmul" or len(product.type.shape) == 2:
+        return None
+    a, b = product.inputs
+    return matmul(b, a, not product.attrs["transpose_b"], not product.attrs["transpose_a"])
+
+
 def _through_cast(found: Bindings, n: Node) -> Node:
     """A transpose that stands above a conversion is moved below it, where the product can read it."""
     return transpose(call("cast", found["x"], dtype=n.attrs["dtype"]), found["t"].attrs["permutation"])
@@ -46,6 +58,10 @@ def _swapped(name: str) -> Pat:
     return pat("transpose", any_(name), when=_is_swap)
 
 
+def _unchanged(found: Bindings, n: Node) -> Node | None:
+    return found["x"] if found["x"].type == n.type else None
+
+
 def _keeps(n: Node) -> bool:
     return n.attrs["keepdim"]
 
@@ -55,6 +71,12 @@ def _dropped(found: Bindings, n: Node) -> Node | None:
     inner = n.inputs[0]
     short = call(inner.op, *inner.inputs, **{**inner.attrs, "keepdim": False})
     return short if short.type == n.type else None
+
+
+def _repeated(found: Bindings, n: Node) -> Node | None:
+    if n.type.size > FOLDED_ELEMENTS:
+        return None
+    return const(OPS["broadcast_in_dim"].eval(found["k"].value, **n.attrs), n.type)
 
 
 def _folded(operate: Callable[..., np.ndarray], found: Bindings, n: Node) -> Node | None:
@@ -78,11 +100,14 @@ RULES = RuleSet(
         Rule("transpose(transpose(x))", pat("transpose", pat("transpose", X)), _merged_transpose),
         Rule("reshape(reduce(x, keepdim))", pat("reshape", pat("reduce", X, when=_keeps)), _dropped),
         Rule("reshape(arg_reduce(x, keepdim))", pat("reshape", pat("arg_reduce", X, when=_keeps)), _dropped),
+        Rule("reshape there and back", pat("reshape", pat("reshape", X)), _unchanged),
+        Rule("transpose of a stack of products", _swapped("p"), _turned_product),
         Rule("broadcast of one value", pat("broadcast_in_dim", ONE), lambda b, n: full(b["k"].attrs["value"], n.type)),
+        Rule("broadcast of a constant", pat("broadcast_in_dim", Pat("const", (), "k")), _repeated),
         Rule("quotient of one value", pat("div", ONE, OTHER), lambda b, n: _folded(np.divide, b, n)),
         Rule("product of one value", pat("mul", ONE, OTHER), lambda b, n: _folded(np.multiply, b, n)),
-        Rule("reshape to the same shape", pat("reshape", X), lambda b, n: b["x"] if b["x"].type == n.type else None),
-        Rule("cast to the same type", pat("cast", X), lambda b, n: b["x"] if b["x"].type == n.type else None),
+        Rule("reshape to the same shape", pat("reshape", X), _unchanged),
+        Rule("cast to the same type", pat("cast", X), _unchanged),
         Rule("cast(transpose(x))", pat("cast", pat("transpose", X, name="t", when=_is_swap)), _through_cast),
         Rule("product of a transpose, left", pat("matmul", _swapped("u"), any_("b")), _flipped),
         Rule("product of a transpose, right", pat("matmul", any_("a"), _swapped("v")), _flipped),

@@ -311,10 +311,12 @@ def binary_cross_entropy_with_logits(
     reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    log = logsigmoid(input)
-    if pos_weight is not None:
-        log = pw.mul(log, pw.add(pw.mul(pw.sub(pos_weight, 1.0), target), 1.0))
-    loss = pw.sub(pw.mul(pw.sub(1.0, target), input), log)
+    if pos_weight is None and input.dtype is target.dtype:
+        loss = made(call("binary_entropy", arg(input), arg(target)), input, target)
+    else:
+        log, weights = logsigmoid(input), 1.0 if pos_weight is None else pos_weight
+        log = pw.mul(log, pw.add(pw.mul(pw.sub(weights, 1.0), target), 1.0))
+        loss = pw.sub(pw.mul(pw.sub(1.0, target), input), log)
     return reduced(loss if weight is None else pw.mul(loss, weight), reduction)
 
 

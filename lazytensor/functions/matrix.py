@@ -60,6 +60,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     x, y = _pair(a, b)
     if y.type.shape[:-2] == () and len(x.type.shape) > 2:
         # Rows of all matrices at once: one large product instead of many small ones.
+        x, y = lowered(x, y)
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
         return made(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])

@@ -45,6 +45,11 @@ def _param(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> N
     return full(neutral, Type(shape, dtype)) if given is None else cast(arg(given), dtype)
 
 
+def _result(y: Node, input: Tensor) -> Tensor:
+    """y in the half type under automatic casts, else in the dtype of the input."""
+    return made(cast(y, input.dtype) if half_type() is None else _half(y), input)
+
+
 def _with_params(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Node, Node, Node]:
     """x, its weight and its bias [C] in the type that is computed in: the half type under automatic casts."""
     x = arg(input)
@@ -94,7 +99,7 @@ def layer_norm(
     wide = _wide(x)
     shift, scale = _param(bias, 0, shape, wide.type.dtype), _param(weight, 1, shape, wide.type.dtype)
     y = call("layer_norm", wide, shift, scale, eps=eps)
-    return made(_half(cast(y, x.type.dtype)), input)
+    return _result(y, input)
 
 
 def native_layer_norm(
@@ -151,7 +156,11 @@ def _group_norm(
     grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
     mean = call("mean", grouped, dims=(2,), keepdim=False)
     inverse = inverse_deviation(centred(grouped, (2,))[1], eps)
-    return made(_half(cast(y, input.dtype)), input), made(mean, input), made(reshaped(inverse, mean.type.shape), input)
+    return (
+        _result(y, input),
+        made(mean, input),
+        made(reshaped(inverse, mean.type.shape), input),
+    )
 
 
 # -- batches ---------------------------------------------------------------------------------------------------------
@@ -198,7 +207,7 @@ def _batch_norm(
     else:
         y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
         mean, inverse = stats[0], inverse_deviation(stats[1], eps)
-    return made(_half(cast(y, input.dtype)), input), mean, inverse
+    return _result(y, input), mean, inverse
 
 
 def batch_norm(

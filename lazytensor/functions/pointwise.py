@@ -150,8 +150,8 @@ def remainder(a: Operand, b: Operand) -> Tensor:
 def pow(a: Operand, exponent: Operand) -> Tensor:
     """a to a power; the exponent 2 becomes a product. Raises ShapeError for integers to a negative number."""
     if is_number(exponent, 2) and isinstance(a, Tensor):
-        base = cast_to(a, result_type(a, exponent))
-        return mul(base, base)
+        base = arg(cast_to(a, result_type(a, exponent)))
+        return made(call("square", base), a)
     if result_type(a, exponent).kind == "f":
         return _binary("pow", a, exponent)
     if not isinstance(exponent, Tensor) and exponent < 0:

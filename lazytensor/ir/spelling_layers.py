@@ -108,6 +108,14 @@ def _splitting(n: Node) -> str:
     return f"axis = {n.attrs['dim']} : i64, split_sizes = {ints_text(n.attrs['sizes'])}"
 
 
+def _boundary(n: Node) -> str:
+    return f'boundary_type = "{n.attrs["boundary"]}", scope_name = "{n.attrs["scope"]}"'
+
+
+def _rank(n: Node) -> str:
+    return f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
+
+
 def _slope(name: str) -> Callable[[Node], str]:
     return lambda n: f"alpha = {float_text(n.attrs[name], float64)}"
 
@@ -128,6 +136,10 @@ LAYERS: Mapping[str, Spelling] = {
     "pool_max_grad": _pool("MAX", True),
     "pool_average": _pool("AVERAGE"),
     "pool_average_grad": _pool("AVERAGE", True),
+    "reaches_nth": typed(
+        "NthOrderStatistic", lambda n: f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
+    ),
+    "scope_boundary": typed("ScopeBoundary", _boundary),
     "layer_norm": typed("LayerNorm", _epsilon),
     "layer_norm_grad_all": typed("LayerNormGrad", _epsilon),
     "group_norm_rows": typed("GroupNorm", _group),
@@ -137,6 +149,9 @@ LAYERS: Mapping[str, Spelling] = {
     "batch_norm_grad_all": typed(
         "FusedBatchNormGrad", lambda n: f'data_format = "NCHW", {_epsilon(n)}, is_training = true'
     ),
+    "elu_grad": typed("EluGrad", _slope("alpha"), arrow=False),
+    "leaky_relu_grad": typed("LeakyReluGrad", _slope("slope")),
+    "gelu_grad": typed("GeluGrad", lambda n: f'approximation = "{n.attrs["approximate"].upper()}"', arrow=False),
     "softplus": typed("Softplus", _softplus, arrow=False),
     "elu": typed("Elu", _slope("alpha"), arrow=False),
     "leaky_relu": typed("LeakyRelu", _slope("slope"), arrow=False),

@@ -52,7 +52,8 @@ def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
     return (0.5 * x * (1 + erf_array(x * x.dtype.type(SQRT_HALF)))).astype(x.dtype)
 
 
-def _gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
+def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
+    """The gradient of gelu in simpler operations."""
     if approximate == "tanh":
         x2 = mul(x, x)
         inner = mul(full_like(SQRT_TWO_OVER_PI, x), mul(x, add(full_like(1, x), mul(full_like(0.044715, x), x2))))
@@ -146,7 +147,7 @@ op(
     "gelu",
     lambda x, *, approximate: x,
     _gelu,
-    vjp=_gelu_vjp,
+    vjp=lambda g, y, x, **attrs: (call("gelu_grad", g, x, **attrs),),
     work=per_element(14),
     decompose=lambda x, *, approximate: _gelu_parts(x, approximate),
 )

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
+from lazytensor.dtype import int16
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.formula import Formula, derived, evaluated
-from lazytensor.ops.op import call, full_like, op, per_element, same_types
-from lazytensor.ops.pointwise import add, compare, div, mul, sub, where
+from lazytensor.ops.op import call, full_like, no_work, op, per_element, same_types
+from lazytensor.ops.pointwise import add, compare, div, gelu_vjp, mul, sub, where
 from lazytensor.ops.reduce import kept_shape, reduce
 from lazytensor.ops.shape import Dims, reshape
 
@@ -52,9 +55,60 @@ def _log_sigmoid_parts(x: Node) -> Node:
 
 
 whole("softplus", softplus, lambda x, **attrs: x, 24)
-whole("elu", elu, lambda x, **attrs: x, 12)
-whole("leaky_relu", leaky_relu, lambda x, **attrs: x, 2)
+whole("elu", elu, lambda x, **attrs: x, 12, vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),))
+whole(
+    "leaky_relu",
+    leaky_relu,
+    lambda x, **attrs: x,
+    2,
+    vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
+)
 whole("log_sigmoid", log_sigmoid, flops=24, native=False, decompose=_log_sigmoid_parts)
+
+
+def _square(x: Node) -> Node:
+    return mul(x, x)
+
+
+# Its gradient is the front end's: x times two, where that of a product has two terms.
+whole(
+    "square",
+    _square,
+    vjp=lambda g, y, x: (mul(g, mul(x, full_like(2, x))),),
+    native=False,
+    decompose=_square,
+)
+
+
+def _binary_entropy(x: Node, target: Node) -> Node:
+    return sub(mul(sub(full_like(1, x), target), x), call("log_sigmoid", x))
+
+
+def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, Node]:
+    return mul(g, sub(call("sigmoid", x), target)), mul(g, call("neg", x))
+
+
+whole("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp, native=False, decompose=_binary_entropy)
+
+
+def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
+    return gelu_vjp(g, x, x, approximate=approximate)[0]
+
+
+def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
+    zero = full_like(0, x)
+    above = compare("gt", x, zero)
+    below = mul(g, mul(call("exp", where(above, zero, x)), full_like(alpha, x)))
+    return where(above, g, below)
+
+
+def _leaky_grad(g: Node, x: Node, *, slope: float) -> Node:
+    return where(compare("gt", x, full_like(0, x)), g, mul(g, full_like(slope, g)))
+
+
+whole("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30)
+whole("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12)
+whole("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2)
 
 
 def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
@@ -87,6 +141,38 @@ def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
     rest = tuple(d for d in range(len(kept)) if d not in dims)
     return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
 
+
+OTHER_SIDE = {
+    "BEGIN_FORWARD": "END_BACKWARD",
+    "END_FORWARD": "BEGIN_BACKWARD",
+    "BEGIN_BACKWARD": "END_FORWARD",
+    "END_BACKWARD": "BEGIN_FORWARD",
+}
+"""The boundary that the gradient crosses where the forward pass crosses this one."""
+
+
+def _crossed(g: Node, y: Node, x: Node, *, boundary: str, scope: str) -> tuple[Node]:
+    return (call("scope_boundary", g, boundary=OTHER_SIDE[boundary], scope=scope),)
+
+
+# The identity that marks the boundary of a named stretch in the printed graph.
+op(
+    "scope_boundary",
+    lambda x, *, boundary, scope: x,
+    lambda x, *, boundary, scope: x,
+    vjp=_crossed,
+    exact=lambda x, *, boundary, scope: x,
+    work=no_work,
+)
+
+
+def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
+    limit = np.take(np.sort(x, dim), [x.shape[dim] - k], dim)
+    return (x >= limit).astype(np.int16)
+
+
+# Whether an element is among the k largest along a dimension.
+op("reaches_nth", lambda x, *, k, dim: Type(x.shape, int16), _reaches, work=per_element(10))
 
 # The gradient of what was broadcast.
 whole("sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), native=False, decompose=_summed_parts)

@@ -9,6 +9,7 @@ import numpy as np
 from cstorch_compat import manifest, run
 from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common import checkpoint
+from cstorch_compat.common.functional import constant
 from cstorch_compat.common.precision_level import current_pol, pol
 from cstorch_compat.generations.cstorch import (
     amp,
@@ -82,8 +83,8 @@ def to_numpy(value: Tensor) -> np.ndarray:
 
 
 def make_constant(value: Any) -> Any:
-    """A tensor that the compiler may fold; here every captured tensor that does not change is one."""
-    return value.to(run.current_torch_device()) if isinstance(value, Tensor) else value  # type: ignore[attr-defined]
+    """A tensor of the client as a constant of the traced step; anything else unchanged."""
+    return constant(value, run.current_torch_device()) if isinstance(value, Tensor) else value
 
 
 class name_scope:

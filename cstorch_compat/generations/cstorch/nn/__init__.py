@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from cstorch_compat import manifest
+from cstorch_compat.generations.cstorch.nn import functional
 from lazytensor import nn
 from lazytensor.nn.module import Buffer
 
@@ -20,5 +21,5 @@ class Parameter(nn.Parameter):
 
 Parameter.__qualname__ = "Parameter"
 globals().update({name: getattr(nn, name) for name in LOSSES})
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "functional"]
 manifest.explain("cerebras.pytorch.nn", sys.modules[__name__])
