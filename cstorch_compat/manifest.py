@@ -105,20 +105,20 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
             where=source.where(),
             todo="Replace it by an operation that is there, or run this part with the original package.",
         )
-        return errors.refuse("missing here", error)
+        return errors.refuse("missing here", error, full)
     near = difflib.get_close_matches(name, have, 1)
     error = NameMissing(
         f"{owner} has no attribute {name!r}: no such name is known",
         where=source.where(),
         todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
-    return errors.refuse("unknown name", error)
+    return errors.refuse("unknown name", error, full)
 
 
 def refuse_absent(public: str, name: str, why: str, todo: str) -> Any:
     """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in."""
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), todo=todo)
-    return errors.refuse("not in this release", error)
+    return errors.refuse("not in this release", error, f"{public}.{name}")
 
 
 def explain(public: str, module: ModuleType) -> None:

@@ -69,18 +69,19 @@ class OptionInvalid(LazyError, ValueError):
     """An argument or a configuration has a value that is not allowed."""
 
 
-Reporter = Callable[[str, LazyError], Any]
+Reporter = Callable[[str, LazyError, str], Any]
 _reporter: Reporter | None = None
 
 
-def refuse(rule: str, error: LazyError) -> Any:
+def refuse(rule: str, error: LazyError, about: str = "") -> Any:
     """Raise what the wafer refuses and PyTorch does not; where a reporter listens, tell it and go on as PyTorch would.
 
-    `rule` says what kind of refusal it is, as in "read .item()". Returns what the reporter gives as a stand-in.
+    `rule` says what kind of refusal it is, as in "read .item()"; `about` names what it is about: a type, a name.
+    Returns what the reporter gives as a stand-in.
     """
     if _reporter is None:
         raise error
-    return _reporter(rule, error)
+    return _reporter(rule, error, about)
 
 
 def report_to(reporter: Reporter | None) -> None:

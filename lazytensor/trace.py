@@ -248,7 +248,7 @@ class Capture:
                 where=source.where(),
                 todo="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
             )
-            refuse(f"read {what}", error)
+            refuse(f"read {what}", error, str(n.type))
         memo = self._memo
         if n not in memo:
             memo.update({made: array for _, _, made, array in self.inputs})

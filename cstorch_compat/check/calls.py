@@ -93,8 +93,7 @@ class Watch:
         self.modules: dict[int, Module] = {}
         self._replaced: list[tuple[Any, str, Any]] = []
 
-    def install(self) -> None:
-        """Wrap everything; `remove` undoes it."""
+    def __enter__(self) -> "Watch":
         for prefix, module in NAMESPACES.items():
             for name, value in list(vars(module).items()):
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
@@ -109,9 +108,9 @@ class Watch:
                 assert value.fget is not None
                 self._replace(Tensor, name, property(self._wrapped(f"Tensor.{name}", value.fget)))
         self._replace(Module, "__call__", self._layer(Module.__call__))
+        return self
 
-    def remove(self) -> None:
-        """Put the originals back."""
+    def __exit__(self, *_: object) -> None:
         for owner, name, value in reversed(self._replaced):
             setattr(owner, name, value)
         self._replaced.clear()

@@ -19,8 +19,9 @@ from cstorch_compat.check.names import MissingModules
 from cstorch_compat.check.outcome import BROKEN, Outcome
 from cstorch_compat.check.plain import PlainScript
 from cstorch_compat.check.reading import read_script
-from cstorch_compat.check.session import STEPS, CheckSession, FollowedEnough
+from cstorch_compat.check.session import STEPS, CheckSession
 from cstorch_compat.check.step import Recorder
+from cstorch_compat.check.summary import FollowedEnough
 from lazytensor import source
 from lazytensor.ir.types import Where
 
@@ -56,19 +57,14 @@ def check(script: str, args: list[str], shows_output: bool = False, api: str | N
     run.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatch(found)
     plain = PlainScript(recorder, loaders, outcome.summary)
-    shown = sys.stderr if shows_output else io.StringIO()
     guard = Guard(lambda: bool(recorder.updates if outcome.summary.is_plain else outcome.summary.is_closed))
-    with (
-        guard,
-        recorder,
-        contextlib.redirect_stdout(shown),
-        contextlib.redirect_stderr(shown),
-        warnings.catch_warnings(),
-    ):
+    shown = sys.stderr if shows_output else io.StringIO()
+    with contextlib.ExitStack() as watched:
+        for one in (recorder, loaders, plain, MissingModules(found), guard, warnings.catch_warnings()):
+            watched.enter_context(one)
+        for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
+            watched.enter_context(redirect(shown))
         warnings.simplefilter("ignore")
-        sys.meta_path.insert(0, MissingModules(found))
-        loaders.install()
-        plain.install()
         _follow(script, args, found, outcome)
         plain.finish()
     read_script(found, script)
@@ -109,7 +105,7 @@ def _is_of_the_api(e: BaseException) -> bool:
     innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
     name = innermost.f_globals.get("__name__", "")
     return name.startswith("cstorch_compat.") and not name.startswith(
-        ("cstorch_compat.torch", "cstorch_compat.manifest")
+        ("cstorch_compat.torch", "cstorch_compat.manifest", "cstorch_compat.check")
     )
 
 

@@ -19,13 +19,12 @@ class LoaderWatch:
         self.used: list[Where] = []
         self._originals = {name: vars(DataLoader)[name] for name in ("__init__", "__iter__")}
 
-    def install(self) -> None:
-        """Watch from now on; `remove` undoes it."""
+    def __enter__(self) -> "LoaderWatch":
         DataLoader.__init__ = self._wrapped("__init__", self._made)  # type: ignore[method-assign]
         DataLoader.__iter__ = self._wrapped("__iter__", self._begun)  # type: ignore[method-assign]
+        return self
 
-    def remove(self) -> None:
-        """Put the originals back."""
+    def __exit__(self, *_: object) -> None:
         for name, original in self._originals.items():
             setattr(DataLoader, name, original)
 

@@ -66,6 +66,13 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, found: Findings):
         self.found = found
 
+    def __enter__(self) -> "MissingModules":
+        sys.meta_path.insert(0, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.meta_path.remove(self)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:

@@ -12,8 +12,8 @@ from typing import Any
 from cstorch_compat import run
 from cstorch_compat.check import graph, state
 from cstorch_compat.check.loaders import LoaderWatch
-from cstorch_compat.check.session import FollowedEnough, Summary
 from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.check.summary import FollowedEnough, Summary
 from cstorch_compat.common.tree import flatten
 from lazytensor import precision, source, trace
 from lazytensor.ir.graph import Graph, Node
@@ -40,8 +40,7 @@ class PlainScript:
         self._made: list[Node] = []
         self._original: Callable = Module.__call__
 
-    def install(self) -> None:
-        """Watch from now on; `remove` undoes it."""
+    def __enter__(self) -> "PlainScript":
         self._original = original = Module.__call__
 
         @functools.wraps(original)
@@ -55,9 +54,9 @@ class PlainScript:
                 self._depth -= 1
 
         Module.__call__ = watched  # type: ignore[method-assign, assignment]
+        return self
 
-    def remove(self) -> None:
-        """Put the original back."""
+    def __exit__(self, *_: object) -> None:
         Module.__call__ = self._original  # type: ignore[method-assign]
 
     def _called(self, module: Module, args: tuple, kwargs: dict) -> None:
@@ -100,7 +99,7 @@ class PlainScript:
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._made)), traced.updates)
         state.examine_state(found, self.capture, [], self.recorder.watch.modules.values())
         graph.examine(found, traced, self.recorder.calls)
-        self.summary.add(traced, [])
+        self.summary.add(traced)
         self._advise()
         if trace.current is self.capture:
             self._open.close()

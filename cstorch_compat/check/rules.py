@@ -213,6 +213,15 @@ _ROWS = (
         "Check the spelling and the release that has it.",
         "PyTorch and Cerebras API inventories",
     ),
+    Rule(
+        "LW206",
+        "not in this release",
+        "refused",
+        "a name of another release",
+        "The release of the API that the script is checked for does not have this name.",
+        "Use what the release has instead, or check with --api RELEASE if the script is written for another one.",
+        "inventories of the releases of the Cerebras API",
+    ),
     # -- risks: it compiles on the client and fails on the cluster -----------------------------------------------------
     Rule(
         "LW301",

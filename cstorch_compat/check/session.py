@@ -1,66 +1,24 @@
 """The execution that a checked script gets: two steps are traced, none is run, and the first one is examined."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from cstorch_compat import run
 from cstorch_compat.check import graph, state
 from cstorch_compat.check.reading import examine_rates, read_step
 from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.check.summary import Summary
 from cstorch_compat.common.closures import Call, Closures
 from cstorch_compat.common.tree import flatten, map_tensors
 from cstorch_compat.session import LAZY
 from lazytensor import precision, source, trace
-from lazytensor.compiler.lower import lower_to_host
-from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.compiler.simplify import simplify
-from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, leaf
-from lazytensor.ir.types import Where
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor
 from lazytensor.trace import Cell
 
 STEPS = 2
 """Iterations of a loop that are traced: the second one shows what changes from step to step."""
-
-
-class FollowedEnough(BaseException):
-    """The script has come to a point behind which nothing new would be seen. Not for the script to catch."""
-
-
-@dataclass
-class Summary:
-    """What was seen of a script: one entry for each loop whose first step was traced.
-
-    `is_closed` says that no loop runs and one has.
-    """
-
-    loops: list[Where] = field(default_factory=list)
-    steps: list[Callable] = field(default_factory=list)
-    operations: int = 0
-    kernels: int = 0
-    state: int = 0
-    is_plain: bool = False
-    is_closed: bool = False
-
-    def enter(self, place: Where) -> None:
-        """A loop begins. Raises FollowedEnough if it began there before."""
-        if place in self.loops:
-            raise FollowedEnough(f"the loop at {place} begins again")
-        self.is_closed = False
-        self.loops.append(place)
-
-    def add(self, graph: Graph, steps: list[Callable]) -> None:
-        """Count a step that was traced."""
-        self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
-        self.state += len(graph.updates)
-        self.steps += steps
-        try:
-            self.kernels += len(compile_graph(simplify(lower_to_host(graph))).instrs)
-        except LazyError:
-            self.kernels = 0
 
 
 class CheckSession:
@@ -109,7 +67,7 @@ class CheckSession:
             self.capture.is_open = False
         if step_fn not in self._steps:
             self._steps.append(step_fn)
-        return self._results[step_fn]
+        return self._results.get(step_fn)
 
     def held(self, arguments: Any) -> Any:
         """The arguments of a closure, whose calls are examined and not made."""
@@ -147,7 +105,7 @@ class CheckSession:
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
         for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):
             read_step(found, function)
-        self.summary.add(whole, self._steps)
+        self.summary.add(whole)
 
     def flush(self) -> None:
         """The last step is over; no closure waits."""

@@ -32,6 +32,8 @@ READS = {
     "repeat_interleave()": "shape from data",
 }
 """The rule for what was asked for, by the words of `Tensor.array`; everything else is a plain read."""
+NAMES = ("missing here", "unknown name", "not in this release")
+"""Refusals of a name, which are answered with a stand-in."""
 SPELLINGS = {"bool()": "if, while, assert or bool()", "an index": "a Python index"}
 
 
@@ -42,8 +44,6 @@ class CheckedCapture(Capture):
         """The value of a node of this step, or zeros if it would take too long."""
         if n not in self._memo and self._flops(n) > BUDGET_FLOPS:
             self._memo[n] = np.zeros(n.type.shape, n.type.dtype.host)
-            if n.op in ("batch", "state"):
-                return self._memo[n]
         return super().value_of(n, what)
 
     def _flops(self, n: Node) -> int:
@@ -70,12 +70,12 @@ class Recorder:
 
     def __enter__(self) -> "Recorder":
         errors.report_to(self._refused)
-        self.watch.install()
+        self.watch.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         errors.report_to(None)
-        self.watch.remove()
+        self.watch.__exit__()
 
     def _called(self, call: Call) -> None:
         self._is_refused = False
@@ -85,30 +85,28 @@ class Recorder:
             if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
                 self.found.add("to cpu", call.where, str(call))
 
-    def _refused(self, rule: str, error: LazyError) -> Any:
+    def _refused(self, rule: str, error: LazyError, about: str) -> Any:
         """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
-        if rule in ("missing here", "unknown name"):
-            return self._named(rule, error)
+        if rule in NAMES:
+            return self._named(rule, error, about)
         self.has_read = self.has_read or rule.startswith("read ")
         if not self.is_listening or (self.watch.current is not None and self._is_refused):
             return None
         if rule == "eager optimizer":
-            self._optimized(error.what.split(" needs")[0])
+            self._optimized(about)
         elif rule.startswith("read "):
-            self._read(rule.removeprefix("read "), error)
+            self._read(rule.removeprefix("read "), about)
         else:
             call = self.watch.current
             self.found.add(rule, operation=str(call) if call is not None else "", detail=error.what)
         return None
 
-    def _named(self, rule: str, error: LazyError) -> StandIn:
+    def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
         """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
         if is_question():
             raise error
-        owner, _, name = error.what.partition(" has no attribute ")
-        full = f"{owner.split()[-1].strip(chr(39))}.{name.split(chr(39))[1]}"
-        self.found.add(rule, operation=full, detail=error.what, way_out=error.todo)
-        return StandIn(full)
+        self.found.add(rule, operation=name, detail=error.what, way_out=error.todo)
+        return StandIn(name)
 
     def _optimized(self, name: str) -> None:
         """Note the step of an optimizer of torch.optim. In a plain script it is the end of the training step."""
@@ -119,17 +117,16 @@ class Recorder:
         else:
             self.found.add("vanilla optimizer", operation=name)
 
-    def _read(self, what: str, error: LazyError) -> None:
+    def _read(self, what: str, kind: str) -> None:
+        """Note that `what` was asked for of a value. Behind the step of a plain script that belongs into a closure."""
+        call = self.watch.current
         if what == "collating a batch":  # the next batch of a loop whose step is still open
             return
-        call = self.watch.current
         if self.is_plain and self.updates:
             self.found.add("port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor.")
-            return
-        inner = what if call is None else call.short + "()"
-        rule = READS.get(what, "read")
-        kind = error.what.partition("needs the value of a ")[2].partition(" inside")[0]
-        operation = f"{SPELLINGS.get(inner, inner)} on {kind}" if call is None else str(call)
-        branch = what == "bool()" and call is None
-        detail = "The branch that the first batch takes was followed; the other one was not seen." if branch else ""
-        self.found.add(rule, source.where(), operation, detail)
+        elif call is not None:
+            self.found.add(READS.get(what, "read"), operation=str(call))
+        else:
+            branch = "The branch that the first batch takes was followed; the other one was not seen."
+            detail = branch if what == "bool()" else ""
+            self.found.add(READS.get(what, "read"), None, f"{SPELLINGS.get(what, what)} on {kind}", detail)

@@ -71,7 +71,7 @@ class Optimizer(optimizer.Optimizer):
                 where=source.where(),
                 todo="Use the optimizer of the same name in cstorch.optim.",
             )
-            refuse("eager optimizer", error)
+            refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
         loss = None
         if closure is not None:

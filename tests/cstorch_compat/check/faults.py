@@ -160,6 +160,7 @@ FAULTS = [
     Fault("LW203", "step", "out = (out.double() * 2.0).float()  # fault"),
     Fault("LW204", "forward", "h = F.hardsigmoid(h)  # fault"),
     Fault("LW205", "step", "out = torch.rellu(out)  # fault"),
+    Fault("LW206", "setup", "cstorch.manual_seed(1)  # fault"),
     Fault("LW301", "forward", "h = self.attend(h, h, h)[0]  # fault", extra=(("layers", ATTENTION),)),
     Fault("LW301", "step", "h = F.scaled_dot_product_attention(out, out, out)  # fault"),
     Fault("LW302", "step", "big = F.cross_entropy(out.repeat(1, 10000), y)  # fault"),

@@ -1,10 +1,15 @@
 """Each planted fault is found at its line, by its rule, and nothing else is."""
 
+import pathlib
+import re
+
 import pytest
 
 from cstorch_compat.check.findings import SEVERITIES
 from cstorch_compat.check.rules import RULES
 from tests.cstorch_compat.check.faults import FAULTS, Fault, script
+
+ROOT = pathlib.Path(__file__).parents[3]
 
 
 def fault_line(text: str) -> int:
@@ -48,3 +53,12 @@ def test_all_faults_of_one_script_are_found_in_one_run(checked):
     assert marked <= {f["line"] for f in answer["findings"]}
     assert set(chosen) <= {f["id"] for f in answer["findings"]}
     assert answer["exit"] == 1
+
+
+def test_every_refusal_in_the_packages_has_a_rule():
+    given = set()
+    for package in ("lazytensor", "cstorch_compat"):
+        for path in (ROOT / package).rglob("*.py"):
+            given |= set(re.findall(r'\brefuse\(\s*f?"([^"{]+)', path.read_text(encoding="utf-8")))
+    assert given - {"read "} <= set(RULES) | {"eager optimizer"}
+    assert {"read ", "device", "metric", "unknown name"} <= given

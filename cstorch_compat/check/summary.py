@@ -1,0 +1,45 @@
+"""What was seen of a script, and where following it ends."""
+
+from dataclasses import dataclass, field
+
+from lazytensor.compiler.lower import lower_to_host
+from lazytensor.compiler.pipeline import compile_graph
+from lazytensor.compiler.simplify import simplify
+from lazytensor.errors import LazyError
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.types import Where
+
+
+class FollowedEnough(BaseException):
+    """The script has come to a point behind which nothing new would be seen. Not for the script to catch."""
+
+
+@dataclass
+class Summary:
+    """What was seen of a script: one entry for each loop whose first step was traced.
+
+    `is_closed` says that no loop runs and one has.
+    """
+
+    loops: list[Where] = field(default_factory=list)
+    operations: int = 0
+    kernels: int = 0
+    state: int = 0
+    is_plain: bool = False
+    is_closed: bool = False
+
+    def enter(self, place: Where) -> None:
+        """A loop begins. Raises FollowedEnough if it began there before."""
+        if place in self.loops:
+            raise FollowedEnough(f"the loop at {place} begins again")
+        self.is_closed = False
+        self.loops.append(place)
+
+    def add(self, graph: Graph) -> None:
+        """Count a step that was traced."""
+        self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
+        self.state += len(graph.updates)
+        try:
+            self.kernels += len(compile_graph(simplify(lower_to_host(graph))).instrs)
+        except LazyError:
+            self.kernels = 0
