@@ -26,19 +26,23 @@ def server() -> Iterator[subprocess.Popen]:
 
 @pytest.fixture
 def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Callable[..., dict]:
-    """Check a script, given as text or path; returns what --json prints, with the exit status as "exit"."""
+    """Check a script, given as text or path; returns what --json prints, with the exit status as "exit".
+
+    With form="text" the report is under "text".
+    """
     numbers = itertools.count()
 
-    def check(script: str | pathlib.Path) -> dict:
+    def check(script: str | pathlib.Path, form: str = "json") -> dict:
         if isinstance(script, str):
             path = tmp_path / f"script_{next(numbers)}.py"
             path.write_text(script)
         else:
             path = script
         assert server.stdin is not None and server.stdout is not None
-        server.stdin.write(f"{tmp_path}\t{path}\n")
+        server.stdin.write(f"{tmp_path}\t{path}\t{form}\n")
         server.stdin.flush()
         answer = json.loads(server.stdout.readline())
-        return {**json.loads(answer["text"]), "exit": answer["status"]}
+        found = json.loads(answer["text"]) if form == "json" else {"text": answer["text"]}
+        return {**found, "exit": answer["status"]}
 
     return check

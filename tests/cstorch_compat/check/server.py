@@ -1,4 +1,7 @@
-"""Checks scripts in forks of this process, so that importing costs once; an input line is a folder and a script."""
+"""Checks scripts in forks of this process, so that importing costs once.
+
+A line of the input is a folder, a script and the form of the answer, "json" or "text".
+"""
 
 import argparse
 import json
@@ -10,13 +13,13 @@ from cstorch_compat.check import command
 
 def main() -> None:
     for line in sys.stdin:
-        folder, script = line.strip().split("\t")
+        folder, script, form = line.strip().split("\t")
         answer, tell = os.pipe()
         if os.fork() == 0:
             os.close(answer)
             os.chdir(folder)
             keep, sys.stdout = sys.stdout, os.fdopen(tell, "w")
-            options = argparse.Namespace(script=script, args=[], json=True, output=False, api=None)
+            options = argparse.Namespace(script=script, args=[], json=form == "json", output=False, api=None)
             status = command.check_script(options)
             sys.stdout.flush()
             sys.stdout = keep

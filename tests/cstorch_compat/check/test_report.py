@@ -10,66 +10,53 @@ from tests.cstorch_compat.check.faults import FAULTS, script
 
 KEYS = """id severity title file line columns source_line operation module detail way_out suggestion source
     count""".split()
+FAULTY = script(*[f for f in FAULTS if f.rule in ("LW101", "LW301")][:2])
 
 
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory):
-    path = tmp_path_factory.mktemp("check") / "train.py"
-    path.write_text(script(*[f for f in FAULTS if f.rule in ("LW101", "LW301")][:2]))
-    return path
+def test_text_shows_line_reason_and_way_out(checked):
+    text = checked(FAULTY, form="text")["text"]
+    assert "LW101  script_0.py:" in text
+    assert "    | best = out.sum().item()  # fault\n    |        ^^^^^^^^^^^^^^^^\n" in text
+    assert "do:  Choose with torch.where(...)" in text
+    assert text.rstrip().splitlines()[-1].startswith("NOT READY")
 
 
-def check(path, *options):
-    return python("-m", "cstorch_compat", "check", *options, path.name, cwd=path.parent)
+def test_clean_script_is_told_what_was_covered(checked):
+    lines = checked(script(), form="text")["text"].rstrip().splitlines()
+    assert lines[-1].startswith("READY")
+    assert any(line.startswith("Covered: one step traced (script_0.py:") for line in lines)
 
 
-def test_text_shows_line_reason_and_way_out(faulty):
-    done = check(faulty)
-    assert done.returncode == 1, done.stderr
-    assert "LW101  train.py:" in done.stdout
-    assert "    | best = out.sum().item()  # fault\n    |        ^^^^^^^^^^^^^^^^\n" in done.stdout
-    assert "do:  Choose with torch.where(...)" in done.stdout
-    assert done.stdout.rstrip().splitlines()[-1].startswith("NOT READY")
-
-
-def test_json_is_all_that_is_printed(faulty):
-    done = check(faulty, "--json")
+def test_command_prints_json_alone_and_tells_by_its_status(tmp_path):
+    (tmp_path / "train.py").write_text(FAULTY)
+    done = python("-m", "cstorch_compat", "check", "--json", "train.py", cwd=tmp_path)
     answer = json.loads(done.stdout)
     assert answer["schema"] == 1
     assert list(answer["findings"][0]) == KEYS
     assert (answer["status"], done.returncode) == (1, 1)
     assert answer["counts"]["refused"] == sum(f["severity"] == "refused" for f in answer["findings"])
+    assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
 
 
 def test_missing_script_is_a_mistake_of_usage(tmp_path):
-    done = check(tmp_path / "nowhere.py")
+    done = python("-m", "cstorch_compat", "check", "nowhere.py", cwd=tmp_path)
     assert done.returncode == 2
     assert "no script" in done.stderr
 
 
-def test_nothing_is_written_and_nothing_runs(faulty):
-    before = sorted(p.name for p in faulty.parent.iterdir())
-    check(faulty)
-    assert sorted(p.name for p in faulty.parent.iterdir()) == before
-
-
 @pytest.mark.parametrize(
-    "save", ["torch.save(model.state_dict(), 'kept')", "cstorch.save(model.state_dict(), 'kept2')"]
+    "text",
+    [
+        script() + "torch.save(model.state_dict(), 'kept')\n",
+        script() + "cstorch.save(model.state_dict(), 'kept')\n",
+        plain.script().replace("print(loss.item())", "torch.save(model.state_dict(), 'kept')"),
+    ],
+    ids=["torch.save", "cstorch.save", "plain loop"],
 )
-def test_untrained_weights_are_not_saved_after_the_loop(tmp_path, save):
-    kept, path = tmp_path / "kept", tmp_path / "train.py"
+def test_untrained_weights_are_not_saved(checked, tmp_path, text):
+    kept = tmp_path / "kept"
     kept.write_text("trained")
-    path.write_text(script() + save + "\n")
-    done = check(path)
-    assert done.returncode == 0, done.stderr
-    assert "change to a file" in done.stdout
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "train.py"]
-    assert kept.read_text() == "trained"
-
-
-def test_plain_loop_does_not_save_untrained_weights(tmp_path):
-    kept, path = tmp_path / "kept", tmp_path / "train.py"
-    kept.write_text("trained")
-    path.write_text(plain.script().replace("print(loss.item())", "torch.save(model.state_dict(), 'kept')"))
-    assert check(path).returncode == 0
+    answer = checked(text)
+    assert answer["exit"] == 0, answer
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kept", "script_0.py"]
     assert kept.read_text() == "trained"
