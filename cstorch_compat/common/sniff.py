@@ -5,6 +5,7 @@ from typing import Literal
 
 from cstorch_compat.common.rawfile import HDF5_MAGIC
 from cstorch_compat.common.safetensors import is_safetensors
+from lazytensor.lazyarray import FOREIGN_ERRORS
 
 Kind = Literal["h5", "torch", "safetensors", "npz", "unknown"]
 _ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothing
@@ -25,6 +26,6 @@ def _holds_numpy(path: str) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except zipfile.BadZipFile:
+    except FOREIGN_ERRORS:
         return False  # whoever reads it will say what is wrong
     return all(name.endswith(".npy") for name in names)
