@@ -112,7 +112,8 @@ class DataExecutor:
         try:
             for i, batch in zip(range(steps), stream, strict=False):
                 self.iteration = i
-                size = form.check(batch)
+                with as_builtin():
+                    size = form.check(batch)
                 stream.count(size or 0)
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
