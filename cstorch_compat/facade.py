@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from cstorch_compat import manifest, releases
+from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.releases import Span
 
 
@@ -31,7 +32,8 @@ class Facade(ModuleType):
         path = f"{self._path}.{name}" if self._path else name
         absent = releases.absence(path, self._span)
         if absent is not None:
-            return manifest.refuse_absent(self.__name__, name, *absent)
+            with as_builtin():
+                return manifest.refuse_absent(self.__name__, name, path, *absent)
         row = releases.row_for(path, self._span)
         found = implementation(row.target) if row is not None and row.target else self._inner(name, path)
         if isinstance(found, ModuleType) and found.__name__.startswith(self._behind.__name__ + "."):
@@ -44,7 +46,8 @@ class Facade(ModuleType):
         found = getattr(self._behind, name, manifest.ABSENT)
         if found is manifest.ABSENT:
             have = [n for n in dir(self) if not n.startswith("_")]
-            return manifest.refuse(self.__name__, name, have, f"cerebras.pytorch.{path}")
+            with as_builtin():
+                return manifest.refuse(self.__name__, name, have, f"cerebras.pytorch.{path}")
         return found
 
     def __dir__(self) -> list[str]:
@@ -57,11 +60,11 @@ def _is_public(value: Any) -> bool:
     """Whether a name is more than what a module of ours imported for its own use."""
     if isinstance(value, ModuleType):
         return value.__name__.startswith(releases.GENERATIONS)
-    return str(getattr(value, "__module__", "")).startswith(("cstorch_compat.", "lazytensor."))
+    return str(getattr(value, "__module__", "")).startswith(("cstorch_compat.", "lazytensor.", "cerebras."))
 
 
 def implementation(target: str) -> Any:
     """What a row's target, "module:name", stands for; without a name the module itself."""
     module, _, name = target.partition(":")
-    found = importlib.import_module(f"{releases.GENERATIONS}.{module}")
+    found = importlib.import_module(f"cstorch_compat.{module}")
     return getattr(found, name) if name else found

@@ -99,7 +99,7 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
     gone = releases.absence(path, LATEST)
     if gone is not None:
-        return refuse_absent(public, name, *gone)
+        return refuse_absent(public, name, path, *gone)
     if releases.rows(path) or full in known_names() or any(n.startswith(full + ".") for n in known_names()):
         error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
@@ -116,9 +116,14 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     return errors.refuse("unknown name", error, full)
 
 
-def refuse_absent(public: str, name: str, why: str, todo: str) -> Any:
-    """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in."""
+def refuse_absent(public: str, name: str, path: str, why: str, todo: str) -> Any:
+    """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in.
+
+    A module that has only to be imported is no finding of the check: the import itself asks here first.
+    """
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), todo=todo)
+    if releases.is_module(path):
+        raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")
 
 

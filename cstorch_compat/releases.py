@@ -104,7 +104,7 @@ def spellings_of(name: str) -> list[Spelling]:
 class Row:
     """A name that was not in every release, or not always the same.
 
-    `target` is "module:name" in the generations where it is not what the latest release has; `instead` is what the
+    `target` is "module:name" in this package where it is not what the latest release has; `instead` is what the
     releases after it say.
     """
 
@@ -137,54 +137,82 @@ _TENSORBOARD = (
     "\timport cerebras.pytorch.utils.tensorboard"
 )
 _CONFIGURE = 'Write `backend = cstorch.backend("CSX", ...)` and `DataExecutor(dataloader, checkpoint_steps=...)`.'
+_SPARSITY = (
+    "Write `sparsity = cstorch.sparse.configure(...)`, then `model.apply(sparsity)` and `optimizer.apply(sparsity)`."
+)
 _MAKE = "Make the {0} from its class, as in cstorch.optim.{1}."
 
 ROWS = (
-    Row("configure", until="1.8", target="early.configure:configure", instead=_CONFIGURE),
-    Row("compile", until="1.9", target="early.configure:compile"),
+    Row("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE),
+    Row("compile", until="1.9", target="generations.early.configure:compile"),
     Row("compile", since="2.0"),
-    Row("compile_step", until="1.9", target="early.configure:compile_step", instead="It is called cstorch.trace."),
+    Row(
+        "compile_step",
+        until="1.9",
+        target="generations.early.configure:compile_step",
+        instead="It is called cstorch.trace.",
+    ),
     Row("trace", since="2.0"),
-    Row("backend", "1.9", "1.9", "early.backend:backend_1_9"),
-    Row("backend", "2.0", "2.1", "early.backend:backend_2_0"),
-    Row("backend", "2.2", "2.2", "early.backend:backend_2_2"),
+    Row("backend", "1.9", "1.9", "generations.early.backend:backend_1_9"),
+    Row("backend", "2.0", "2.1", "generations.early.backend:backend_2_0"),
+    Row("backend", "2.2", "2.2", "generations.early.backend:backend_2_2"),
     Row("backend", "2.3"),
     Row("checkpoint_closure", since="1.9"),
     Row("current_executor", since="2.1"),
     Row("pol", since="2.1"),
     Row("current_pol", since="2.1"),
-    Row("manual_seed", "2.0", "2.1", "early.backend:manual_seed", "Call torch.manual_seed."),
-    Row("scalar_summary", "1.8", "1.8", "early.summaries:scalar_summary", "Call cstorch.summarize_scalar."),
-    Row("save_summaries", "1.8", "1.8", "early.summaries:save_summaries", "Pass a writer to the DataExecutor."),
+    Row("manual_seed", "2.0", "2.1", "generations.early.backend:manual_seed", "Call torch.manual_seed."),
+    Row("scalar_summary", "1.8", "1.8", "generations.early.summaries:scalar_summary", "Call cstorch.summarize_scalar."),
     Row(
-        "summarize_scalar", "1.9", "2.3", "early.summaries:summarize_scalar", _removed("summarize_scalar", "add_scalar")
+        "save_summaries",
+        "1.8",
+        "1.8",
+        "generations.early.summaries:save_summaries",
+        "Pass a writer to the DataExecutor.",
     ),
     Row(
-        "summarize_tensor", "2.0", "2.3", "early.summaries:summarize_tensor", _removed("summarize_tensor", "add_tensor")
+        "summarize_scalar",
+        "1.9",
+        "2.3",
+        "generations.early.summaries:summarize_scalar",
+        _removed("summarize_scalar", "add_scalar"),
+    ),
+    Row(
+        "summarize_tensor",
+        "2.0",
+        "2.3",
+        "generations.early.summaries:summarize_tensor",
+        _removed("summarize_tensor", "add_tensor"),
     ),
     Row("backends", since="2.3"),
     Row("mesh", since="2.10"),
     Row("profiler", since="2.2"),
     Row("sparse", since="2.0"),
     Row("distributed.ClusterConfig", since="2.3"),
-    Row("utils.CSConfig", "1.9", "2.2", "early.cluster:CSConfig", _CLUSTER),
-    Row("utils.tensorboard", "1.9", "2.3", "cstorch.utils.tensorboard:", _TENSORBOARD),
-    Row("utils.data.DataLoader", "1.8", "1.9", "early.data:DataLoader"),
+    Row("utils.CSConfig", "1.9", "2.2", "generations.early.cluster:CSConfig", _CLUSTER),
+    Row("utils.tensorboard", "1.9", "2.3", "generations.cstorch.utils.tensorboard:", _TENSORBOARD),
+    Row("utils.data.DataLoader", "1.8", "1.9", "generations.early.data:DataLoader"),
     Row("utils.data.DataLoader", since="2.0"),
-    Row("utils.data.DataExecutor", "1.9", "1.9", "early.data:DataExecutor_1_9"),
-    Row("utils.data.DataExecutor", "2.0", "2.0", "early.data:DataExecutor_2_0"),
-    Row("utils.data.DataExecutor", "2.1", "2.1", "early.data:DataExecutor_2_1"),
-    Row("utils.data.DataExecutor", "2.2", "2.2", "early.data:DataExecutor_2_2"),
-    Row("utils.data.DataExecutor", "2.3", "2.3", "early.data:DataExecutor_2_3"),
+    Row("utils.data.DataExecutor", "1.9", "1.9", "generations.early.data:DataExecutor_1_9"),
+    Row("utils.data.DataExecutor", "2.0", "2.0", "generations.early.data:DataExecutor_2_0"),
+    Row("utils.data.DataExecutor", "2.1", "2.1", "generations.early.data:DataExecutor_2_1"),
+    Row("utils.data.DataExecutor", "2.2", "2.2", "generations.early.data:DataExecutor_2_2"),
+    Row("utils.data.DataExecutor", "2.3", "2.3", "generations.early.data:DataExecutor_2_3"),
     Row("utils.data.DataExecutor", since="2.4"),
     Row("utils.data.compute_num_steps", since="1.9"),
     Row("utils.data.SyntheticDataset", since="2.2"),
     Row("utils.data.DistributedSampler", since="2.2"),
-    Row("amp.GradScaler", "1.8", "2.1", "early.amp:GradScaler"),
+    Row("amp.GradScaler", "1.8", "2.1", "generations.early.amp:GradScaler"),
     Row("amp.GradScaler", since="2.2"),
-    Row("amp.optimizer_step", "1.8", "2.1", "early.amp:optimizer_step"),
+    Row("amp.optimizer_step", "1.8", "2.1", "generations.early.amp:optimizer_step"),
     Row("amp.optimizer_step", since="2.2"),
-    Row("amp.use_bfloat16", "1.9", "2.1", "early.amp:use_bfloat16", "Call cstorch.amp.set_half_dtype(torch.bfloat16)."),
+    Row(
+        "amp.use_bfloat16",
+        "1.9",
+        "2.1",
+        "generations.early.amp:use_bfloat16",
+        "Call cstorch.amp.set_half_dtype(torch.bfloat16).",
+    ),
     Row("amp.set_half_dtype", since="2.1"),
     Row("amp.get_half_dtype", since="2.1"),
     Row("amp.enable_mixed_precision", since="2.4"),
@@ -195,37 +223,58 @@ ROWS = (
         "optim.configure_optimizer",
         "1.8",
         "2.3",
-        "early.configured:configure_optimizer",
+        "generations.early.configured:configure_optimizer",
         _MAKE.format("optimizer", "AdamW"),
     ),
-    Row("optim.configure_lr_scheduler", "1.8", "1.9", "early.configured:configure_lr_scheduler_1_8"),
+    Row("optim.configure_lr_scheduler", "1.8", "1.9", "generations.early.configured:configure_lr_scheduler_1_8"),
     Row(
         "optim.configure_lr_scheduler",
         "2.0",
         "2.3",
-        "early.configured:configure_lr_scheduler",
+        "generations.early.configured:configure_lr_scheduler",
         _MAKE.format("schedule", "lr_scheduler.LinearLR"),
     ),
     Row(
         "optim.configure_param_groups",
         "2.0",
         "2.3",
-        "early.configured:configure_param_groups",
+        "generations.early.configured:configure_param_groups",
         "Give the optimizer a list of groups, each a dict with params and settings.",
     ),
     Row("optim.Lion", since="2.0"),
     Row("optim.Muon", since="2.10"),
     Row("optim.scheduler", since="2.3"),
     Row("optim.weight_decay_scheduler", since="2.3"),
-    Row("metrics.AccuracyMetric", "1.8", "1.9", "early.metrics:AccuracyMetric"),
+    Row("metrics.AccuracyMetric", "1.8", "1.9", "generations.early.metrics:AccuracyMetric"),
     Row("metrics.AccuracyMetric", since="2.0"),
-    Row("metrics.PerplexityMetric", "1.8", "1.9", "early.metrics:PerplexityMetric"),
+    Row("metrics.PerplexityMetric", "1.8", "1.9", "generations.early.metrics:PerplexityMetric"),
     Row("metrics.PerplexityMetric", since="2.0"),
-    Row("metrics.compute_all_metrics", "1.8", "1.9", "early.metrics:compute_all_metrics"),
+    Row("metrics.compute_all_metrics", "1.8", "1.9", "generations.early.metrics:compute_all_metrics"),
     Row("metrics.compute_all_metrics", since="2.0"),
     Row("metrics.MeanMetric", since="2.2"),
     Row("metrics.get_all_metrics", since="2.2"),
     Row("nn.SelectiveGrad", since="2.4"),
+    Row(
+        "sparse.configure_sparsity_optimizer",
+        "2.0",
+        "2.1",
+        "common.sparse_optimizers:configure_sparsity_optimizer",
+        _SPARSITY,
+    ),
+    Row(
+        "sparse.configure_sparsity_wrapper",
+        "2.0",
+        "2.1",
+        "common.sparse_optimizers:configure_sparsity_wrapper",
+        _SPARSITY,
+    ),
+    Row("sparse.StaticSparsityOptimizer", "2.0", "2.1", "common.sparse_optimizers:StaticSparsityOptimizer", _SPARSITY),
+    Row("sparse.GMPSparsityOptimizer", "2.0", "2.1", "common.sparse_optimizers:GMPSparsityOptimizer", _SPARSITY),
+    Row("sparse.SETSparsityOptimizer", "2.0", "2.1", "common.sparse_optimizers:SETSparsityOptimizer", _SPARSITY),
+    Row("sparse.RigLSparsityOptimizer", "2.0", "2.1", "common.sparse_optimizers:RigLSparsityOptimizer", _SPARSITY),
+    Row(
+        "sparse.SparsityWrapperOptimizer", "2.0", "2.1", "common.sparse_optimizers:SparsityWrapperOptimizer", _SPARSITY
+    ),
     Row("sparse.configure", since="2.2"),
     Row("sparse.Static", since="2.2"),
     Row("sparse.GMP", since="2.2"),
@@ -258,6 +307,11 @@ def absence(path: str, span: Span) -> tuple[str, str] | None:
     if number(known[-1].until) < number(span.since):
         return have, known[-1].instead or "Use what took its place in the later release."
     return have, f"Run the script with --api {known[0].since} or later."
+
+
+def is_module(path: str) -> bool:
+    """Whether a name is a module, which `from ... import` finds although it is no attribute yet."""
+    return any(row.target.endswith(":") for row in rows(path))
 
 
 def names_below(path: str, span: Span) -> Iterator[str]:
