@@ -375,6 +375,12 @@ class Tensor:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._scalar("an index"))
 
+    def __format__(self, spec: str) -> str:
+        """A tensor without dimensions is formatted as its number, which is why it takes specs such as ".3f"."""
+        if type(self) is Tensor and not self.spec.shape:
+            return format(self._scalar("print()"), spec)
+        return object.__format__(self, spec)
+
     def __len__(self) -> int:
         if not self.spec.shape:
             raise TypeError("len() of a 0-d tensor")

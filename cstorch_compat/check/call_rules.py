@@ -77,7 +77,7 @@ def _takes_part(part: Any) -> bool:
 def _slice_of_weight(call: Call) -> str | None:
     x = _sliced(call)
     state = weights.stored(x) if x is not None else None
-    return f"of {state.attrs['id']}" if state is not None else None
+    return f"of {state}" if state is not None else None
 
 
 def _slice(call: Call) -> str | None:
@@ -96,7 +96,7 @@ def _transposed_weight(call: Call) -> str | None:
             n = n.inputs[0]
         state = weights.stored(t)
         if n.op == "transpose" and state is not None:
-            return f"of {state.attrs['id']}"
+            return f"of {state}"
     return None
 
 
@@ -116,7 +116,7 @@ def _picks(call: Call) -> tuple[Tensor | None, list[Tensor]]:
 def _indexed_weight(call: Call) -> str | None:
     x, picks = _picks(call)
     state = weights.stored(x) if x is not None and picks else None
-    return f"of {state.attrs['id']}" if state is not None else None
+    return f"of {state}" if state is not None else None
 
 
 def _constant_index(call: Call) -> str | None:

@@ -57,7 +57,7 @@ def check(script: str, args: list[str], shows_output: bool = False, api: str | N
     run.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatch(found)
     plain = PlainScript(recorder, loaders, outcome.summary)
-    guard = Guard(lambda: bool(recorder.updates if outcome.summary.is_plain else outcome.summary.is_closed))
+    guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
     shown = sys.stderr if shows_output else io.StringIO()
     with contextlib.ExitStack() as watched:
         for one in (recorder, loaders, plain, MissingModules(found), guard, warnings.catch_warnings()):
@@ -94,10 +94,10 @@ def _stopped(e: BaseException, script: str, found: Findings, outcome: Outcome) -
         found.add("api", place, f"{type(e).__name__}", _first(e))
         outcome.stopped = f"what comes after {place}"
     else:
-        tb = e.__traceback__
-        while tb is not None and tb.tb_frame.f_code.co_filename != script:
-            tb = tb.tb_next
-        outcome.crash = "".join(traceback.format_exception(type(e), e, tb or e.__traceback__))
+        told = traceback.TracebackException.from_exception(e)
+        mine = [f for f in told.stack if not source.is_house(f.filename) and not f.filename.startswith("<frozen")]
+        told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
+        outcome.crash = "".join(told.format())
 
 
 def _is_of_the_api(e: BaseException) -> bool:

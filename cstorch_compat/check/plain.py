@@ -34,7 +34,7 @@ class PlainScript:
         self.capture: CheckedCapture | None = None
         self.is_over = False
         self._depth = 0
-        self._calls: dict[Where, int] = {}
+        self._calls: dict[tuple[int, Where], int] = {}
         self._open = ExitStack()
         self._first: Where | None = None
         self._made: list[Node] = []
@@ -60,19 +60,22 @@ class PlainScript:
         Module.__call__ = self._original  # type: ignore[method-assign]
 
     def _called(self, module: Module, args: tuple, kwargs: dict) -> None:
-        place = source.where()
-        trains = is_grad_enabled() and module.training and any(p.requires_grad for p in module.parameters())
+        if not any(p.requires_grad for p in module.parameters()):
+            return
+        place, trains = source.where(), is_grad_enabled() and module.training
         if self.capture is None:
             if trains and flatten((args, kwargs)):
                 self._begin(module, args, kwargs, place)
             return
-        seen = self._calls[place] = self._calls.get(place, 0) + 1
+        key = id(module), place
+        seen = self._calls[key] = self._calls.get(key, 0) + 1
         if (self.recorder.updates and (seen > 1 or not trains)) or seen > PATIENCE:
             self.finish()
             raise FollowedEnough(f"the first step, which begins again at {place}")
+        self.recorder.is_after_step = False
 
     def _begin(self, module: Module, args: tuple, kwargs: dict, place: Where) -> None:
-        self._calls[place] = 1
+        self._calls[id(module), place] = 1
         self._first = place
         self.summary.enter(place)
         _name(module)
@@ -115,8 +118,9 @@ class PlainScript:
         assert self._first is not None
         found = self.recorder.found
         ends = [p for p in self.recorder.updates if p.file == self._first.file]
-        last = f" to {ends[0].line}" if ends and ends[0].line > self._first.line else ""
-        body = f"Put lines {self._first.line}{last} into a function decorated with @cstorch.trace that takes the batch"
+        last = max([self._first.line, *(p.line for p in ends)])
+        lines = f"lines {self._first.line} to {last}" if last > self._first.line else f"line {last} and what follows"
+        body = f"Put {lines} into a function decorated with @cstorch.trace that takes the batch"
         loop = "call it in `for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=...)`"
         found.add("port", self._first, "the step", way_out=f"{body} and returns the loss; {loop}.")
         model = 'backend = cstorch.backend("CSX"); compiled = cstorch.compile(model, backend)'

@@ -114,7 +114,7 @@ def verdict(found: Findings, outcome: Outcome) -> str:
         rest = f" {_counted(risks, 'risk')} to look at." if risks else ""
         return f"NOT READY: the system would refuse {_counted(refused, 'place')}. Fix, then check again.{rest}"
     if not outcome.summary.loops:
-        return "NOTHING CHECKED: no training or evaluation step was found."
+        return "NOTHING CHECKED: there is no loop over a DataExecutor, and no nn.Module is called in training mode."
     left = f", WITH {_counted(risks, 'RISK')}" if risks else ""
     if outcome.summary.is_plain:
         return f"PORTABLE{left}: add the Cerebras API at the places noted, then check again."

@@ -62,6 +62,7 @@ class Recorder:
         self.watch = Watch(self._called)
         self.is_listening = True
         self.is_plain = False
+        self.is_after_step = False  # whether a plain script is behind its optimizer's step
         self.updates: list[Where] = []
         self.on_update: Callable[[], None] = lambda: None
         self.has_read = False
@@ -79,7 +80,7 @@ class Recorder:
 
     def _called(self, call: Call) -> None:
         self._is_refused = False
-        if self.is_listening and not (self.is_plain and self.updates):
+        if self.is_listening and not self.is_after_step:
             self.calls.setdefault((call.where.file, call.where.line), set()).add(call.short)
             self._is_refused = judge(call, self.found)
             if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
@@ -113,6 +114,7 @@ class Recorder:
         self.updates.append(source.where())
         self.on_update()
         if self.is_plain:
+            self.is_after_step = True
             self.found.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
         else:
             self.found.add("vanilla optimizer", operation=name)
@@ -122,7 +124,9 @@ class Recorder:
         call = self.watch.current
         if what == "collating a batch":  # the next batch of a loop whose step is still open
             return
-        if self.is_plain and self.updates:
+        if what == ".numpy()" and any(f.rule.key == "to cpu" for f in self.found.at(source.where())):
+            return  # x.cpu().numpy() fails at .cpu()
+        if self.is_after_step:
             self.found.add("port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor.")
         elif call is not None:
             self.found.add(READS.get(what, "read"), operation=str(call))

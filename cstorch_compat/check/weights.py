@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from lazytensor.ir.graph import Node, topological
+from lazytensor.nn import Parameter
 from lazytensor.tensor import Tensor
 
 VIEWS = frozenset("variable detach cast convert reshape transpose broadcast_in_dim".split())
@@ -10,12 +11,14 @@ LONGEST_WALK = 20_000
 """Nodes that are visited before a tensor counts as made from the batch, as most are."""
 
 
-def stored(t: Tensor) -> Node | None:
-    """The state that a tensor is a plain view of, if it is one."""
+def stored(t: Tensor) -> str | None:
+    """The name of the state that a tensor is, or is a plain view of; None for everything else."""
+    if isinstance(t, Parameter):  # the step may have updated it already
+        return t.cell.state
     n = t.node
     while n.op in VIEWS:
         n = n.inputs[0]
-    return n if n.op == "state" and is_weight(n) else None
+    return str(n.attrs["id"]) if n.op == "state" and is_weight(n) else None
 
 
 def is_weight(n: Node) -> bool:

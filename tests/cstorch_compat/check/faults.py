@@ -118,6 +118,8 @@ FAULTS = [
     Fault("LW101", "step", "values = out.tolist()  # fault"),
     Fault("LW102", "step", "print(out)  # fault"),
     Fault("LW102", "step", "text = f'{out}'  # fault"),
+    Fault("LW102", "step", "text = f'{out.sum():.3f}'  # fault"),
+    Fault("LW104", "step", "array = out.detach().cpu().numpy()  # fault"),
     Fault("LW103", "step", "array = out.detach().numpy()  # fault"),
     Fault("LW104", "step", "copy = out.to('cpu')  # fault"),
     Fault("LW104", "step", "copy = out.cpu()  # fault"),

@@ -69,6 +69,58 @@ def test_faults_inside_the_step_are_found(checked, step, rule):
     assert (rule, line_of(text, step)) in found
 
 
+GAN = """
+import torch
+from torch import nn
+maker, judge, loss_fn = nn.Linear(4, 6), nn.Linear(6, 1), nn.BCEWithLogitsLoss()
+first, second = torch.optim.Adam(judge.parameters()), torch.optim.SGD(maker.parameters(), lr=0.1)
+for i in range(10):
+    fake = maker(torch.randn(8, 4))
+    loss = loss_fn(judge(torch.randn(8, 6)), torch.ones(8, 1)) + loss_fn(judge(fake.detach()), torch.zeros(8, 1))
+    loss.backward()
+    first.step()
+    print(loss.item())
+    other = loss_fn(judge(fake), torch.ones(8, 1))
+    weight = other.item()  # in the second step
+    other.backward()
+    second.step()
+"""
+
+
+def test_both_steps_of_a_loop_with_two_optimizers_are_seen(checked):
+    found = {(f["id"], f["source_line"]): f["way_out"] for f in checked(GAN)["findings"]}
+    assert ("LW101", "weight = other.item()  # in the second step") in found
+    assert "closure" in found["LW502", "print(loss.item())"]
+    assert ("LW502", "first.step()") in found and ("LW502", "second.step()") in found
+
+
+SCALED = """
+import torch
+from torch import nn
+from torch.cuda.amp import GradScaler, autocast
+model, scaler = nn.Linear(4, 2), GradScaler()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(4):
+    with autocast():
+        loss = model(torch.ones(8, 4)).mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    print(loss.item())
+"""
+
+
+def test_what_is_missing_is_stood_in_for(checked):
+    answer = checked(SCALED)
+    assert {f["id"] for f in answer["findings"]} == {"LW501", "LW502"}
+    assert (answer["exit"], answer["crash"]) == (0, None)
+
+
+def test_asking_for_a_name_is_no_use_of_it(checked):
+    text = "import torch\nprint(hasattr(torch, 'compile'), getattr(torch, 'compile', None))\ntorch.compile\n"
+    assert [(f["id"], f["line"]) for f in checked(text)["findings"]] == [("LW501", 3)]
+
+
 def test_uneven_batches_are_found(checked):
     assert "LW404" in {f["id"] for f in checked(script(rows=2))["findings"]}
 
