@@ -9,6 +9,7 @@ from typing import Any
 
 from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common.closures import Call
+from cstorch_compat.common.flags import CSX, Group
 from cstorch_compat.session import LAZY, EagerSession, WaferSession, WaferSettings
 from cstorch_compat.wafer_state import WaferState
 from lazytensor import source, trace
@@ -107,7 +108,15 @@ class Backend:
             return EagerSession(self.runner, self.store)
         execute = "trace" if self.validate_only else "compile" if self.compile_only else "all"
         settings = WaferSettings(
-            self.next_folder(), options.half, execute, options.closure_lag, options.strict, self.annotations
+            self.next_folder(),
+            options.half,
+            execute,
+            options.closure_lag,
+            options.strict,
+            self.annotations,
+            flags.precision.optimization_level,
+            flags.debug.retrace_every_iteration,
+            str(self.compile_dir or ""),
         )
         return kind(self.runner, self.store, settings, self.reports.append)
 
@@ -129,6 +138,8 @@ class DeviceScope:
         self.owner.torch_device.__exit__()
 
 
+flags = Group("csx", CSX, lambda: _executor is not None)
+"""The settings under `cerebras.pytorch.backends.csx`."""
 _backend: Backend | None = None
 _executor: Any = None
 _tracing = 0

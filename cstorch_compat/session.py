@@ -19,7 +19,7 @@ from cstorch_compat.common.closures import Closures
 from cstorch_compat.common.tree import flatten, map_tensors
 from cstorch_compat.late_state import late_state
 from cstorch_compat.wafer_state import WaferState
-from lazytensor import precision, source, trace
+from lazytensor import config, precision, source, trace
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
 from lazytensor.dtype import DType
@@ -80,6 +80,8 @@ class WaferSettings:
 
     `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
     steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
+    `level` is the precision optimization level; `retrace` has the body traced in every step; compiled kernels are
+    kept in `compile_dir`, if it is given.
     """
 
     folder: pathlib.Path
@@ -88,6 +90,9 @@ class WaferSettings:
     closure_lag: int = 0
     strict: bool = False
     notes: Notes = field(default_factory=dict)
+    level: int = 1
+    retrace: bool = False
+    compile_dir: str = ""
 
 
 class WaferSession:
@@ -110,15 +115,19 @@ class WaferSession:
         self._repeated: dict[Callable, list] = {}
         self._marked: dict[tuple, tuple[str, Tensor]] = {}
         self._fetches: dict[tuple, np.ndarray] = {}
+        self._executables: dict[tuple, Executable] = {}
         self._last_is_checkpoint: bool | None = None  # None until a step has run
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values on the client."""
         self._arrays = [t.array() for _, t in flatten(batch)]
-        if self.capture is not None:
+        if self.capture is None:
+            self.state.start()
+        elif self.settings.retrace:
+            self._forget()
+        else:
             self.capture.hide()
             return self._seen_batch
-        self.state.start()
         self.capture = Capture(self.state, readable=False)
         self._seen_batch = map_tensors(batch, _on_device)
         for i, (path, t) in enumerate(flatten(self._seen_batch)):
@@ -126,6 +135,12 @@ class WaferSession:
         self.capture.is_open = False
         self.capture.__enter__()
         return self._seen_batch
+
+    def _forget(self) -> None:
+        """Let the next step be traced anew; an equal graph is not compiled again."""
+        self.graph = self.executable = None
+        for known in (self._results, self._repeated, self._marked):
+            known.clear()
 
     def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Trace the body in the first step; later give back the handles that it returned."""
@@ -160,8 +175,7 @@ class WaferSession:
             self.graph = self._traced_graph()
             self._write_texts(self.graph)
             if self.settings.execute != "trace":
-                self.executable = self.runner.compile(self.graph)
-                self.on_report(self.executable.report)
+                self.executable = self._compiled(self.graph)
         if self.settings.execute != "all" or self.executable is None:
             self.closures.queue.clear()
             self.capture.leave()
@@ -172,6 +186,14 @@ class WaferSession:
         self.capture.reveal([t.cell for _, t in self._waiting()], [self._fetches[k] for k, _ in self._waiting()])
         within = self._window(is_checkpoint, next_checkpoint)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched), within)
+
+    def _compiled(self, graph: Graph) -> Executable:
+        key = (tuple(graph.updates.items()), graph.outputs, graph.inputs)
+        if key not in self._executables:
+            with config.override(cache=self.settings.compile_dir or config.current().cache):
+                self._executables[key] = self.runner.compile(graph)
+            self.on_report(self._executables[key].report)
+        return self._executables[key]
 
     def _window(self, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> AbstractContextManager[None]:
         """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
@@ -243,7 +265,9 @@ class WaferSession:
         folder, half = self.settings.folder, self.settings.half.name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "torch.mlir").write_text(torch_text(graph))
-        (folder / "cirh.mlir").write_text(cirh_text(simplify(lower_to_cirh(graph)), half, notes=self.settings.notes))
+        (folder / "cirh.mlir").write_text(
+            cirh_text(simplify(lower_to_cirh(graph)), half, self.settings.level, self.settings.notes)
+        )
 
     def flush(self) -> None:
         """The last step is over: make the calls of closures that are late."""

@@ -54,7 +54,7 @@ LAYERS = """
     cstorch_compat.common.newfile  cstorch_compat.common.pickled
     cstorch_compat.common.h5read  cstorch_compat.common.h5write  cstorch_compat.common.safetensors
     cstorch_compat.common.sniff
-    cstorch_compat.common.closures  cstorch_compat.common.progress
+    cstorch_compat.common.closures  cstorch_compat.common.flags  cstorch_compat.common.progress
     cstorch_compat.common.checkpoint
     cstorch_compat.late_state  cstorch_compat.wafer_state
     cstorch_compat.session

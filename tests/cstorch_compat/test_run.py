@@ -29,6 +29,11 @@ def log(loss):
     print("loss", loss.item())
 """
 
+LOOP_4 = """
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=4):
+    log(step(batch))
+"""
+
 
 def losses(done) -> list[float]:
     assert done.returncode == 0, done.stderr
@@ -341,3 +346,30 @@ def test_a_schedule_on_the_wafer_shows_the_given_rate_until_the_first_step(scrip
         """
     )
     assert done.stdout.strip() == "[0.5]", done.stderr
+
+
+def test_retracing_runs_the_body_in_every_step_and_compiles_an_equal_graph_once(script):
+    done = script(
+        TRAIN
+        + """
+cstorch.backends.csx.debug.retrace_every_iteration = True
+cstorch.backends.csx.precision.optimization_level = 2
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=4):
+    log(step(batch))
+print(len(calls), len(backend.reports))
+print("cs.pol = 2" in open("cerebras_logs/executors/000001/cirh.mlir").read())
+""",
+        "CSX",
+    )
+    once = losses(script(TRAIN + LOOP_4, "CSX"))
+    assert losses(done) == once
+    assert done.stdout.splitlines()[4:6] == ["4 1", "True"]
+
+
+def test_a_compile_folder_keeps_what_was_compiled(script, tmp_path):
+    body = TRAIN.replace("(sys.argv[1])", "('CSX', compile_dir='compiled')") + LOOP_4
+    first = losses(script(body))
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.nb?")}
+    assert kept
+    assert losses(script(body)) == first
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.nb?")} == kept

@@ -95,7 +95,8 @@ class DataExecutor:
         self.session = owner.session()
         before = run.enter_executor(self)
         try:
-            yield from self._steps(self.profiler, self._folder)
+            with as_builtin():
+                yield from self._steps(self.profiler, self._folder)
         finally:
             self.session.close()
             run.enter_executor(before)
@@ -119,8 +120,7 @@ class DataExecutor:
                     self.dataloader.keep(stream, i + 1)
                 yield self.session.begin(batch)
                 profiler.step(size)
-                with as_builtin():
-                    self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
                 if self.is_initial_step:
                     profiler.compiled()
                 progress.step(i + 1)

@@ -1,9 +1,8 @@
-"""What `cerebras.pytorch.backends` offers: settings of the CSX backend, checked and without effect here."""
+"""What `cerebras.pytorch.backends` offers: the settings of the CSX backend; most are checked and no more."""
 
 import sys
 
 from cstorch_compat import manifest, run
-from cstorch_compat.common.flags import CSX, Group
 
-csx = Group("csx", CSX, lambda: run._executor is not None)
+csx = run.flags
 manifest.explain("cerebras.pytorch.backends", sys.modules[__name__])

@@ -20,7 +20,7 @@ SETTINGS_2_0 = {
     "GPU": ("enable_distributed", "main_process_id", "dist_backend", "init_method", "sync_batchnorm"),
 }
 SETTINGS_2_2 = {**SETTINGS_2_0, "CSX": ("retrace_every_iteration",), "CPU": ("mixed_precision",)}
-"""What each type of backend took besides the settings of the latest release. None of it has an effect here."""
+"""What each type of backend took besides the settings of today. Of it retrace_every_iteration has an effect."""
 
 
 def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., run.Backend]:
@@ -29,6 +29,8 @@ def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., run.Backend]
         kind = str(getattr(backend_type, "name", backend_type)).upper()
         kind = "CSX" if kind == "WSE" else kind
         older = settings.get(kind, ())
+        if kwargs.get("retrace_every_iteration") and kind == "CSX":
+            run.flags.debug.retrace_every_iteration = True
         return run.make_backend(kind, **{k: v for k, v in kwargs.items() if k not in older})
 
     return backend
