@@ -34,13 +34,20 @@ def _first_places(dims: Dims, indices: tuple[Node, ...]) -> bool:
 def _index_get(x: Node, *indices: Node, dims: Dims) -> Node | None:
     if not _first_places(dims, indices):
         return None
-    points = [_point(i) for i in indices]
-    return call("gather_points", x, points[0] if len(points) == 1 else call("concat", *points, dim=points_dim(points)))
+    return call("gather_points", x, _points(indices))
 
 
-def points_dim(points: list[Node]) -> int:
-    """The dimension of the coordinates."""
-    return len(points[0].type.shape) - 1
+def _points(indices: tuple[Node, ...]) -> Node:
+    """Coordinates side by side in a new last dimension."""
+    columns = [_point(i) for i in indices]
+    return columns[0] if len(columns) == 1 else call("concat", *columns, dim=len(columns[0].type.shape) - 1)
+
+
+def _index_put(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
+    """What is added at points; the front end has no spelling for values that are set there."""
+    if not accumulate or not _first_places(dims, indices):
+        return None
+    return call("scatter_points", base, _points(indices), value)
 
 
 def _slice_update(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
@@ -86,6 +93,7 @@ def _slice(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None
 PLACES: Mapping[str, Lowering] = {
     "reverse": _reverse,
     "index_get": _index_get,
+    "index_put": _index_put,
     "slice_update": _slice_update,
     "argsort": _argsort,
     "gather": _gather,

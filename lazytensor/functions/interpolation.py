@@ -14,6 +14,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
 from lazytensor.ops import call
@@ -62,6 +63,7 @@ def interpolate(
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
     if mode == "area":
         return _AREA[rank](input, outputs)
+    refuse_on_wafer("upsample_nearest" if mode.startswith("nearest") else "upsample_linear")
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
     n = arg(input)

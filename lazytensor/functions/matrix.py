@@ -8,6 +8,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, broadcast_shape
+from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.linalg import matmul as product
@@ -51,6 +52,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of vectors, matrices or stacks of matrices, whose leading extents broadcast."""
     if not a.ndim or not b.ndim:
         raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())
+    if a.ndim == 2 and b.ndim == 1:
+        refuse_on_wafer("mv")
     if a.ndim == 1 or b.ndim == 1:
         left = shapes.unsqueeze(a, 0) if a.ndim == 1 else a
         right = shapes.unsqueeze(b, 1) if b.ndim == 1 else b

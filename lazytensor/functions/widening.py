@@ -10,6 +10,7 @@ from typing import Any
 
 from lazytensor.dtype import float32
 from lazytensor.functions.pointwise import made
+from lazytensor.functions.refusals import refusing
 from lazytensor.ops.pointwise import cast
 from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, arg
@@ -32,6 +33,7 @@ def _wide(value: Any) -> Any:
 
 def widening(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` as it is published under `name`."""
+    function = refusing(name, function)
     if name not in RAISED:
         return function
 

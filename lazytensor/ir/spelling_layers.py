@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 
 from lazytensor.dtype import float32, float64
+from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.listing import Listing, float_text, ints_text, type_text
+from lazytensor.ir.refusals import way_out
 from lazytensor.ir.spelling import Spelling, truth, typed
 
 LAYOUTS = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
@@ -14,6 +16,12 @@ LAYOUTS = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
 def _convolution(direction: str, transposed: bool = False) -> Spelling:
     def attrs(n: Node) -> str:
         a = n.attrs
+        if a["groups"] != 1:
+            raise CompileError(
+                "'cirh.Convolution' op convolutions with groups != 1 are not supported",
+                where=n.where,
+                todo="Cut input and weight into their groups, convolve each with groups=1, and join with torch.cat.",
+            )
         listed = {
             "dilation": ints_text(a["dilation"]),
             "groups": f"{a['groups']} : i64",
@@ -79,8 +87,12 @@ def _order(n: Node) -> str:
     return f"dimension = {a['dim']} : i32, k = {a['k']} : i32, {flags}"
 
 
-def _scan(n: Node) -> str:
-    return f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {truth(n.attrs['reverse'])}"
+def _scan(out: Listing, n: Node) -> str:
+    name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
+    if name is None:
+        raise CompileError(f"CIRH has no running {n.attrs['kind']!r}", where=n.where, todo=way_out("scan"))
+    attrs = f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {truth(n.attrs['reverse'])}"
+    return typed(name, lambda n: attrs)(out, n)
 
 
 def _padding(n: Node) -> str:
@@ -156,7 +168,7 @@ LAYERS: Mapping[str, Spelling] = {
     "elu": typed("Elu", _slope("alpha"), arrow=False),
     "leaky_relu": typed("LeakyRelu", _slope("slope"), arrow=False),
     "l2_norm": typed("L2Norm", lambda n: f"dims = {ints_text(n.attrs['dims'])}, keepdim = {truth(n.attrs['keepdim'])}"),
-    "scan": typed("CumSum", _scan),
+    "scan": _scan,
     "top": typed("TopK", _order),
     "pad": typed("pad", _padding),
     "split": typed("Split", _splitting),
@@ -164,7 +176,6 @@ LAYERS: Mapping[str, Spelling] = {
     "gather_rows": typed("Gather", _gathering),
     "gather_points": typed("GatherNd", lambda n: "sparse_grad, start_dim = 0 : i64"),
     "scatter": typed("Scatter", _scattering),
-    "scatter_rows": typed("Scatter", _scattering),
     "scatter_points": typed("ScatterNd", lambda n: ""),
     "softmax_cross_entropy": typed("SparseSoftmaxCrossEntropyWithLogits", lambda n: "axis = 1 : i64"),
 }

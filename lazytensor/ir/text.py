@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lazytensor.dtype import float32
+from lazytensor.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.floats import mlir_float
 from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.listing import Listing, dense_text, type_text
+from lazytensor.ir.refusals import way_out
 from lazytensor.ir.spelling import SPELLINGS, Spelling
 from lazytensor.ir.spelling_layers import LAYERS, RESULTS
 from lazytensor.ir.types import Type
@@ -32,6 +33,18 @@ def _result_names(out: Listing, n: Node) -> tuple[str, list[str]]:
     return ", ".join(names), names
 
 
+def _refuse_types(n: Node) -> None:
+    types = n.type if isinstance(n.type, tuple) else (n.type,)
+    wide = [t for t in (*types, *(i.type for i in n.inputs)) if t.dtype is float64]
+    if wide and n.op != "cast":
+        raise CompileError(
+            f"'cirh.{n.op}' op has unsupported dtype: 'f64'. Supported dtypes are: 'bf16', 'f16', 'f32', 'i16', 'i32', "
+            "'i64'",
+            where=n.where,
+            todo="Convert to float32 in the data loader or with .float(), and make constants with dtype=torch.float32.",
+        )
+
+
 def _print_node(out: Listing, n: Node) -> None:
     if n.op in ("full", "const"):
         array = np.asarray(n.attrs["value"]) if n.op == "full" else n.value
@@ -43,9 +56,10 @@ def _print_node(out: Listing, n: Node) -> None:
         raise CompileError(
             f"failed to legalize operation 'torch.aten.{n.op}'",
             where=n.where,
-            todo="Write this part of the model with operations that the wafer knows.",
+            todo=way_out(n.op),
         )
     else:
+        _refuse_types(n)
         text = KNOWN[n.op](out, n)
         if isinstance(n.type, tuple):
             left, out.results[n] = _result_names(out, n)

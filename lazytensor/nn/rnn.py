@@ -11,6 +11,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import dropout
 from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.matrix import linear
+from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.shapes import cat, chunk, squeeze, stack, transpose, unbind, unsqueeze
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
@@ -52,6 +53,7 @@ _CELLS: dict[str, tuple[Cell, int, int]] = {
     "RNN_RELU": (_relu, 1, 1),
 }
 """Step, number of gates, number of parts of the state."""
+_REFUSED = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
 class RNNBase(Module):
@@ -232,6 +234,8 @@ class RNNCellBase(Module):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """[N, in] or [in] and the state -> the state after; it starts with zeros."""
         step, _, parts = _CELLS[self.mode]
+        if self.mode in _REFUSED:
+            refuse_on_wafer(_REFUSED[self.mode])
         if hx is None:
             hx = zeros(*input.spec.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
             hx = (hx, hx) if parts == 2 else hx

@@ -205,6 +205,7 @@ op(
     lambda x, *indices, dims: x[_tuple(x, indices, dims)],
     vjp=_pick_vjp,
     work=lambda out, x, *indices, **attrs: Work(0, out.nbytes + sum(i.nbytes for i in indices), out.nbytes),
+    native=False,
 )
 op(
     "index_put",
@@ -212,6 +213,7 @@ op(
     _place_eval,
     vjp=_place_vjp,
     work=lambda out, base, value, *indices, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
+    native=False,
 )
 op(
     "reverse",
@@ -219,4 +221,5 @@ op(
     lambda x, *, dims: np.flip(x, dims),
     vjp=lambda g, y, x, *, dims: (call("reverse", g, dims=dims),),
     work=per_element(0),
+    native=False,
 )

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import float64, int32
+from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import call, full_like, op, per_element, same_types
-from lazytensor.ops.pointwise import cast, div, mul, sub
+from lazytensor.ops.pointwise import div, mul, sub
 
 
 def _dividing(ufunc: Any) -> Any:
@@ -29,10 +29,7 @@ def _add(name: str, eval: Any, vjp: Any = None, decompose: Any = None, flops: in
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
-    """Integers below 2^53 and their quotients, rounded, are exact in double precision."""
-    if a.type.dtype.kind == "f":
-        return call("floor", div(a, b))
-    return cast(call("floor", div(cast(a, float64), cast(b, float64))), a.type.dtype)
+    return call("floor", div(a, b)) if a.type.dtype.kind == "f" else call("integer_div", a, b)
 
 
 def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:

@@ -261,7 +261,9 @@ _binary("div", np.divide, lambda g, y, a, b: (div(g, b), call("neg", div(mul(g, 
 _binary("maximum", np.maximum, _extremum_vjp("gt"))
 _binary("minimum", np.minimum, _extremum_vjp("lt"))
 _binary("pow", _floating_pow, _pow_vjp, flops=20)
-_binary("fmod", np.fmod, lambda g, y, a, b: (g, call("neg", mul(g, call("trunc", div(a, b))))), flops=8)
+_binary(
+    "fmod", np.fmod, native=False, vjp=lambda g, y, a, b: (g, call("neg", mul(g, call("trunc", div(a, b))))), flops=8
+)
 _binary(
     "atan2",
     np.arctan2,
@@ -271,7 +273,7 @@ _binary(
     ),
     flops=10,
 )
-_unary("trunc", np.trunc, lambda g, y, x: (full_like(0, x),))
+_unary("trunc", np.trunc, lambda g, y, x: (full_like(0, x),), native=False)
 
 for _name, _eval, _sign in (
     ("gt", np.greater, ">"),
@@ -284,10 +286,10 @@ for _name, _eval, _sign in (
     op(_name, compared, _eval, scalar=f"({{0}} {_sign} {{1}})")
 op("logical_and", compared, np.logical_and, scalar="(({0} != 0) & ({1} != 0))")
 op("logical_or", compared, np.logical_or, scalar="(({0} != 0) | ({1} != 0))")
-op("logical_xor", compared, np.logical_xor, scalar="(({0} != 0) != ({1} != 0))")
-op("logical_not", _tested, np.logical_not, scalar="({0} == 0)")
-op("isnan", _tested, np.isnan, scalar="({0} != {0})")
-op("isfinite", _tested, np.isfinite, scalar="(({0} - {0}) == 0)")
+op("logical_xor", compared, np.logical_xor, scalar="(({0} != 0) != ({1} != 0))", native=False)
+op("logical_not", _tested, np.logical_not, scalar="({0} == 0)", native=False)
+op("isnan", _tested, np.isnan, scalar="({0} != {0})", native=False)
+op("isfinite", _tested, np.isfinite, scalar="(({0} - {0}) == 0)", native=False)
 op(
     "where",
     _selected,

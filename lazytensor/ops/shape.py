@@ -161,6 +161,7 @@ op(
     _slice_update,
     vjp=_slice_update_vjp,
     work=per_element(0),
+    native=False,
 )
 op("concat", _concat, lambda *xs, dim: np.concatenate(xs, dim), vjp=_concat_vjp, work=per_element(0))
 op(

@@ -152,14 +152,15 @@ def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
     return out
 
 
-op("argsort", _places_of, _argsort, work=_sort_work)
-op("arg_scan", _places_of, _argscan, work=per_element(1))
+op("argsort", _places_of, _argsort, work=_sort_work, native=False)
+op("arg_scan", _places_of, _argscan, work=per_element(1), native=False)
 op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1))
-op("arg_pick", _one_of, _arg_pick, work=_sort_work)
-op("searchsorted", _searched, _search, work=per_element(10))
+op("arg_pick", _one_of, _arg_pick, work=_sort_work, native=False)
+op("searchsorted", _searched, _search, work=per_element(10), native=False)
 op(
     "isin",
     lambda x, wanted: Type(x.shape, bool_),
     lambda x, wanted: np.isin(x, wanted),
     work=per_element(10),
+    native=False,
 )

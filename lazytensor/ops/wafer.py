@@ -27,7 +27,7 @@ op(
     scalar="({0} if {0} > {1} else {1})",
 )
 
-# Whole numbers of one sign: the quotient without its fraction.
+# The quotient of integers, rounded down.
 op("integer_div", lambda a, b: a, lambda a, b: a // b)
 
 # -- windows ---------------------------------------------------------------------------------------------------------

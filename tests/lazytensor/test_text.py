@@ -42,8 +42,8 @@ class Function(nn.Module):
         super().__init__()
         self.f = f
 
-    def forward(self, x):
-        return self.f(x)
+    def forward(self, *inputs):
+        return self.f(*inputs)
 
 class TwoLayers(nn.Module):
     def __init__(self):
@@ -64,6 +64,47 @@ MODELS = {
     "op_add_scalar": lambda: Function(lambda x: x + 1.5),
     "op_expand": lambda: Function(lambda x: x.unsqueeze(0).expand(3, 4, 6)),
     "two_outputs": lambda: Function(lambda x: (x + 1, x * 2)),
+    "op_sort": lambda: Function(lambda x: x.sort(1)[0]),
+    "op_flip": lambda: Function(lambda x: x.flip(1)),
+    "op_pad": lambda: Function(lambda x: F.pad(x, (1, 2))),
+    "op_cumsum": lambda: Function(lambda x: x.cumsum(1)),
+    "op_chunk": lambda: Function(lambda x: x.chunk(2, -1)[1]),
+    "op_isfinite": lambda: Function(torch.isfinite),
+    "op_roll": lambda: Function(lambda x: x.roll(1, 1)),
+    "op_triu": lambda: Function(torch.triu),
+    "nn_layernorm": lambda: nn.LayerNorm(6),
+    "nn_groupnorm": lambda: nn.GroupNorm(2, 4),
+    "nn_conv1d": lambda: nn.Conv1d(3, 5, 3, padding=1),
+    "nn_convT2d": lambda: nn.ConvTranspose2d(3, 5, 2, stride=2),
+    "nn_adaptiveavg": lambda: nn.AdaptiveAvgPool2d(1),
+    "nn_embedding": lambda: nn.Embedding(10, 6),
+    "gather": lambda: Function(lambda x, i: torch.gather(x, 1, i.long())),
+    "scatter": lambda: Function(lambda x, i: torch.zeros_like(x).scatter(1, i.long(), x)),
+    "index_tensor": lambda: Function(lambda x, i: x[i.long()]),
+    "one_hot": lambda: Function(lambda i: cstorch.nn.functional.one_hot(i.long(), 6).float()),
+    "cs_bias_add": lambda: Function(lambda a, b: cstorch.nn.functional.bias_add(a, b[0], 1)),
+    "cs_nth_order": lambda: Function(lambda a: cstorch.nn.functional.nth_order_statistic(a, 2, 1).float()),
+    "cs_scope": lambda: Function(scoped),
+}
+
+def scoped(a):
+    return cstorch.nn.functional.exit_scope(cstorch.nn.functional.enter_scope(a, "sc") * 2, "sc")
+
+def numbers(*shape):
+    return torch.zeros(shape, dtype=torch.int32)
+
+# What a program takes if not one float32 tensor of 4x6.
+INPUTS = {
+    "nn_groupnorm": (torch.ones(2, 4, 3, 3),),
+    "nn_conv1d": (torch.ones(2, 3, 8),),
+    "nn_convT2d": (torch.ones(2, 3, 4, 4),),
+    "nn_adaptiveavg": (torch.ones(2, 3, 8, 8),),
+    "nn_embedding": (numbers(2, 4),),
+    "gather": (torch.ones(4, 6), numbers(4, 6)),
+    "scatter": (torch.ones(4, 6), numbers(4, 6)),
+    "index_tensor": (torch.ones(4, 6), numbers(4)),
+    "one_hot": (numbers(4),),
+    "cs_bias_add": (torch.ones(4, 6, 2), torch.ones(4, 6)),
 }
 OPTIMIZERS = {
     "train_opt_sgd_mom": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
@@ -76,7 +117,8 @@ def lower(name):
     model = (MODELS.get(name) or TwoLayers)()
     compiled = cstorch.compile(model, cstorch.backend("CSX", validate_only=True))
     optimizer = OPTIMIZERS[name](list(model.parameters())) if name in OPTIMIZERS else None
-    batch = (X, LABELS) if optimizer else (X,)
+    model.train(optimizer is not None)
+    batch = (X, LABELS) if optimizer else INPUTS.get(name, (X,))
     loader = cstorch.utils.data.DataLoader(lambda: [batch] * 3)
 
     @cstorch.trace
