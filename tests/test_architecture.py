@@ -51,7 +51,7 @@ LAYERS = """
     cstorch_compat.shim
     cstorch_compat.coverage  cstorch_compat.common.rawfile  cstorch_compat.common.treespec  cstorch_compat.common.tree
     cstorch_compat.common.lz4  cstorch_compat.common.h5layout  cstorch_compat.common.h5sink
-    cstorch_compat.common.newfile  cstorch_compat.common.pickled
+    cstorch_compat.common.newfile  cstorch_compat.common.pickled  cstorch_compat.common.settings
     cstorch_compat.common.h5read  cstorch_compat.common.h5write  cstorch_compat.common.safetensors
     cstorch_compat.common.sniff
     cstorch_compat.common.closures  cstorch_compat.common.flags  cstorch_compat.common.progress

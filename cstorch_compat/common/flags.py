@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cstorch_compat.common.settings import DebugArgs
+
 Check = Callable[[str, Any], Any]
 """Gives the value to keep for a setting of that name. Raises TypeError or ValueError for one that does not fit."""
 
@@ -109,6 +111,10 @@ def _memory() -> Setting:
     return Setting(None, of_type(int, type(None)))
 
 
+def _anything(name: str, value: Any) -> Any:
+    return value
+
+
 def _switch(default: bool) -> Setting:
     return Setting(default, of_type(bool))
 
@@ -124,6 +130,8 @@ CSX = {
     },
     "cluster": {"auto_taint": _switch(False)},
     "debug": {
+        "debug_args": Setting(DebugArgs(), _anything),
+        "ini": Setting(DebugArgs(), _anything),
         "lazy_initialization": _switch(True),
         "drop_data": _switch(False),
         "skip_weight_init": _switch(False),

@@ -6,33 +6,13 @@ The modules of the package that scripts name are all this one.
 import enum
 import logging
 import sys
-from types import SimpleNamespace
 from typing import Any
 
 from cstorch_compat import manifest
+from cstorch_compat.common.settings import DebugArgs
 
 TRACE, VERBOSE = 5, 15
 """Levels of logging below and above DEBUG."""
-
-
-class DebugArgs(SimpleNamespace):
-    """A tree of settings: whatever is asked for is there, and takes whatever it is set to."""
-
-    def __getattr__(self, name: str) -> "DebugArgs":
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made = DebugArgs()
-        setattr(self, name, made)
-        return made
-
-    def MergeFrom(self, other: "DebugArgs") -> None:
-        """Take over the settings of another tree."""
-        vars(self).update(vars(other))
-
-    def CopyFrom(self, other: "DebugArgs") -> None:
-        """Have the settings of another tree and no others."""
-        vars(self).clear()
-        self.MergeFrom(other)
 
 
 class ExecutionStrategy(enum.IntEnum):

@@ -9,7 +9,7 @@ from typing import Any
 
 from cstorch_compat import manifest, run
 from cstorch_compat.common.plain_loop import PlainLoop
-from cstorch_compat.generations.cbtorch import amp, core, data, nn, optim
+from cstorch_compat.generations.cbtorch import amp, core, data, nn, optim, utils
 from cstorch_compat.generations.cbtorch.core import cb_model, modes
 from cstorch_compat.generations.cbtorch.data import DataLoader
 from cstorch_compat.generations.cbtorch.internals import env, state

@@ -9,11 +9,13 @@ import numpy as np
 from cstorch_compat import manifest, run
 from cstorch_compat.builtin_errors import as_builtin
 from cstorch_compat.common import checkpoint
+from cstorch_compat.common.debug_names import add_debug_name, get_debug_name
 from cstorch_compat.common.functional import constant
 from cstorch_compat.common.precision_level import current_pol, pol
 from cstorch_compat.generations.cstorch import (
     amp,
     backends,
+    core,
     distributed,
     experimental,
     metrics,

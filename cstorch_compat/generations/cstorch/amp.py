@@ -43,6 +43,11 @@ def get_half_dtype_str() -> str:
     return _chosen.name
 
 
+def is_cbfloat16_tensor(tensor: Tensor) -> bool:
+    """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen."""
+    return tensor.dtype is cbfloat16 or (_chosen is cbfloat16 and tensor.dtype is float16)
+
+
 def enable_mixed_precision(enable: bool = True) -> None:
     """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
     global _mixed

@@ -1,0 +1,23 @@
+"""Settings of the compiler that scripts make up as they go."""
+
+from types import SimpleNamespace
+
+
+class DebugArgs(SimpleNamespace):
+    """A tree of settings: whatever is asked for is there, and takes whatever it is set to. None of it has an effect."""
+
+    def __getattr__(self, name: str) -> "DebugArgs":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = DebugArgs()
+        setattr(self, name, made)
+        return made
+
+    def MergeFrom(self, other: "DebugArgs") -> None:
+        """Take over the settings of another tree."""
+        vars(self).update(vars(other))
+
+    def CopyFrom(self, other: "DebugArgs") -> None:
+        """Have the settings of another tree and no others."""
+        vars(self).clear()
+        self.MergeFrom(other)
