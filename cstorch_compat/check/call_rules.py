@@ -196,7 +196,8 @@ def _has(call: Call, condition: str) -> bool:
 KINDS: dict[str, Callable[[Call], bool]] = {
     "int64": lambda call: all(t.dtype is dt.int64 for t in call.tensors()),
     "vector": lambda call: [t.ndim for t in call.tensors()] == [2, 1],
-    "3d": lambda call: [t.ndim for t in call.tensors()][:1] == [3],
+    "up to 3d": lambda call: call.tensors()[0].ndim <= 3,
+    "by tensor": lambda call: any(isinstance(p, Tensor) and p.dtype is not dt.bool_ for p in _parts(call.args[1])),
     "grouped": lambda call: getattr(call.layer, "groups", call.argument(6, "groups", 1)) != 1,
 }
 """Kinds of calls that rows of the table name."""

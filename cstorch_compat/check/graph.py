@@ -33,7 +33,8 @@ def examine(found: Findings, graph: Graph, calls: Calls) -> None:
         if n.where is None or n.op in LEAVES:
             continue
         if _is_foreign(n):
-            _note(found, "dtype", n, f"{n.op} gives {n.type}")
+            if not any(f.rule.key == "dtype" for f in found.at(n.where)):
+                _note(found, "dtype", n, f"{n.op} gives {n.type}")
             continue
         question = (n.op, tuple(i.type for i in n.inputs), tuple((k, repr(v)) for k, v in sorted(n.attrs.items())))
         if question not in known:
@@ -54,9 +55,14 @@ def _note(found: Findings, rule: str, n: Node, detail: str) -> None:
 
 
 def _is_foreign(n: Node) -> bool:
-    """Whether a node computes in a dtype that CIRH does not have."""
+    """Whether a node is the first one of its line of operations in a dtype that CIRH does not have."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
-    return n.op not in ("cast", "convert") and any(t.dtype.name not in SUPPORTED for t in types)
+    came_so = any(i.op not in LEAVES and _is_outside(i.type) for i in n.inputs)
+    return not came_so and any(_is_outside(t) for t in types)
+
+
+def _is_outside(t: Type | tuple[Type, ...]) -> bool:
+    return isinstance(t, Type) and t.dtype.name not in SUPPORTED
 
 
 def lowering_error(n: Node) -> str:

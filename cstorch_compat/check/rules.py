@@ -206,15 +206,6 @@ _ROWS = (
     ),
     Rule(
         "LW205",
-        "unknown name",
-        "refused",
-        "no such name",
-        "Neither PyTorch nor the Cerebras API has this name (AttributeError).",
-        "Check the spelling and the release that has it.",
-        "PyTorch and Cerebras API inventories",
-    ),
-    Rule(
-        "LW206",
         "not in this release",
         "refused",
         "a name of another release",
@@ -412,6 +403,15 @@ _ROWS = (
         "lazywafer's own lowering to CIRH rejects it, and what the original does with it was not recorded.",
         "Write it with elementary operations, or try it with validate_only on the system's software.",
         OURS,
+    ),
+    Rule(
+        "LW412",
+        "unknown name",
+        "risk",
+        "no such name is known",
+        "A name that neither PyTorch nor the Cerebras API has is an AttributeError; a stand-in took its place.",
+        "Check the spelling and the release that has it.",
+        "inventories of PyTorch names that published scripts use, and of the Cerebras API",
     ),
     # -- notes ---------------------------------------------------------------------------------------------------------
     Rule(

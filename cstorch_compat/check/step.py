@@ -9,6 +9,7 @@ from cstorch_compat.check.call_rules import judge
 from cstorch_compat.check.calls import Call, Watch
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.names import StandIn, is_question
+from cstorch_compat.check.operations import is_known_good, table
 from cstorch_compat.check.weights import is_traced
 from lazytensor import errors, source
 from lazytensor.errors import LazyError
@@ -106,7 +107,11 @@ class Recorder:
         """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
         if is_question():
             raise error
-        self.found.add(rule, operation=name, detail=error.what, way_out=error.todo)
+        recorded = [row for row in table().get(name.rpartition(".")[2], ()) if not row.argument]
+        if recorded:
+            self.found.add(recorded[0].rule, operation=name, detail=recorded[0].says)
+        else:
+            self.found.add(rule, operation=name, detail=error.what, way_out=error.todo)
         return StandIn(name)
 
     def _optimized(self, name: str) -> None:
@@ -129,7 +134,10 @@ class Recorder:
         if self.is_after_step:
             self.found.add("port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor.")
         elif call is not None:
-            self.found.add(READS.get(what, "read"), operation=str(call))
+            rule, is_scalar = READS.get(what, "read"), kind.endswith("[]")
+            # An operation that the original has reads no data there; it still takes no tensor for a number.
+            if rule != "read" or is_scalar or not is_known_good({call.short}):
+                self.found.add(rule, operation=str(call))
         else:
             branch = "The branch that the first batch takes was followed; the other one was not seen."
             detail = branch if what == "bool()" else ""
