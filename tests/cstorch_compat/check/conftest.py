@@ -32,14 +32,15 @@ def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Callable[..., d
     """
     numbers = itertools.count()
 
-    def check(script: str | pathlib.Path, form: str = "json") -> dict:
+    def check(script: str | pathlib.Path, *args: str, api: str | None = None, form: str = "json") -> dict:
         if isinstance(script, str):
             path = tmp_path / f"script_{next(numbers)}.py"
             path.write_text(script)
         else:
             path = script
         assert server.stdin is not None and server.stdout is not None
-        server.stdin.write(f"{tmp_path}\t{path}\t{form}\n")
+        options = {"script": str(path), "args": args, "api": api, "json": form == "json"}
+        server.stdin.write(json.dumps({"folder": str(tmp_path), **options}) + "\n")
         server.stdin.flush()
         answer = json.loads(server.stdout.readline())
         found = json.loads(answer["text"]) if form == "json" else {"text": answer["text"]}

@@ -1,6 +1,6 @@
 """Checks scripts in forks of this process, so that importing costs once.
 
-A line of the input is a folder, a script and the form of the answer, "json" or "text".
+A line of the input is a JSON object: "folder" to be in, and the options of the command.
 """
 
 import argparse
@@ -13,14 +13,13 @@ from cstorch_compat.check import command
 
 def main() -> None:
     for line in sys.stdin:
-        folder, script, form = line.strip().split("\t")
+        options = json.loads(line)
         answer, tell = os.pipe()
         if os.fork() == 0:
             os.close(answer)
-            os.chdir(folder)
+            os.chdir(options.pop("folder"))
             keep, sys.stdout = sys.stdout, os.fdopen(tell, "w")
-            options = argparse.Namespace(script=script, args=[], json=form == "json", output=False, api=None)
-            status = command.check_script(options)
+            status = command.check_script(argparse.Namespace(output=False, **options))
             sys.stdout.flush()
             sys.stdout = keep
             os._exit(status)
