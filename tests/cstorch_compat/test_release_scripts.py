@@ -88,4 +88,4 @@ def test_nothing_is_found_in_a_script_that_runs(name, tmp_path):
     for path in (script.path, RELEASES / "data.py"):
         shutil.copy(path, tmp_path)
     done = python("-m", "cstorch_compat", "check", "--api", script.api, script.path.name, *script.whole, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0 and "\nREADY:" in done.stdout, done.stdout + done.stderr
