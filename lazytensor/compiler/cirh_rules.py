@@ -44,9 +44,11 @@ def _not(x: Node) -> Node:
 
 def _fmod(a: Node, b: Node) -> Node:
     """a less the whole part of a / b times b."""
-    quotient = div(a, b)
-    whole_part = mul(call("floor", call("abs", quotient)), call("sign", quotient))
-    return sub(a, mul(whole_part, b))
+    return sub(a, mul(_trunc(div(a, b)), b))
+
+
+def _trunc(x: Node) -> Node:
+    return mul(call("floor", call("abs", x)), call("sign", x))
 
 
 def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None:
@@ -70,6 +72,7 @@ RULES: Mapping[str, Lowering] = {
     "isfinite": _is_finite,
     "logical_not": _not,
     "fmod": _fmod,
+    "trunc": _trunc,
     "band_part": _upper_band,
     **PLACES,
     **WINDOWS,

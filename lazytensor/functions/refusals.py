@@ -40,6 +40,8 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "gru_cell": ("custom op 'torch.aten.as_strided' is unknown", _CELL),
     "erfc": ("torch.aten.erfc", "Write 1 - torch.erf(x)."),
     "exp2": ("torch.aten.exp2", "Write 2.0 ** x."),
+    "trunc": ("custom op 'torch.aten.trunc' is unknown", "Write torch.sign(x) * torch.floor(torch.abs(x))."),
+    "fix": ("custom op 'torch.aten.trunc' is unknown", "Write torch.sign(x) * torch.floor(torch.abs(x))."),
     "frac": ("torch.aten.frac", "Write x - torch.sign(x) * torch.floor(torch.abs(x))."),
     "logit": ("torch.aten.logit", "Write torch.log(p / (1 - p))."),
     "count_nonzero": ("torch.aten.count_nonzero", "Write (x != 0).sum(dim)."),

@@ -119,17 +119,24 @@ def _normal(out: Listing, n: Node) -> str:
     return f"cirh.RandomNormal {mean}, {deviation} {{seed = 0 : i64}} : {type_text(n.type)}"
 
 
-def _clamped(low: float | None, high: float | None) -> Spelling:
-    """A maximum or a minimum as a clamp whose other side is infinite."""
+def _clamped(is_maximum: bool) -> Spelling:
+    """A maximum or a minimum as a clamp whose other side is the limit of the type."""
 
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
-        limit = out.constant(dense_text(np.asarray(low if high is None else high), n.type))
-        given = (out.names[b], limit) if low is None else (limit, out.names[b])
+        limit = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
+        given = (out.names[b], limit) if is_maximum else (limit, out.names[b])
         t = type_text(n.type)
         return f"cirh.Clamp {out.names[a]}, {', '.join(given)} : ({t}, {t}, {t}) -> {t}"
 
     return spell
+
+
+def _limit(t: Type, upper: bool) -> float:
+    if t.dtype.kind == "i":
+        limits = np.iinfo(t.dtype.host)
+        return int(limits.max if upper else limits.min)
+    return math.inf if upper else -math.inf
 
 
 def _arange(out: Listing, n: Node) -> str:
@@ -183,13 +190,14 @@ SPELLINGS: Mapping[str, Spelling] = {
             "floor": "Floor",
             "ceil": "Ceil",
             "reciprocal": "Reciprocal",
-            "erf": "Erf",
             "logical_and": "And",
             "logical_or": "Or",
+            "logical_xor": "Xor",
             "round": "Round",
         }.items()
     },
     "exp": plain("Exp", arrow=True),
+    "erf": plain("Erf", arrow=True),
     "sigmoid": plain("Sigmoid", arrow=True),
     **{name: _compare(name.upper()) for name in ("gt", "ge", "lt", "le", "eq", "ne")},
     "where": typed("Select", lambda n: ""),
@@ -209,7 +217,7 @@ SPELLINGS: Mapping[str, Spelling] = {
     "band_part": _band,
     "random_uniform": _random("RandomUniform"),
     "random_normal": _normal,
-    "maximum": _clamped(None, math.inf),
-    "minimum": _clamped(-math.inf, None),
-    "larger": _clamped(None, math.inf),
+    "maximum": _clamped(True),
+    "minimum": _clamped(False),
+    "larger": _clamped(True),
 }

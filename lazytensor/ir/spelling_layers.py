@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from lazytensor.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Node
@@ -129,7 +131,8 @@ def _rank(n: Node) -> str:
 
 
 def _slope(name: str) -> Callable[[Node], str]:
-    return lambda n: f"alpha = {float_text(n.attrs[name], float64)}"
+    """A float32 number, printed with the digits of a float64."""
+    return lambda n: f"alpha = {float_text(float(np.float32(n.attrs[name])), float64)}"
 
 
 def _softplus(n: Node) -> str:

@@ -286,7 +286,7 @@ for _name, _eval, _sign in (
     op(_name, compared, _eval, scalar=f"({{0}} {_sign} {{1}})")
 op("logical_and", compared, np.logical_and, scalar="(({0} != 0) & ({1} != 0))")
 op("logical_or", compared, np.logical_or, scalar="(({0} != 0) | ({1} != 0))")
-op("logical_xor", compared, np.logical_xor, scalar="(({0} != 0) != ({1} != 0))", native=False)
+op("logical_xor", compared, np.logical_xor, scalar="(({0} != 0) != ({1} != 0))")
 op("logical_not", _tested, np.logical_not, scalar="({0} == 0)", native=False)
 op("isnan", _tested, np.isnan, scalar="({0} != {0})", native=False)
 op("isfinite", _tested, np.isfinite, scalar="(({0} - {0}) == 0)", native=False)

@@ -63,13 +63,27 @@ _pointwise(
     lambda g, y, x: (div(g, _plus(mul(x, x), 1)),),
     lambda x: call("atan2", x, full_like(1, x)),
 )
-_pointwise("sinh", np.sinh, lambda g, y, x: (mul(g, call("cosh", x)),))
-_pointwise("cosh", np.cosh, lambda g, y, x: (mul(g, call("sinh", x)),))
+_pointwise(
+    "sinh",
+    np.sinh,
+    lambda g, y, x: (mul(g, call("cosh", x)),),
+    lambda x: div(sub(call("exp", x), call("exp", call("neg", x))), full_like(2, x)),
+    whole=True,
+)
+_pointwise(
+    "cosh",
+    np.cosh,
+    lambda g, y, x: (mul(g, call("sinh", x)),),
+    lambda x: div(add(call("exp", x), call("exp", call("neg", x))), full_like(2, x)),
+    whole=True,
+)
 _pointwise("asinh", np.arcsinh, lambda g, y, x: (div(g, call("sqrt", _plus(mul(x, x), 1))),))
 _pointwise(
     "acosh",
     np.arccosh,
     lambda g, y, x: (div(g, mul(call("sqrt", _plus(x, -1)), call("sqrt", _plus(x, 1)))),),
+    lambda x: call("log", add(x, call("sqrt", sub(mul(x, x), full_like(1, x))))),
+    whole=True,
 )
 _pointwise("atanh", np.arctanh, lambda g, y, x: (div(g, _less_square(x)),))
 _pointwise("exp2", np.exp2, lambda g, y, x: (mul(g, _times(y, LN2)),), lambda x: call("pow", full_like(2, x), x))

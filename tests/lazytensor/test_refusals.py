@@ -37,7 +37,7 @@ def test_ways_out_are_of_operations_that_exist():
     assert set(WAYS_OUT) <= set(OPS)
 
 
-@pytest.mark.parametrize("name", ["sinh", "cosh", "asinh", "acosh", "atanh", "trunc", "lgamma", "signbit"])
+@pytest.mark.parametrize("name", ["asinh", "atanh", "erfinv", "lgamma", "signbit", "bessel_i0"])
 def test_refusal_of_an_operation_names_line_operation_and_way_out(name):
     x = batch(0, Type((2, 2), float32))
     with pytest.raises(CompileError, match=f"failed to legalize operation 'torch.aten.{name}'") as caught:
@@ -72,10 +72,7 @@ ALIKE = {
     "frac": (lambda: lt.frac(A * 5 - 2), {"x": A * 5 - 2}),
     "logit": (lambda: lt.logit(A), {"p": A}),
     "kthvalue": (lambda: lt.kthvalue(A, 2, 1)[0], {"x": A, "k": 2, "dim": 1}),
-    "sinh": (lambda: lt.sinh(A), {"x": A}),
-    "cosh": (lambda: lt.cosh(A), {"x": A}),
     "asinh": (lambda: lt.asinh(A), {"x": A}),
-    "acosh": (lambda: lt.acosh(A + 1), {"x": A + 1}),
     "atanh": (lambda: lt.atanh(A), {"x": A}),
     "trunc": (lambda: lt.trunc(A * 5 - 2), {"x": A * 5 - 2}),
     "hypot": (lambda: lt.hypot(A, B), {"a": A, "b": B}),
