@@ -100,7 +100,7 @@ class PlainScript:
             self._keep()
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._made)), traced.updates)
-        state.examine_state(found, self.capture, [], self.recorder.watch.modules.values())
+        state.examine_state(found, self.capture, [])
         graph.examine(found, traced, self.recorder.calls)
         self.summary.add(traced)
         self._advise()

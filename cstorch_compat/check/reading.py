@@ -73,7 +73,10 @@ def _dotted(n: ast.AST) -> str:
 def read_script(found: Findings, path: str) -> None:
     """Note step closures that fetch weights, wherever they stand in a script."""
     with open(path, encoding="utf-8") as f:
-        tree = ast.parse(f.read(), path)
+        try:
+            tree = ast.parse(f.read(), path)
+        except SyntaxError:  # the script has crashed by it already
+            return
     if any(isinstance(n, ast.Attribute) and n.attr == "compile_step" for n in ast.walk(tree)):
         return  # release 1.8 saves in step closures
     for function in ast.walk(tree):

@@ -100,7 +100,7 @@ class CheckSession:
         elif not fetched:
             found.add("nothing fetched", self.place)
         state.examine_closures(found, calls, run.current_executor())
-        state.examine_state(found, self.capture, self._results.values(), self.recorder.watch.modules.values())
+        state.examine_state(found, self.capture, self._results.values())
         graph.examine(found, whole, self.recorder.calls)
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
         for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):

@@ -8,38 +8,19 @@ from cstorch_compat.check.findings import Findings
 from cstorch_compat.common.closures import Call
 from cstorch_compat.common.tree import flatten
 from cstorch_compat.generations.cstorch.backends import csx
+from cstorch_compat.late_state import late_state
 from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
-from lazytensor.nn import Module
 from lazytensor.optim.optimizer import alive
-from lazytensor.tensor import Tensor
 from lazytensor.trace import Capture
 
 
-def examine_state(found: Findings, capture: Capture, results: Iterable[Any], modules: Iterable[Module]) -> None:
-    """Note the tensors that were made in the step and are kept by an optimizer or a module."""
+def examine_state(found: Findings, capture: Capture, results: Iterable[Any]) -> None:
+    """Note the tensors that were first made in the step and were meant to outlive it."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
-    born = {id(c) for r in capture.born if (c := r()) is not None}
-    for owner, name, t in (*_of_optimizers(), *_of_modules(modules)):
-        n = t.cell.node
-        if id(t.cell) in born and t.cell.epoch is capture and not t.cell.home and id(t.cell) not in returned:
-            found.add("state in step", n.where if n is not None else None, f"{owner}{name}", f"made as {t.spec}")
-
-
-def _of_optimizers() -> list[tuple[str, str, Tensor]]:
-    return [
-        (type(o).__name__, f".state[...][{name!r}]", value)
-        for o in alive()
-        for state in o.state.values()
-        for name, value in state.items()
-        if isinstance(value, Tensor)
-    ]
-
-
-def _of_modules(modules: Iterable[Module]) -> list[tuple[str, str, Tensor]]:
-    mine = [m for m in modules if not type(m).__module__.startswith(("lazytensor.", "cstorch_compat."))]
-    held = [(m, name, value) for m in mine for name, value in {**m._buffers, **vars(m)}.items()]
-    return [(type(m).__name__, f".{name}", value) for m, name, value in held if isinstance(value, Tensor)]
+    for name, cell in late_state(capture):
+        if id(cell) not in returned and cell.node is not None:
+            found.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
 
 
 def rates() -> list[tuple[str, float]]:

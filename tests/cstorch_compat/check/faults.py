@@ -187,6 +187,12 @@ FAULTS = [
         "LW401", "setup", "", extra=(("before", LATE_STATE), ("setup", "optimizer = Late(model.parameters(), lr=0.1)"))
     ),
     Fault(
+        "LW401",
+        "step",
+        "if not hasattr(model, 'mean'):\n    model.mean = torch.zeros(3, device=x.device)\n"
+        "model.mean.add_(out.mean(0))  # fault",
+    ),
+    Fault(
         "LW402",
         "step",
         "global count\nif count < 1:\n    out = out * 2\ncount += 1",

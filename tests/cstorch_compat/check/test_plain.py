@@ -128,6 +128,12 @@ def test_script_without_a_step_says_so(checked):
     assert answer["findings"] == []
 
 
+def test_script_that_is_no_python_crashes_by_itself(checked):
+    answer = checked("import torch\nfor in range(3)\n")
+    assert answer["exit"] == 2
+    assert "SyntaxError" in answer["crash"]
+
+
 def test_mistake_of_the_script_is_no_finding(checked):
     answer = checked(script("out = out @ out"))
     assert answer["exit"] == 2
