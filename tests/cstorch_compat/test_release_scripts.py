@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import ROOT, python
 
@@ -61,11 +63,16 @@ def number(text: str) -> float:
     return float.fromhex(text) if text.startswith("0x") else float(text)
 
 
+def copied(script: Script, folder: pathlib.Path) -> pathlib.Path:
+    for path in (script.path, RELEASES / "data.py"):
+        shutil.copy(path, folder)
+    return folder
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_of_each_release_trains_goes_on_bit_for_bit_and_evaluates(name, tmp_path):
     script = SCRIPTS[name]
-    for path in (script.path, RELEASES / "data.py"):
-        shutil.copy(path, tmp_path)
+    copied(script, tmp_path)
 
     def run(*args: str) -> str:
         done = python("-m", "cstorch_compat", "run", "--api", script.api, script.path.name, *args, cwd=tmp_path)
@@ -80,3 +87,17 @@ def test_a_script_of_each_release_trains_goes_on_bit_for_bit_and_evaluates(name,
     found = run(*script.evaluation) if script.evaluation else whole
     accuracy, perplexity = lines(found, "accuracy"), lines(found, "perplexity")
     assert (float(accuracy[0]) > 0.5) if accuracy else (float(perplexity[0]) < 30)
+
+
+@settings(max_examples=3, deadline=None)
+@given(name=st.sampled_from(sorted(SCRIPTS)), lag=st.integers(1, 9))
+def test_closures_that_come_late_print_and_save_the_same(tmp_path_factory, name, lag):
+    script, found = SCRIPTS[name], []
+    for options in ((), ("--closure-lag", str(lag))):
+        folder = copied(script, tmp_path_factory.mktemp("lag"))
+        command = ("run", "--api", script.api, *options, script.path.name, *script.whole)
+        done = python("-m", "cstorch_compat", *command, cwd=folder)
+        assert done.returncode == 0, done.stderr
+        words = ("loss", "accuracy", "perplexity")
+        found.append([[lines(done.stdout, word) for word in words], sorted(p.name for p in folder.glob("**/*.mdl"))])
+    assert found[0] == found[1] and found[0][0][0]
