@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 from cstorch_compat.common import h5read, h5write, safetensors
-from cstorch_compat.common.h5write import ArrayLeaf
+from cstorch_compat.common.h5write import ArrayLeaf, FullLeaf
 from cstorch_compat.common.pickled import DeferredObject
 from cstorch_compat.common.sniff import kind_of
 from cstorch_compat.common.tree import flatten
@@ -47,7 +47,7 @@ def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
     return kind(Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
 
 
-def _described(obj: object) -> ArrayLeaf | None:
+def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
     if not isinstance(obj, Tensor):
         return None
     if obj.requires_grad:
@@ -56,6 +56,9 @@ def _described(obj: object) -> ArrayLeaf | None:
             where=source.where(),
             todo="Pass model.state_dict(), or tensor.detach().",
         )
+    n = obj.node
+    if obj.device.type == "lazy" and n.op == "full" and n.value is None:
+        return FullLeaf(obj.spec.shape, obj.dtype, n.attrs["value"])
     return ArrayLeaf(lambda: round_to(obj.array("saving it"), obj.dtype), obj.dtype)
 
 

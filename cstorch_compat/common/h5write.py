@@ -45,7 +45,16 @@ class ArrayLeaf:
     dtype: DType
 
 
-Leaf = ArrayLeaf | LazyArray | None
+@dataclass(frozen=True)
+class FullLeaf:
+    """A tensor of one value everywhere, of which the file keeps the value alone."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    value: float
+
+
+Leaf = ArrayLeaf | FullLeaf | LazyArray | None
 
 
 def write(
@@ -133,12 +142,38 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
 
 
 def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
+    if isinstance(leaf, FullLeaf):
+        with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+            file.attrs[key + METADATA] = json.dumps(_filled(key, leaf), indent=4)
+        return
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
         descriptor = leaf if array is None else _write_array(file, key, leaf, array)
         metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
         file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
+
+
+def _filled(key: str, leaf: FullLeaf) -> dict:
+    fill = {
+        "shape": list(leaf.shape),
+        "dtype": f"torch.{leaf.dtype.name}",
+        "fill_value": leaf.value,
+        "__TYPE__": "DeferredFullTensor",
+        "__NONE__": True,
+    }
+    tensor = {**_tensor_descriptor(leaf.shape, leaf.dtype), "__TYPE__": "TorchTensorSerializer"}
+    parts = {f"{key}.0{METADATA}": fill, f"{key}.1{METADATA}": tensor}
+    return {"__spec__": treespec.spec_of_nested(key), "__objects__": [f"{key}.0"], **parts}
+
+
+def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict:
+    return {
+        "__TORCH__": True,
+        "shapes": [list(shape)],
+        "dtypes": [f"torch.{dtype.name}"],
+        "rtfx_dtypes": [CODES[dtype][0]],
+    }
 
 
 def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict:
@@ -156,15 +191,8 @@ def _array_descriptor(leaf: Any, array: np.ndarray) -> dict:
     if isinstance(leaf, np.ndarray) or (isinstance(leaf, LazyArray) and not leaf.is_tensor):
         is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
         return {"is_bfloat16": is_bfloat16, "__TYPE__": "NumpyArraySerializer", "__NUMPY__": True, "compressed": False}
-    return {
-        "__TORCH__": True,
-        "shapes": [list(array.shape)],
-        "dtypes": [f"torch.{leaf.dtype.name}"],
-        "rtfx_dtypes": [CODES[leaf.dtype][0]],
-        "__TYPE__": "TorchTensorSerializer",
-        "__NUMPY__": True,
-        "compressed": False,
-    }
+    kind = {"__TYPE__": "TorchTensorSerializer", "__NUMPY__": True, "compressed": False}
+    return {**_tensor_descriptor(array.shape, leaf.dtype), **kind}
 
 
 def _to_stored(key: str, leaf: Any) -> np.ndarray:

@@ -69,8 +69,18 @@ def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
 
 def spec_of_leaf(key: str) -> list:
     """The `__spec__` pair that every leaf's own metadata repeats: a dict with this one leaf."""
-    node = {"type": "builtins.dict", "context": json.dumps([key]), "children_spec": [_LEAF]}
-    return [{key: "*"}, json.dumps([_PROTOCOL, node])]
+    return _spec_pair(key, "*", _LEAF)
+
+
+def spec_of_nested(key: str) -> list:
+    """The same for a leaf that is described by two objects: what fills it, and the tensor that it is."""
+    nested = {"type": "collections.namedtuple", "context": "NestedObject", "children_spec": [_LEAF, _LEAF]}
+    return _spec_pair(key, ["*", "*"], nested)
+
+
+def _spec_pair(key: str, outline: object, child: dict) -> list:
+    node = {"type": "builtins.dict", "context": json.dumps([key]), "children_spec": [child]}
+    return [{key: outline}, json.dumps([_PROTOCOL, node])]
 
 
 def spec_text(node: dict) -> str:

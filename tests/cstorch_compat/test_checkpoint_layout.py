@@ -11,7 +11,10 @@ import h5py
 import numpy as np
 import pytest
 
+from cstorch_compat import run
 from cstorch_compat.common import h5read, h5write
+from cstorch_compat.generations import cstorch
+from lazytensor import nn
 from lazytensor.encoding import STORED, encoded
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
 
@@ -109,3 +112,22 @@ def test_written_file_reads_back_bit_for_bit(name, tmp_path):
             leaf = leaves[key]
             assert lazy.read().tobytes() == (leaf.values if isinstance(leaf, Tensor) else leaf).tobytes()
     assert type(tree) is type(recorded(LAYOUTS[name]["tree"]))
+
+
+def test_a_tensor_of_one_value_on_the_wafer_is_written_as_its_value(monkeypatch, tmp_path):
+    monkeypatch.setattr(run, "_backend", None)
+    cstorch.backend("CSX", artifact_dir=tmp_path)
+    huge = cstorch.full((1 << 18, 1 << 18), 2.5)
+    model = nn.Linear(3, 2)
+    optimizer = cstorch.optim.SGD(cstorch.compile(model).parameters(), lr=0.1, momentum=0.9)
+    cstorch.save({"huge": huge, "optimizer": optimizer.state_dict(), "model": model.state_dict()}, tmp_path / "a.mdl")
+    with h5py.File(tmp_path / "a.mdl") as file:
+        names: list[str] = []
+        file.visit(names.append)
+        metadata = json.loads(file.attrs["huge.__metadata__"])
+    assert sorted(n for n in names if "." in n) == ["model.bias", "model.weight"]
+    assert metadata["__objects__"] == ["huge.0"]
+    assert metadata["huge.0.__metadata__"]["fill_value"] == 2.5
+    found = cstorch.load(tmp_path / "a.mdl")
+    assert found["huge"].shape == huge.shape
+    assert found["optimizer"]["state"][0]["momentum_buffer"].tolist() == [[0.0] * 3] * 2
