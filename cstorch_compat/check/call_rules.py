@@ -82,7 +82,7 @@ def _slice_of_weight(call: Call) -> str | None:
 
 def _slice(call: Call) -> str | None:
     x = _sliced(call)
-    if x is None or weights.stored(x) is not None or weights.is_constant(x):
+    if x is None or weights.stored(x) is not None or not weights.is_traced(x):
         return None
     return ""
 

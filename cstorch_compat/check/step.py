@@ -10,7 +10,7 @@ from cstorch_compat.check.calls import Call, Watch
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.names import StandIn, is_question
 from cstorch_compat.check.operations import is_known_good, table
-from cstorch_compat.check.weights import is_traced
+from cstorch_compat.check.weights import is_traced, leaves
 from lazytensor import errors, source
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Node, topological
@@ -45,7 +45,13 @@ class CheckedCapture(Capture):
         """The value of a node of this step, or zeros if it would take too long."""
         if n not in self._memo and self._flops(n) > BUDGET_FLOPS:
             self._memo[n] = np.zeros(n.type.shape, n.type.dtype.host)
-        return super().value_of(n, what)
+        # What neither the batch nor a weight has a part in lives on the client, and can be read there.
+        before = self.readable
+        self.readable = before or not leaves([n]) & {"batch", "weight"}
+        try:
+            return super().value_of(n, what)
+        finally:
+            self.readable = before
 
     def _flops(self, n: Node) -> int:
         total = 0

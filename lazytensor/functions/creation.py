@@ -258,9 +258,26 @@ def randn(
     return finished(from_array(values, found), device, requires_grad)
 
 
-def randint(low: int, high: int, size: Sequence[int], *, dtype: DType = dt.int64, device: Any = None) -> Tensor:
-    """Random integers in low..high - 1."""
-    values = random.chosen(None).integers(low, high, size_of((size,)))
+def randint(
+    *bounds: Any,
+    low: int = 0,
+    high: int | None = None,
+    size: Sequence[int] | None = None,
+    generator: random.Generator | None = None,
+    dtype: DType = dt.int64,
+    device: Any = None,
+) -> Tensor:
+    """Random integers in low..high - 1: randint(high, size) or randint(low, high, size), or by name."""
+    given = list(bounds)
+    if size is None and given:
+        size = given.pop()
+    if high is None and given:
+        high = given.pop()
+    if given:
+        low = given.pop()
+    if high is None or size is None or given:
+        raise TypeError("randint() takes high and size, or low, high and size")
+    values = random.chosen(generator).integers(low, high, size_of((size,)))
     return finished(from_array(values.astype(dtype.host), dtype), device)
 
 

@@ -92,3 +92,20 @@ def test_drawing_in_parts_draws_the_same_uniform_numbers(seed, n, m):
 @given(st.integers(0, 50))
 def test_permutation_has_every_number_once(n):
     assert sorted(lt.randperm(n).tolist()) == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [((7, (3,)), {}), ((0, 7, (3,)), {}), ((), {"high": 7, "size": (3,)}), ((0,), {"high": 7, "size": (3,)})],
+)
+def test_randint_takes_its_bounds_in_every_spelling(args, kwargs):
+    lt.manual_seed(3)
+    expected = lt.randint(0, 7, (3,)).tolist()
+    lt.manual_seed(3)
+    assert lt.randint(*args, **kwargs).tolist() == expected
+
+
+@pytest.mark.parametrize("args", [(), ((3,),), (1, 2, 3, (4,))])
+def test_randint_without_its_bounds_is_refused(args):
+    with pytest.raises(TypeError, match="high and size"):
+        lt.randint(*args)

@@ -118,6 +118,11 @@ def test_asking_for_a_name_is_no_use_of_it(checked):
     assert [(f["id"], f["line"]) for f in checked(text)["findings"]] == [("LW501", 3)]
 
 
+def test_data_that_the_loop_prepares_is_not_part_of_the_step(checked):
+    text = script("i = torch.randint(20, (4,))\n        ahead = [torch.arange(40)[k : k + 2] for k in i]")
+    assert {f["id"] for f in checked(text)["findings"]} == {"LW502"}
+
+
 def test_uneven_batches_are_found(checked):
     assert "LW404" in {f["id"] for f in checked(script(rows=2))["findings"]}
 
