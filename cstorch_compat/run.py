@@ -117,6 +117,7 @@ class Backend:
             flags.precision.optimization_level,
             flags.debug.retrace_every_iteration,
             str(self.compile_dir or ""),
+            flags.debug.implicit_cast_cb16_to_fp32,
         )
         return kind(self.runner, self.store, settings, self.reports.append)
 

@@ -22,10 +22,12 @@ from cstorch_compat.wafer_state import WaferState
 from lazytensor import config, precision, source, trace
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, cbfloat16, float32
 from lazytensor.errors import StateError, TraceError
-from lazytensor.ir.graph import Graph, leaf
+from lazytensor.ir.graph import Graph, Node, leaf
 from lazytensor.ir.text import Notes, cirh_text, torch_text
+from lazytensor.ir.types import Type
+from lazytensor.ops.pointwise import cast
 from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -81,7 +83,7 @@ class WaferSettings:
     `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
     steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
     `level` is the precision optimization level; `retrace` has the body traced in every step; compiled kernels are
-    kept in `compile_dir`, if it is given.
+    kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client float32 for cbfloat16.
     """
 
     folder: pathlib.Path
@@ -93,6 +95,7 @@ class WaferSettings:
     level: int = 1
     retrace: bool = False
     compile_dir: str = ""
+    widen_cbfloat16: bool = False
 
 
 class WaferSession:
@@ -216,7 +219,7 @@ class WaferSession:
         self._mark_outputs()
         self._warn_of_late_state()
         names = tuple(name for name, _ in self._marked.values())
-        outputs = tuple(t.node for _, t in self._marked.values())
+        outputs = tuple(_for_client(t.node) for _, t in self._marked.values())
         if not outputs and not graph.updates:
             raise StateError(
                 "The compiled model has no computational graph. This happens when no tensors have been marked as "
@@ -233,6 +236,12 @@ class WaferSession:
                     self._mark(f"output_{parameter}{path}", t)
 
     def _mark(self, name: str, t: Tensor) -> None:
+        if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
+            raise TraceError(
+                f"{name} is a {t.spec}, for which the client has no type: it cannot take it from the wafer",
+                where=t.node.where,
+                todo="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
+            )
         self._marked.setdefault(_identity(t), (name, t))
 
     def _warn_of_late_state(self) -> None:
@@ -259,7 +268,8 @@ class WaferSession:
     def _fetched(self, t: Tensor) -> Tensor:
         """What a closure sees of a tensor: its value on the client."""
         array = self._fetches.get(_identity(t))
-        return Tensor(Cell(leaf(np.array(t.array() if array is None else array), t.spec)))
+        kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
+        return Tensor(Cell(leaf(np.array(t.array() if array is None else array), kind)))
 
     def _write_texts(self, graph: Graph) -> None:
         folder, half = self.settings.folder, self.settings.half.name
@@ -286,6 +296,10 @@ def _way_out(step: int | None) -> str:
     if step is None:
         return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
     return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
+
+
+def _for_client(n: Node) -> Node:
+    return cast(n, float32) if n.type.dtype is cbfloat16 else n
 
 
 def _on_device(t: Tensor) -> Tensor:

@@ -373,3 +373,22 @@ def test_a_compile_folder_keeps_what_was_compiled(script, tmp_path):
     assert kept
     assert losses(script(body)) == first
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.nb?")} == kept
+
+
+CBFLOAT16 = """
+backend = cstorch.backend("CSX")
+cstorch.amp.set_half_dtype("cbfloat16")
+compiled = cstorch.compile(nn.Linear(6, 2), backend)
+step = cstorch.trace(lambda batch: compiled(batch[0]))
+take = cstorch.step_closure(lambda out: print("out", out.dtype, out.shape))
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=1):
+    take(step(batch))
+"""
+
+
+def test_a_cbfloat16_output_is_refused_unless_it_may_be_widened(script):
+    done = script(CBFLOAT16)
+    assert done.returncode == 1
+    assert "has no type" in done.stderr and "implicit_cast_cb16_to_fp32" in done.stderr
+    done = script("cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True\n" + CBFLOAT16)
+    assert "out torch.float32 torch.Size([4, 2])" in done.stdout, done.stderr
