@@ -70,8 +70,8 @@ class ConfusionMetric(Metric):
         return pw.where(pw.gt(present, 0.0), mean, tensor(0.0))
 
 
-class DiceCoefficientMetric(ConfusionMetric):
-    """2 |A and B| / (|A| + |B|), averaged over the classes that occur."""
+class OverlapMetric(ConfusionMetric):
+    """Base of metrics that compare the area A of a class with the area B predicted, averaged over the classes."""
 
     def __init__(self, num_classes: int, ignore_classes: Sequence[int] | None = None, name: str | None = None):
         super().__init__(num_classes, ignore_classes, name)
@@ -79,21 +79,18 @@ class DiceCoefficientMetric(ConfusionMetric):
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
         """Classes of one shape."""
         self.take(labels, predictions, weights)
+
+
+class DiceCoefficientMetric(OverlapMetric):
+    """2 |A and B| / (|A| + |B|), averaged over the classes that occur."""
 
     def compute(self) -> Tensor:
         labels, predictions = self.sums()
         return self.class_mean(pw.mul(self.hits(), 2.0), pw.add(predictions, labels))
 
 
-class MeanIOUMetric(ConfusionMetric):
+class MeanIOUMetric(OverlapMetric):
     """|A and B| / |A or B|, averaged over the classes that occur."""
-
-    def __init__(self, num_classes: int, ignore_classes: Sequence[int] | None = None, name: str | None = None):
-        super().__init__(num_classes, ignore_classes, name)
-
-    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
-        """Classes of one shape."""
-        self.take(labels, predictions, weights)
 
     def compute(self) -> Tensor:
         labels, predictions = self.sums()

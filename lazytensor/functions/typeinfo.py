@@ -1,7 +1,6 @@
 """Limits of the number types, as `finfo` and `iinfo` report them."""
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -9,7 +8,19 @@ from lazytensor.dtype import DType
 from lazytensor.functions.promotion import default_dtype
 
 
-class finfo:
+class _Limits:
+    """What both have in common: they are equal if they are of one kind and about one type."""
+
+    dtype: str
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other.dtype == self.dtype
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.dtype))
+
+
+class finfo(_Limits):
     """The limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
 
     Raises TypeError for other types.
@@ -29,22 +40,13 @@ class finfo:
         self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
         self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
 
-    def _key(self) -> tuple[Any, ...]:
-        return type(self), self.dtype
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, finfo | iinfo) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
     def __repr__(self) -> str:
         names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
         limits = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
         return f"finfo({limits}, dtype={self.dtype})"
 
 
-class iinfo:
+class iinfo(_Limits):
     """The limits of an integer type: bits, max, min. Raises TypeError for other types."""
 
     def __init__(self, type: DType):
@@ -56,15 +58,6 @@ class iinfo:
         self.dtype = type.name
         self.bits = 8 * type.itemsize
         self.max, self.min = int(limits.max), int(limits.min)
-
-    def _key(self) -> tuple[Any, ...]:
-        return type(self), self.dtype
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, finfo | iinfo) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

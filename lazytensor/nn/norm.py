@@ -13,6 +13,22 @@ from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor, grad_mode
 
 
+def _register_affine(
+    module: Module, shape: int | tuple[int, ...], has_weight: bool, has_bias: bool, device: Any, dtype: DType | None
+) -> None:
+    """Give a module its weight and bias, each None where there is none."""
+    for name, there in (("weight", has_weight), ("bias", has_bias)):
+        module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if there else None)
+
+
+def _reset_affine(module: Module) -> None:
+    """Weight 1, bias 0."""
+    if module.weight is not None:
+        init.ones_(module.weight)
+    if module.bias is not None:
+        init.zeros_(module.bias)
+
+
 class _RunningNorm(Module):
     """What batch and instance normalization share: weight, bias and running statistics, each [num_features]."""
 
@@ -33,9 +49,7 @@ class _RunningNorm(Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
-        for name, there in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_features, device=device, dtype=dtype)) if there else None
-            self.register_parameter(name, made)
+        _register_affine(self, num_features, affine, affine and bias, device, dtype)
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
@@ -53,10 +67,7 @@ class _RunningNorm(Module):
     def reset_parameters(self) -> None:
         """Weight 1, bias 0, and new running statistics."""
         self.reset_running_stats()
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        _reset_affine(self)
 
     def _check(self, input: Tensor) -> None:
         if self.ranks and input.ndim not in self.ranks:
@@ -167,16 +178,12 @@ class LayerNorm(Module):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        for name, there in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):
-            self.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if there else None)
+        _register_affine(self, shape, elementwise_affine, elementwise_affine and bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
         """[..., *normalized_shape]; the shape stays."""
@@ -237,17 +244,12 @@ class GroupNorm(Module):
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
-        for name, there in (("weight", affine), ("bias", affine and bias)):
-            made = Parameter(empty(num_channels, device=device, dtype=dtype)) if there else None
-            self.register_parameter(name, made)
+        _register_affine(self, num_channels, affine, affine and bias, device, dtype)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        _reset_affine(self)
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...]; the shape stays."""

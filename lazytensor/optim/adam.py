@@ -6,7 +6,7 @@ from typing import Any
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
 from lazytensor.optim.optimizer import Optimizer
-from lazytensor.optim.settings import complement, is_on, larger
+from lazytensor.optim.settings import LEAST, check_betas, check_least, complement, is_on, larger
 from lazytensor.tensor import Tensor
 
 
@@ -17,26 +17,20 @@ class AdamBase(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, extra: dict[str, Any]):
-        if not isinstance(lr, Tensor) and lr < 0:
-            raise ValueError(f"Invalid learning rate: {lr} - should be >= 0.0")
-        for beta in betas:
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter: {beta} - should be in [0.0, 1.0]")
-        if eps < 0:
-            raise ValueError(f"Invalid epsilon value: {eps} - should be >= 0.0")
+        check_least(LEAST, lr=lr)
+        check_betas(betas, " - should be in [0.0, 1.0]")
+        check_least(LEAST, eps=eps)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, **extra})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Both moments, their maximum if wanted, and the powers of both betas."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "exp_avg")
-                self.new_state(p, "exp_avg_sq")
-                if group["amsgrad"]:
-                    self.new_state(p, "max_exp_avg_sq")
-                if group["correct_bias"]:
-                    for i in (0, 1):
-                        self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+        if group["amsgrad"]:
+            self.new_state(p, "max_exp_avg_sq")
+        if group["correct_bias"]:
+            for i in (0, 1):
+                self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
 
     def direction(self, group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> Tensor:
         """The step before the learning rate: first moment over root of the second."""

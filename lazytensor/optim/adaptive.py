@@ -6,7 +6,7 @@ from typing import Any
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import full_like, tensor
 from lazytensor.optim.optimizer import Optimizer
-from lazytensor.optim.settings import check_least, complement, descend, directed, is_on
+from lazytensor.optim.settings import check_betas, check_least, complement, descend, directed, is_on
 from lazytensor.tensor import Tensor
 
 
@@ -29,12 +29,10 @@ class Adagrad(Optimizer):
         more = {"initial_accumulator_value": initial_accumulator_value, "maximize": maximize}
         super().__init__(params, {**defaults, **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The sum of squares, and the number of steps."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "sum", full_like(p, float(group["initial_accumulator_value"])))
-                self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "sum", full_like(p, float(group["initial_accumulator_value"])))
+        self.new_state(p, "step", tensor(0.0))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)
@@ -64,12 +62,10 @@ class Adadelta(Optimizer):
             raise ValueError(f"Invalid rho value: {rho}")
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The two means."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "square_avg")
-                self.new_state(p, "acc_delta")
+        self.new_state(p, "square_avg")
+        self.new_state(p, "acc_delta")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)
@@ -99,15 +95,13 @@ class RMSprop(Optimizer):
         more = {"eps": eps, "centered": centered, "weight_decay": weight_decay}
         super().__init__(params, {"lr": lr, "momentum": momentum, "alpha": alpha, **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The mean of squares; with momentum its buffer; if centered the mean of gradients."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "square_avg")
-                if group["momentum"]:
-                    self.new_state(p, "momentum_buffer")
-                if group["centered"]:
-                    self.new_state(p, "grad_avg")
+        self.new_state(p, "square_avg")
+        if group["momentum"]:
+            self.new_state(p, "momentum_buffer")
+        if group["centered"]:
+            self.new_state(p, "grad_avg")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)
@@ -138,12 +132,10 @@ class Rprop(Optimizer):
         check_least(lr=lr)
         super().__init__(params, {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes)})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The gradient before, and the step of each element, which starts at lr."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "prev")
-                self.new_state(p, "step_size", full_like(p, float(group["lr"])))
+        self.new_state(p, "prev")
+        self.new_state(p, "step_size", full_like(p, float(group["lr"])))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         shrink, grow = group["etas"]
@@ -166,16 +158,12 @@ class Lion(Optimizer):
         weight_decay: float = 0.0,
     ):
         check_least(lr=lr, weight_decay=weight_decay)
-        for i, beta in enumerate(betas):
-            if not 0.0 <= beta < 1.0:
-                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        check_betas(betas, "", is_numbered=True)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "weight_decay": weight_decay})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The mean of gradients."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         beta1, beta2 = group["betas"]

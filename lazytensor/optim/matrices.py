@@ -8,7 +8,7 @@ from lazytensor.functions import matrix, reductions, shapes
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor, zeros
 from lazytensor.optim.optimizer import Optimizer
-from lazytensor.optim.settings import check_least, complement, is_on, larger, length
+from lazytensor.optim.settings import LEAST, check_least, complement, is_on, larger, length
 from lazytensor.tensor import Tensor
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -38,23 +38,21 @@ class Adafactor(Optimizer):
             raise ValueError("`warmup_init=True` requires `relative_step=True`")
         if relative_step:
             raise ValueError("`relative_step=True` is not supported yet")
-        check_least(lr=lr, weight_decay=weight_decay)
+        check_least(lr=0.0 if lr is None else lr, weight_decay=weight_decay)
         defaults = {"lr": lr, "eps": tuple(eps), "clip_threshold": clip_threshold, "decay_rate": decay_rate}
         more = {"beta1": beta1, "weight_decay": weight_decay, "scale_parameter": scale_parameter}
         super().__init__(params, {**defaults, **more, "relative_step": relative_step, "warmup_init": warmup_init})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The second moment, factored from two dimensions on, and the step."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if group["beta1"] is not None:
-                    self.new_state(p, "exp_avg")
-                if len(p.shape) >= 2:
-                    self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))
-                    self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
-                else:
-                    self.new_state(p, "exp_avg_sq")
-                self.new_state(p, "step", tensor(0.0))
+        if group["beta1"] is not None:
+            self.new_state(p, "exp_avg")
+        if len(p.shape) >= 2:
+            self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))
+            self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
+        else:
+            self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "step", tensor(0.0))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         state["step"].add_(1.0)
@@ -103,20 +101,18 @@ class Muon(Optimizer):
         nesterov: bool = True,
         ns_steps: int = 5,
     ):
-        check_least(" - should be >= 0.0", lr=lr, weight_decay=weight_decay, momentum=momentum)
+        check_least(LEAST, lr=lr, weight_decay=weight_decay, momentum=momentum)
         more = {"momentum": momentum, "nesterov": nesterov, "ns_steps": ns_steps}
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The momentum. Raises ValueError for a parameter that is not a matrix."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if len(p.shape) < 2:
-                    raise ValueError(
-                        f"Muon is for parameters of two and more dimensions, got one of shape {tuple(p.shape)}. "
-                        "Give biases and norms to another optimizer, such as AdamW."
-                    )
-                self.new_state(p, "momentum_buffer")
+        if len(p.shape) < 2:
+            raise ValueError(
+                f"Muon is for parameters of two and more dimensions, got one of shape {tuple(p.shape)}. "
+                "Give biases and norms to another optimizer, such as AdamW."
+            )
+        self.new_state(p, "momentum_buffer")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         momentum = group["momentum"]

@@ -7,6 +7,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
 from lazytensor.optim.optimizer import Optimizer
 from lazytensor.optim.settings import (
+    LEAST,
     check_betas,
     check_least,
     complement,
@@ -19,7 +20,6 @@ from lazytensor.optim.settings import (
 )
 from lazytensor.tensor import Tensor
 
-LEAST = " - should be >= 0.0"
 NADAM_WARMUP = 0.96
 """How fast the momentum of NAdam approaches beta1 (Dozat 2016)."""
 
@@ -50,13 +50,11 @@ class Adamax(Optimizer):
         more = {"eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Mean, largest, and the power of beta1, which is one ahead."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "exp_avg")
-                self.new_state(p, "exp_inf")
-                self.new_state(p, "beta1_power", tensor(float(group["betas"][0])))
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_inf")
+        self.new_state(p, "beta1_power", tensor(float(group["betas"][0])))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)
@@ -86,14 +84,12 @@ class NAdam(Optimizer):
         more = {"eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
         super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Step, product of the momenta, and both moments."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "step", tensor(0.0))
-                self.new_state(p, "mu_product", tensor(1.0))
-                self.new_state(p, "exp_avg")
-                self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "mu_product", tensor(1.0))
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         step, product = state["step"], state["mu_product"]
@@ -131,13 +127,11 @@ class RAdam(Optimizer):
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Both moments and the step."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "exp_avg")
-                self.new_state(p, "exp_avg_sq")
-                self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "step", tensor(0.0))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)
@@ -177,12 +171,10 @@ class Lamb(Optimizer):
         more = {"eps": eps, "weight_decay": weight_decay, "adam": adam}
         super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Both moments."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "exp_avg")
-                self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         mean, square = _means(group, g, state)
@@ -214,14 +206,12 @@ class ASGD(Optimizer):
         more = {"t0": t0, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, **more})
 
-    def preinitialize(self) -> None:
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Rate, weight of the newest value in the average, the average, and the step."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                self.new_state(p, "eta", tensor(float(group["lr"])))
-                self.new_state(p, "mu", tensor(1.0))
-                self.new_state(p, "ax")
-                self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "eta", tensor(float(group["lr"])))
+        self.new_state(p, "mu", tensor(1.0))
+        self.new_state(p, "ax")
+        self.new_state(p, "step", tensor(0.0))
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         g = directed(group, p, g)

@@ -23,7 +23,8 @@ def alive() -> list["Optimizer"]:
 class Optimizer:
     """Changes parameters by their gradients.
 
-    A subclass makes all its state in `preinitialize` and updates parameters in `step`, under `grad_mode(False)`.
+    A subclass gives each parameter its state in `_make_state`, before the first step, and changes one parameter in
+    `update`; or it overrides `preinitialize` and `step`, which go over all of them.
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
@@ -64,6 +65,12 @@ class Optimizer:
 
     def preinitialize(self) -> None:
         """Make the state of every parameter."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                self._make_state(group, p)
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Make the state of one parameter with `new_state`; by default there is none."""
 
     def new_state(self, p: Tensor, name: str, value: Tensor | None = None) -> None:
         """Give a parameter a piece of state unless it has it; without a value zeros of its shape."""

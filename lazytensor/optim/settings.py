@@ -9,6 +9,8 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.tensor import Tensor
 
+LEAST = " - should be >= 0.0"
+"""What some optimizers add to their errors."""
 CONSTANT = ("const", "leaf")
 """Nodes that stand for a value that is known and stays."""
 
@@ -27,15 +29,17 @@ def check_least(hint: str = "", **settings: Any) -> None:
     """Raise ValueError for a number below 0. Tensors are not looked at."""
     names = {"lr": "learning rate", "eps": "epsilon value", "momentum": "momentum value"}
     for name, value in settings.items():
-        if value is not None and not isinstance(value, Tensor) and value < 0:
+        if not isinstance(value, Tensor) and value < 0:
             raise ValueError(f"Invalid {names.get(name, f'{name} value')}: {value}{hint}")
 
 
-def check_betas(betas: tuple[float, float], hint: str = " - should be in [0.0, 1.0)") -> None:
-    """Raise ValueError for a decay outside [0, 1)."""
-    for beta in betas:
+def check_betas(
+    betas: tuple[float, float], hint: str = " - should be in [0.0, 1.0)", *, is_numbered: bool = False
+) -> None:
+    """Raise ValueError for a decay outside [0, 1), which the error calls by its number if it `is_numbered`."""
+    for i, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter: {beta}{hint}")
+            raise ValueError(f"Invalid beta parameter{f' at index {i}' if is_numbered else ''}: {beta}{hint}")
 
 
 def descend(p: Tensor, d: Tensor, lr: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from lazytensor.functions import pointwise as pw
 from lazytensor.optim.optimizer import Optimizer
-from lazytensor.optim.settings import descend, directed
+from lazytensor.optim.settings import check_least, descend, directed
 from lazytensor.tensor import Tensor
 
 
@@ -26,12 +26,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         maximize: bool = False,
     ):
-        if not isinstance(lr, Tensor) and lr < 0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        if momentum < 0:
-            raise ValueError(f"Invalid momentum value: {momentum}")
-        if weight_decay < 0:
-            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        check_least(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults = {
@@ -44,12 +39,10 @@ class SGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def preinitialize(self) -> None:
-        """A momentum buffer for each parameter, if there is momentum."""
-        for group in self.param_groups:
-            if group["momentum"]:
-                for p in group["params"]:
-                    self.new_state(p, "momentum_buffer")
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """A momentum buffer, if there is momentum."""
+        if group["momentum"]:
+            self.new_state(p, "momentum_buffer")
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         d = directed(group, p, g)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.optimizer import Optimizer, State, check_betas, counted, refuse_negative, started
+from lazytensor.optim.eager.optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.settings import check_betas
 
 Betas = tuple[float, float]
 
@@ -15,7 +16,7 @@ def _settings(lr: Any, betas: Betas, eps: float, weight_decay: float, **others: 
     """Checked settings that all of them share. Raises ValueError for those that make no sense."""
     refuse_negative("learning rate", lr)
     refuse_negative("epsilon value", eps)
-    check_betas(betas)
+    check_betas(betas, "", is_numbered=True)
     refuse_negative("weight_decay value", weight_decay)
     return {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, **others}
 

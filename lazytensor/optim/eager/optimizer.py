@@ -31,13 +31,6 @@ def refuse_negative(what: str, value: Any) -> None:
         raise ValueError(f"Invalid {what}: {value}")
 
 
-def check_betas(betas: tuple[float, float]) -> None:
-    """Raise ValueError unless both lie in [0, 1)."""
-    for i, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
-
-
 def counted(s: State) -> float:
     """The number of this step, which is noted in the state."""
     s["step"] = s.get("step", 0.0) + 1.0
