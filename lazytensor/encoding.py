@@ -10,6 +10,8 @@ STORED = {d: d.host.newbyteorder("<") for d in dt.ALL if not d.is_half} | {
     dt.bfloat16: np.dtype("<u2"),  # NumPy has no such type: the bits
 }
 """The NumPy type of each tensor type in a file; cbfloat16 has none."""
+OF_STORED = {kind: d for d, kind in STORED.items() if d is not dt.bfloat16}
+"""The tensor type of each NumPy type in a file, where nothing says that the words are bits of bfloat16."""
 
 
 def encoded(array: np.ndarray, dtype: DType) -> np.ndarray:

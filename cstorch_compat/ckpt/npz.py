@@ -15,8 +15,9 @@ from numpy.lib import format as npy
 from cstorch_compat.common.h5layout import is_storable
 from cstorch_compat.common.newfile import new_file
 from cstorch_compat.common.rawfile import RawFile
+from cstorch_compat.common.treespec import check_name
 from lazytensor import dtype as dt
-from lazytensor.encoding import STORED
+from lazytensor.encoding import OF_STORED, STORED
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray, reported
 from lazytensor.serialization.lazy import fill
@@ -24,7 +25,7 @@ from lazytensor.serialization.lazy import fill
 _SUFFIX = ".npy"
 _VOID = np.dtype("V2")
 _MOST_PER_BYTE = 1032  # of deflate: what one stored byte can stand for
-_OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dt.bfloat16} | {_VOID: dt.bfloat16}
+_OF_KIND = OF_STORED | {_VOID: dt.bfloat16}
 
 
 def read(path: str) -> dict[str, LazyArray]:
@@ -88,8 +89,7 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
     """Write a new file, one array after another, uncompressed. Raises CheckpointError when it cannot be written."""
     with new_file(path, replace) as temporary, zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
         for key, a in arrays.items():
-            if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
-                raise CheckpointError(f"the name {key!r} cannot stand in an archive", todo="Use plain Unicode text.")
+            check_name(key)
             kind = _VOID if a.dtype is dt.bfloat16 else a.kind
             with archive.open(zipfile.ZipInfo(key + _SUFFIX), "w", force_zip64=True) as stream:
                 npy.write_array_header_1_0(

@@ -21,11 +21,9 @@ from cstorch_compat.ckpt.leaves import flat
 from cstorch_compat.common.h5layout import is_storable
 from cstorch_compat.common.newfile import CheckpointExists, CheckpointMissing
 from lazytensor import dtype as dt
-from lazytensor.encoding import STORED
+from lazytensor.encoding import OF_STORED, STORED
 from lazytensor.errors import CheckpointError, OptionMissing
 from lazytensor.lazyarray import LazyArray
-
-_OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dt.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def _lazy(v: Variable, where: str) -> LazyArray | None:
         return None
     if not is_storable(kind):
         return None
-    return _array(v, where, _OF_KIND.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C"))
+    return _array(v, where, OF_STORED.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C"))
 
 
 def _array(v: Variable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable) -> LazyArray:

@@ -34,7 +34,7 @@ from cstorch_compat.common.pickled import DeferredObject
 from cstorch_compat.common.rawfile import RawFile
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
-from lazytensor.encoding import STORED, encoded
+from lazytensor.encoding import OF_STORED, STORED, encoded
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import FOREIGN_ERRORS, LazyArray, reported
 
@@ -47,7 +47,6 @@ _KIND_OF_MARK = {
     "is_scalar": "ScalarH5Type",
 }
 _MARKS = {"__H5_TYPE__", "is_bfloat16", *_KIND_OF_MARK}
-_OF_KIND = {kind: dtype for dtype, kind in STORED.items() if dtype is not dtypes.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -217,7 +216,7 @@ def _stored(
     if shape not in (None, dataset.shape):
         raise CheckpointError(f"it is declared {shape} but stored as {dataset.shape}")
     if dtype is None:
-        dtype = _OF_KIND.get(kind)
+        dtype = OF_STORED.get(kind)
         if is_tensor and dtype not in CODES:
             raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
     stored = StoredArray(reader.source, dataset)

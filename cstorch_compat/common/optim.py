@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.common.tree import visit
 from lazytensor import optim
 from lazytensor.functions.creation import tensor
 from lazytensor.gradients import Handle
@@ -85,11 +86,7 @@ class Optimizer(optim.Optimizer):
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every piece of state; what it returns takes the place of the values."""
-        for state in self.state.values():
-            for value in state.values():
-                changed = fn(value)
-                if changed is not None:
-                    value.copy_(changed)  # type: ignore[attr-defined]
+        visit((value for state in self.state.values() for value in state.values()), fn)
 
     def apply(self, f: Any) -> Any:
         """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""

@@ -16,7 +16,7 @@ from cstorch_compat.common.optim import Optimizer
 from lazytensor import dtype as dt
 from lazytensor import trace
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor
+from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.methods import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -168,7 +168,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         generic = {name: k for k, name in self.NAMES.items()}
         for k, v in state_dict.items():
             if k == "last_epoch":
-                copy_(self.last_epoch, v if isinstance(v, Tensor) else tensor(v, dtype=dt.int64))
+                copy_(self.last_epoch, as_tensor(v))
             elif k not in PARTS:
                 self.__dict__[generic.get(k, k)] = v
         self.recompute()

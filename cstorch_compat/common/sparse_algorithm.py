@@ -13,9 +13,9 @@ from cstorch_compat.common.optim import Optimizer
 from cstorch_compat.common.sparse_init import make_init_method
 from cstorch_compat.common.sparse_parameter import SparseParameter
 from cstorch_compat.common.sparse_schedule import Constant, HyperParameterSchedule, make_hyperparam_schedule
+from cstorch_compat.common.tree import visit
 from lazytensor import trace
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.methods import copy_
 from lazytensor.gradients import Handle
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
@@ -244,10 +244,7 @@ class SparsityAlgorithm(ABC):
 
     def visit_state(self, f: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every counter; what it returns takes the place of the value."""
-        for counter in self.counters().values():
-            changed = f(counter)
-            if changed is not None:
-                copy_(counter, changed)
+        visit(self.counters().values(), f)
 
     def state_dict(self) -> Any:
         """Counters by name. The masks are in the state dict of the model."""

@@ -25,7 +25,7 @@ from cstorch_compat.common.sparse_schedule import (
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
-from lazytensor.functions.creation import ones, rand, tensor
+from lazytensor.functions.creation import as_tensor, ones, rand, tensor
 from lazytensor.functions.methods import copy_
 from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
@@ -129,9 +129,8 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` gave. Raises KeyError if the step is missing."""
-        step = state_dict["step"]
         with grad_mode(False):
-            copy_(self.step, step if isinstance(step, Tensor) else tensor(step, dtype=dt.int64))
+            copy_(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
                 self._stateful()[name].load_state_dict(state)
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat import run
+from cstorch_compat.common.tree import visit
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.creation import tensor
+from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.methods import copy_
 from lazytensor.tensor import Tensor
 
@@ -46,10 +47,7 @@ class HyperParameterSchedule(ABC):
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every piece of state; what it returns takes the place of the values."""
-        for value in self.state_dict().values():
-            changed = fn(value)
-            if changed is not None:
-                copy_(value, changed)
+        visit(self.state_dict().values(), fn)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state that is carried from step to step."""
@@ -58,11 +56,7 @@ class HyperParameterSchedule(ABC):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Copy state in. Raises KeyError if a piece is missing."""
         for name, value in self.state_dict().items():
-            copy_(value, _as_step(state[name]))
-
-
-def _as_step(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else tensor(value, dtype=dt.int64)
+            copy_(value, as_tensor(state[name]))
 
 
 def _float(step: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
 """Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
 
 import pathlib
-import re
 import socket
 import time
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -139,7 +139,8 @@ class SummaryWriter(EventWriter):
         """Log a tensor. Raises TypeError for anything else."""
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
-        folder = self._tensors / "tensors" / re.sub(r"[^\w.-]", lambda m: f"%{ord(m[0]):02x}", name)
+        # A name of dots alone would be a folder above.
+        folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")  # type: ignore[attr-defined]
 
@@ -165,7 +166,7 @@ class SummaryReader:
                     else:
                         self._logged[tag].append(event)
         for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
-            self._stored[re.sub("%(..)", lambda m: chr(int(m[1], 16)), path.parent.name)].append(path)
+            self._stored[unquote(path.parent.name)].append(path)
 
     def scalar_names(self) -> set[str]:
         """The names of scalars."""

@@ -1,8 +1,9 @@
 """Nested structures of tensors: batches, arguments of closures, state dicts."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from lazytensor.functions.methods import copy_
 from lazytensor.tensor import Tensor
 
 
@@ -31,3 +32,11 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(tree, list | tuple):
         return type(tree)(map_tensors(v, change) for v in tree)
     return tree
+
+
+def visit(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]) -> None:
+    """Call a function with every tensor; what it returns takes the place of the values."""
+    for t in tensors:
+        changed = function(t)
+        if changed is not None:
+            copy_(t, changed)

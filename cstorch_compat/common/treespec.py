@@ -122,9 +122,14 @@ def _check_keys(keys: list[str]) -> None:
                 f"two values would both be stored as {key!r}",
                 todo="Dotted keys and nested dicts share one name space, as do 1 and '1': rename one of them.",
             )
-        if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
-            raise CheckpointError(f"the key {key!r} cannot name anything in a file", todo="Use plain Unicode text.")
+        check_name(key)
         seen.add(key)
+
+
+def check_name(key: str) -> None:
+    """Raise CheckpointError for a key that cannot name anything in a file."""
+    if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
+        raise CheckpointError(f"the key {key!r} cannot name anything in a file", todo="Use plain Unicode text.")
 
 
 def _outline(node: dict) -> object:

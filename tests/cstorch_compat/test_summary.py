@@ -1,9 +1,10 @@
 """Event files: what is written is read, and the bytes are TensorBoard's."""
 
 import struct
+import tempfile
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.common import eventfile
@@ -45,3 +46,17 @@ def test_scalars_and_tensors_come_back(tmp_path):
     assert reader.read_scalar("nothing") == []
     with pytest.raises(KeyError, match="step 5"):
         reader.read_scalar("a/loss", 5)
+
+
+@given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), max_size=3))
+@settings(max_examples=20)
+@example({"loss → 0", "50% done", "..", "a/b"})
+def test_a_tensor_is_read_under_the_name_it_was_written_under(names):
+    with tempfile.TemporaryDirectory() as folder:
+        with SummaryWriter(folder) as writer:
+            for i, name in enumerate(sorted(names)):
+                writer.add_tensor(name, tensor([float(i)]), 1)
+        reader = SummaryReader(folder)
+        assert reader.tensor_names() == names
+        for i, name in enumerate(sorted(names)):
+            assert reader.read_tensor(name, 1).tensor.tolist() == [i]
