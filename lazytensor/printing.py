@@ -24,6 +24,7 @@ _GRADIENT_NAMES = {
     "cast": "ToCopy",
     "variable": "Clone",
     "matmul": "Mm",
+    "square": "Pow",
     "linear": "Addmm",
     "cross_entropy": "NllLoss",
 }
@@ -64,8 +65,6 @@ def text(x: Tensor) -> str:
 def _gradient_name(n: Node) -> str:
     if n.op == "reduce":
         return _REDUCTION_NAMES.get(n.attrs["kind"], "Reduce")
-    if n.op == "mul" and n.inputs[0] is n.inputs[1]:
-        return "Pow"
     return _GRADIENT_NAMES.get(n.op) or "".join(part.capitalize() for part in n.op.split("_"))
 
 

@@ -57,7 +57,7 @@ def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
             todo="Pass model.state_dict(), or tensor.detach().",
         )
     n = obj.node
-    if obj.device.type == "lazy" and n.op == "full" and n.value is None:
+    if obj.device.type == "lazy" and n.op == "full":
         return FullLeaf(obj.spec.shape, obj.dtype, n.attrs["value"])
     return ArrayLeaf(lambda: round_to(obj.array("saving it"), obj.dtype), obj.dtype)
 

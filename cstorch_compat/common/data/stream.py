@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pickle import PicklingError
 from typing import Any, NoReturn, Protocol
 
@@ -142,7 +143,8 @@ class WorkerStream:
     def _ask(self, rank: int) -> None:
         """Have a worker fill its next slot, unless the run needs no more of it."""
         if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
-            self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS)
+            with self._due():
+                self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS)
             self._asked[rank] += 1
 
     def __iter__(self) -> Iterator[Any]:
@@ -166,11 +168,17 @@ class WorkerStream:
         arrays = iter(whole)
         return map_tensors(self._template, lambda t: Tensor(Cell(leaf(next(arrays), t.spec))))
 
-    def _answer(self, rank: int) -> dict[int, Any]:
+    @contextmanager
+    def _due(self) -> Iterator[None]:
+        """A block in which the end of a worker is told with the step that waits for it."""
         try:
-            answer = self._crew.answer(rank, 0, 0.0)
+            yield
         except WorkerError as e:
             raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, todo=e.todo) from None
+
+    def _answer(self, rank: int) -> dict[int, Any]:
+        with self._due():
+            answer = self._crew.answer(rank, 0, 0.0)
         if answer.failure is not None:
             self._failed(rank, answer.failure)
         return answer.value
