@@ -110,14 +110,14 @@ class Backend:
         settings = WaferSettings(
             self.next_folder(),
             options.half,
-            execute,
-            options.closure_lag,
-            options.strict,
-            self.annotations,
-            flags.precision.optimization_level,
-            flags.debug.retrace_every_iteration,
-            str(self.compile_dir or ""),
-            flags.debug.implicit_cast_cb16_to_fp32,
+            execute=execute,
+            closure_lag=options.closure_lag,
+            strict=options.strict,
+            notes=self.annotations,
+            level=flags.precision.optimization_level,
+            retrace=flags.debug.retrace_every_iteration,
+            compile_dir=str(self.compile_dir or ""),
+            widen_cbfloat16=flags.debug.implicit_cast_cb16_to_fp32,
         )
         return kind(self.runner, self.store, settings, self.reports.append)
 
@@ -224,6 +224,11 @@ def current_torch_device() -> Device:
 def state_device() -> Device:
     """The device of optimizer and metric state."""
     return LAZY if use_cs() else CPU
+
+
+def running_executor() -> Any:
+    """The executor whose loop is running; None outside a loop."""
+    return _executor
 
 
 def current_executor() -> Any:

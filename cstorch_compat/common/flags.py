@@ -1,4 +1,7 @@
-"""The tree of settings under `cerebras.pytorch.backends`: checked when they are set, without effect."""
+"""The tree of settings under `cerebras.pytorch.backends`: checked when they are set.
+
+A run reads optimization_level, retrace_every_iteration and implicit_cast_cb16_to_fp32; no other one has an effect.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -55,6 +55,12 @@ def _check_same(first: Graph, now: Graph) -> None:
     )
 
 
+def running_loop() -> "PlainLoop | None":
+    """The loop of plain PyTorch that is running, if there is one."""
+    executor = run.running_executor()
+    return executor if isinstance(executor, PlainLoop) else None
+
+
 class PlainLoop:
     """The executor of such loops: `with` makes it the running one, `batches` are what the loops go over."""
 

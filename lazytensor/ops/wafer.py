@@ -4,6 +4,7 @@ Windows stand in [N, C, D, H, W], places one point a row, and several results co
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,27 +40,15 @@ def _flat(n: Node) -> Node:
     return reshape(n, (*n.type.shape[:2], math.prod(n.type.shape[2:])))
 
 
-def _max_place(x: Node, **window: Any) -> Node:
-    return call("window_argmax", x, **window)
-
-
 def _max(x: Node, **window: Any) -> Node:
-    places = _max_place(x, **window)
+    places = call("window_argmax", x, **window)
     return reshape(call("at_places", _flat(x), _flat(places)), places.type.shape)
 
 
 def _max_grad(x: Node, g: Node, **window: Any) -> Node:
-    places = _flat(_max_place(x, **window))
+    places = _flat(call("window_argmax", x, **window))
     sent = call("put_places", _flat(g), places, extent=math.prod(x.type.shape[2:]), accumulate=True)
     return reshape(sent, x.type.shape)
-
-
-def _average(x: Node, **window: Any) -> Node:
-    return average(x, **window)
-
-
-def _average_grad(x: Node, g: Node, **window: Any) -> Node:
-    return call("avg_pool_grad", x, g, **window)
 
 
 def _windowed(name: str, formula: Any, dtype: Any = None) -> None:
@@ -78,10 +67,10 @@ def _window_work(out: Type, x: Type, *g: Type, kernel: Dims, **window: Any) -> A
 
 
 _windowed("pool_max", _max)
-_windowed("pool_max_place", _max_place, int64)
+_windowed("pool_max_place", partial(call, "window_argmax"), int64)
 _windowed("pool_max_grad", _max_grad)
-_windowed("pool_average", _average)
-_windowed("pool_average_grad", _average_grad)
+_windowed("pool_average", average)
+_windowed("pool_average_grad", partial(call, "avg_pool_grad"))
 
 
 def padded(x: Node, pairs: Pairs, value: float) -> Node:

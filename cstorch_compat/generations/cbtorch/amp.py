@@ -4,8 +4,8 @@ import sys
 from typing import Any
 
 from cstorch_compat import manifest
-from cstorch_compat.common import scaler
-from cstorch_compat.generations.early.amp import TOLERANCE, optimizer_step, use_bfloat16
+from cstorch_compat.generations.early import amp
+from cstorch_compat.generations.early.amp import optimizer_step, use_bfloat16
 from lazytensor.tensor import Tensor
 
 __all__ = ["GradScaler", "get_init_params", "load_state_dict", "optimizer_step", "state_dict", "use_bfloat16"]
@@ -15,7 +15,7 @@ _owing: list["GradScaler"] = []
 """The scaler that scaled a loss since the last step."""
 
 
-class GradScaler(scaler.GradScaler):
+class GradScaler(amp.GradScaler):
     """Scales the loss when it is called; the optimizer's next step unscales, checks and updates by itself."""
 
     def __init__(
@@ -29,13 +29,12 @@ class GradScaler(scaler.GradScaler):
         mixed_precision: bool | None = None,
     ):
         super().__init__(
-            loss_scale or None,
+            loss_scale,
             initial_loss_scale,
             steps_per_increase,
             min_loss_scale,
             max_loss_scale,
-            TOLERANCE,
-            max_gradient_norm,
+            max_gradient_norm=max_gradient_norm,
         )
         self._init_params = {"loss_scale": loss_scale, "mixed_precision": mixed_precision}
         _made.append(self)

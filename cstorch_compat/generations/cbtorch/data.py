@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat import run
-from cstorch_compat.common.plain_loop import PlainLoop
+from cstorch_compat.common.plain_loop import running_loop
 
 
 class DataLoader:
@@ -14,8 +13,8 @@ class DataLoader:
         self.dataloader = dataloader
 
     def __iter__(self) -> Iterator[Any]:
-        loop = run._executor
-        return loop.batches(self.dataloader) if isinstance(loop, PlainLoop) else iter(self.dataloader)
+        loop = running_loop()
+        return iter(self.dataloader) if loop is None else loop.batches(self.dataloader)
 
     def __len__(self) -> int:
         return len(self.dataloader)

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from cstorch_compat import manifest
-from lazytensor import source
+from cstorch_compat.generations.cstorch import name_scope
 from lazytensor.nn.module import Module
 
 __all__ = ["Scope", "StripPadding"]
@@ -25,11 +25,8 @@ class Scope(Module):
         self.module, self.scope_name = module, scope_name
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        source.push_scope(self.scope_name)
-        try:
+        with name_scope(self.scope_name):
             return self.module(*args, **kwargs)
-        finally:
-            source.pop_scope()
 
 
 manifest.explain("cerebras_torch.nn", sys.modules[__name__])

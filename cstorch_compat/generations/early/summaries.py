@@ -4,10 +4,11 @@ They are written when the step has run: from 1.9 on by the writer of the executo
 the writer that `save_summaries` is given.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.common.summary import SummaryWriter
 from lazytensor import trace
 from lazytensor.tensor import Tensor
 
@@ -26,15 +27,21 @@ def _when_known(action: Callable[..., None]) -> Callable[..., None]:
 
 
 def _summarize_scalar(name: str, value: Any) -> None:
-    writer = getattr(run._executor, "writer", None)
-    if writer is not None:
-        writer.add_scalar(name, float(value), run._executor.iteration + writer.base_step)
+    for writer, step in _destination():
+        writer.add_scalar(name, float(value), step)
 
 
 def _summarize_tensor(name: str, value: Tensor) -> None:
-    writer = getattr(run._executor, "writer", None)
+    for writer, step in _destination():
+        writer.add_tensor(name, value, step)
+
+
+def _destination() -> Iterator[tuple[SummaryWriter, int]]:
+    """The writer of the running executor, if it has one, and the step to write under."""
+    executor = run.running_executor()
+    writer = getattr(executor, "writer", None)
     if writer is not None:
-        writer.add_tensor(name, value, run._executor.iteration + writer.base_step)
+        yield writer, executor.iteration + writer.base_step
 
 
 def _scalar_summary(name: str, value: Any) -> None:

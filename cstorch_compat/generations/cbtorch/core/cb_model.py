@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cstorch_compat import manifest, run
-from cstorch_compat.common.plain_loop import PlainLoop
+from cstorch_compat import manifest
+from cstorch_compat.common.plain_loop import running_loop
 from cstorch_compat.common.rates import RateTracker
 from cstorch_compat.common.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
-from cstorch_compat.generations.cstorch import make_constant
+from cstorch_compat.generations.cstorch import make_constant, step_closure
 from cstorch_compat.run import current_torch_device as device
 from cstorch_compat.run import use_cs
 from lazytensor.random import manual_seed as set_rng_state
@@ -102,15 +102,11 @@ def to_cpu(struct: Any) -> Any:
     return map_tensors(struct, lambda t: t.detach().cpu())  # type: ignore[attr-defined]
 
 
-def step_closure(closure: Callable) -> Callable:
-    """Decorate a function that reads values: its calls wait until the step has run."""
-    return run.closure(closure, needs_checkpoint=False)
-
-
 def mark_step() -> None:
     """End the step; needed where a loop is left early."""
-    if isinstance(run._executor, PlainLoop):
-        run._executor.mark_step()
+    loop = running_loop()
+    if loop is not None:
+        loop.mark_step()
 
 
 def run_step_closures() -> None:
@@ -119,7 +115,8 @@ def run_step_closures() -> None:
 
 def get_run_step() -> int:
     """The number of the step, counted from 1; 0 outside of a Session."""
-    return run._executor.user_iteration if isinstance(run._executor, PlainLoop) else 0
+    loop = running_loop()
+    return 0 if loop is None else loop.user_iteration
 
 
 def set_run_config(num_steps: int | None = None, checkpoint_steps: int = 0, fetch_steps: int = 1) -> None:
