@@ -18,7 +18,7 @@ from lazytensor.tensor import Tensor, arg
 
 PUBLIC = "addmm baddbmm bmm dot matmul mm mv outer"
 METHODS = "mm bmm matmul dot mv outer addmm baddbmm"
-IN_PLACE = ""
+IN_PLACE = "addmm baddbmm"
 
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:

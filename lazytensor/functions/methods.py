@@ -284,6 +284,7 @@ _OTHERS: dict[str, Any] = {
     "size": size,
     "type_as": type_as,
     "dim": lambda x: x.ndim,
+    "ndimension": lambda x: x.ndim,
     "numel": lambda x: x.spec.size,
     "nelement": lambda x: x.spec.size,
     "element_size": lambda x: x.dtype.itemsize,

@@ -124,9 +124,10 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
 
 
-def expand(x: Tensor, *size: Any) -> Tensor:
+def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x seen in a larger shape; -1 keeps an extent."""
-    target = list(size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size)
+    given = args if size is None else (size,)
+    target = list(given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given)
     lead = len(target) - x.ndim
     if lead < 0 or any(e == -1 for e in target[:lead]):
         raise ShapeError(f"expand({target}): the tensor has the shape {list(x.spec.shape)}", where=source.where())
@@ -151,9 +152,9 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return view(x, other.spec.shape)
 
 
-def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
+def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x expanded to a shape."""
-    return expand(x, size)
+    return expand(x, *args, size=size)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:

@@ -269,3 +269,9 @@ def test_wrong_use_is_refused_as_pytorch_does(name):
     action, kind = ERRORS[name]
     with pytest.raises(kind):
         action()
+
+
+@pytest.mark.parametrize("name", ["expand", "broadcast_to"])
+def test_sizes_are_numbers_or_a_sequence_or_a_keyword(name):
+    method = getattr(lt.ones(3), name)
+    assert method(2, 3).shape == method((2, 3)).shape == method(size=[2, 3]).shape == (2, 3)
