@@ -168,6 +168,7 @@ class Capture:
         self.settled: list[weakref.ref] = []
         self.inputs: list[tuple[Cell, Node | None, Node, np.ndarray]] = []
         self._memo: dict[Node, np.ndarray] = {}
+        self._endings: list[Callable[[], None]] = []
         self._outer: Capture | None = None
         self._symbolic: list[tuple[Cell, Node | None]] = []
 
@@ -261,8 +262,20 @@ class Capture:
         """The cells that were made or written in this step and that somebody still holds."""
         return list({id(c): c for r in self.born if (c := r()) is not None}.values())
 
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have an action recorded after all else that the step does."""
+        self._endings.append(action)
+
+    def _end(self) -> None:
+        was_open, self.is_open = self.is_open, True
+        for action in self._endings:
+            action()
+        self._endings.clear()
+        self.is_open = was_open
+
     def graph(self) -> tuple[Graph, list[Cell]]:
         """The step as a pure function, and the cells that wait for its outputs."""
+        self._end()
         waiting = self.living()
         updates = {c.state: c.node for c, _, made in self.touched if c.node is not made and c.node is not None}
         state = {c.state: made for c, _, made in self.touched}

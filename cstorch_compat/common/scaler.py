@@ -1,17 +1,15 @@
 """Loss scaling: gradients in half precision are kept away from underflow, steps that overflowed are taken back."""
 
 import itertools
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.common.skipped import gradients, is_finite_norm, squared_norm, step_where
 from lazytensor import trace
 from lazytensor.dtype import float32, int64
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.shapes import stack
 from lazytensor.tensor import Tensor, grad_mode
 
 INIT_SCALE = 2.0**15
@@ -22,40 +20,6 @@ STEPS_PER_INCREASE = 2000
 NORM_EPS = 1e-6
 
 _numbers = itertools.count()
-
-
-def gradients(optimizer: Any) -> list[Tensor]:
-    """The gradients of an optimizer's parameters."""
-    return [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-
-
-def squared_norm(grads: Iterable[Tensor]) -> Tensor:
-    """The sum of the squares of all elements; infinite or NaN if one of them is, or if it overflows float32."""
-    parts = [reductions.sum(pw.square(pw.cast_to(g, float32))) for g in grads]
-    return reductions.sum(stack(parts)) if parts else tensor(0.0)
-
-
-def is_finite_norm(squared: Tensor) -> Tensor:
-    """Whether a norm is finite, given its square."""
-    return pw.lt(pw.sqrt(squared), math.inf)  # type: ignore[attr-defined]
-
-
-def isfinite(optimizer: Any) -> Tensor:
-    """Whether the global norm of an optimizer's gradients is finite, as bool[]."""
-    return is_finite_norm(squared_norm(gradients(optimizer)))
-
-
-def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run an optimizer's step and take back what it wrote wherever `finite` does not hold."""
-    changed = [p for group in optimizer.param_groups for p in group["params"]]
-    changed += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
-    changed += [t for follower in getattr(optimizer, "followers", ()) for t in follower.state_tensors()]
-    before = [t.detach().clone() for t in changed]  # type: ignore[attr-defined]
-    answer = optimizer.step(*args, **kwargs)
-    with grad_mode(False):
-        for t, old in zip(changed, before, strict=True):
-            t.write(pw.where(finite, t, old).node)
-    return answer
 
 
 class GradScaler:

@@ -13,6 +13,7 @@ from typing import Any
 
 from cstorch_compat import run
 from cstorch_compat.common.optim import Optimizer
+from cstorch_compat.common.skipped import update_if_finite
 from lazytensor import dtype as dt
 from lazytensor import trace
 from lazytensor.functions import pointwise as pw
@@ -125,7 +126,8 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
                 self.update_groups(self._values())
 
     def increment_last_epoch(self) -> None:
-        """Add one to the counter."""
+        """Add one to the counter, unless the optimizer's step is taken back."""
+        update_if_finite(self.optimizer, self.last_epoch)
         self.last_epoch.add_(1)  # type: ignore[attr-defined]
 
     def step(self, *args: Any, **kwargs: Any) -> None:
@@ -279,6 +281,7 @@ class SequentialScheduler(_Compound):
         super().increment_last_epoch()
         self._schedulers[0].increment_last_epoch()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
+            update_if_finite(self.optimizer, part.last_epoch)
             part.last_epoch.add_(pw.where(pw.le(self.last_epoch, milestone), 0, 1))  # type: ignore[attr-defined]
 
 

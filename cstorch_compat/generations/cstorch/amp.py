@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat import manifest, run
-from cstorch_compat.common.scaler import GradScaler, isfinite, step_where
+from cstorch_compat.common.scaler import GradScaler
+from cstorch_compat.common.skipped import isfinite, update_if_finite
 from lazytensor import precision
 from lazytensor.dtype import DType, bfloat16, cbfloat16, float16, float32
 from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
@@ -86,11 +87,6 @@ def disable_casts() -> Iterator[None]:
     """Make no casts in a block."""
     with precision.autocast(None):
         yield
-
-
-def update_if_finite(optimizer: Any, tensor: Tensor) -> Any:
-    """Step an optimizer where `tensor`, a bool[], holds; elsewhere nothing changes."""
-    return step_where(tensor, optimizer)
 
 
 def optimizer_step(
