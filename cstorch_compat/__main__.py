@@ -1,20 +1,20 @@
-"""The commands `lazywafer run`, `check`, `coverage` and `info`, and `python -m cstorch_compat SCRIPT`."""
+"""The commands `lazywafer run`, `check`, `ckpt`, `coverage` and `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
 import json
 import os
 import pathlib
 import platform
-import runpy
 import sys
 import traceback
+from collections.abc import Container
 from importlib import metadata
 
 import h5py
 import numpy as np
 
 import cstorch_compat
-from cstorch_compat import coverage, releases, run, shim
+from cstorch_compat import coverage, run, script, shim
 from cstorch_compat.check import command as checking
 from cstorch_compat.ckpt import command as ckpt
 from lazytensor import config
@@ -22,7 +22,8 @@ from lazytensor.errors import LazyError
 from wse_sim import MACHINES
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
+    """The command line, and the names of its commands."""
     parser = argparse.ArgumentParser(prog="lazywafer", description="Run cstorch scripts without the system.")
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
@@ -30,31 +31,23 @@ def _parser() -> argparse.ArgumentParser:
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
     runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
-    runner.add_argument(
-        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
-    )
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
-    runner.add_argument("script", help="the Python script")
-    runner.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    script.add_arguments(runner)
+    runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
+    covered.set_defaults(execute=lambda options: coverage.report(options.list))
     ckpt.add_parser(commands)
-    commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
-    return parser
+    informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
+    informer.set_defaults(execute=lambda options: info())
+    return parser, commands.choices
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
-    given = sys.argv[1:] if argv is None else argv
-    options = _parser().parse_args(given)
-    if options.command == "check":
-        return checking.check_script(options)
-    if options.command == "ckpt":
-        return ckpt.execute(options)
-    if options.command == "coverage":
-        return coverage.report(options.list)
-    return info() if options.command == "info" else run_script(options)
+    options = _parser()[0].parse_args(argv)
+    return options.execute(options)
 
 
 def run_script(options: argparse.Namespace) -> int:
@@ -63,8 +56,7 @@ def run_script(options: argparse.Namespace) -> int:
     if report is not None and report.suffix not in (".json", ".txt"):
         print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
         return 2
-    if not pathlib.Path(options.script).is_file():
-        print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
+    if not script.is_there(options.script):
         return 2
     if options.closure_lag < 0:
         print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
@@ -78,18 +70,16 @@ def run_script(options: argparse.Namespace) -> int:
     return status
 
 
-def _execute(script: str, args: list[str]) -> int:
-    """Run a script as `python script args` would. Its own errors keep their traceback."""
-    sys.argv = [script, *args]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+def _execute(path: str, args: list[str]) -> int:
+    """Run a script. Returns its exit status; its own errors are printed with their traceback."""
     try:
-        runpy.run_path(script, run_name="__main__")
+        script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
     except KeyboardInterrupt:
         return 130
     except BaseException as e:
-        _print_error(e, script)
+        _print_error(e, path)
         return 1
     return 0
 
@@ -101,10 +91,10 @@ def _exit_status(e: SystemExit) -> int:
     return 1
 
 
-def _print_error(e: BaseException, script: str) -> None:
+def _print_error(e: BaseException, path: str) -> None:
     """The traceback from the script's own first frame on, without the frames that started it."""
     tb = e.__traceback__
-    while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(script):
+    while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(path):
         tb = tb.tb_next
     if isinstance(e, UnboundLocalError):
         e.add_note(_scope_hint(e))
@@ -173,6 +163,5 @@ def info() -> int:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] not in ("run", "check", "ckpt", "info", "coverage", "-h", "--help"):
-        sys.exit(main(["run", *sys.argv[1:]]))
-    sys.exit(main())
+    names_script = len(sys.argv) > 1 and sys.argv[1] not in ("-h", "--help") and sys.argv[1] not in _parser()[1]
+    sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

@@ -132,11 +132,7 @@ class WaferSession:
             self.capture.hide()
             return self._seen_batch
         self.capture = Capture(self.state, readable=False)
-        self._seen_batch = map_tensors(batch, _on_device)
-        for i, (path, t) in enumerate(flatten(self._seen_batch)):
-            self.capture.feed(t.cell, i, f"input{path}")
-        self.capture.is_open = False
-        self.capture.__enter__()
+        self._seen_batch = enter_fed(self.capture, batch)
         return self._seen_batch
 
     def _forget(self) -> None:
@@ -300,6 +296,16 @@ def _way_out(step: int | None) -> str:
 
 def _for_client(n: Node) -> Node:
     return cast(n, float32) if n.type.dtype is cbfloat16 else n
+
+
+def enter_fed(capture: Capture, batch: Any) -> Any:
+    """Enter the capture of a step on a batch; the loop sees the batch that is returned, as tensors of the device."""
+    seen = map_tensors(batch, _on_device)
+    for i, (path, t) in enumerate(flatten(seen)):
+        capture.feed(t.cell, i, f"input{path}")
+    capture.is_open = False
+    capture.__enter__()
+    return seen
 
 
 def _on_device(t: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 from lazytensor.ir.types import Where
 
@@ -27,19 +28,23 @@ def pop_scope() -> None:
 
 
 def where() -> Where:
-    """The innermost frame outside the house, or the outermost frame if all of it is ours."""
+    """The line of `user_frame`, or the place that a block is fixed to."""
     if _fixed is not None:
         return _fixed
-    frame = sys._getframe(1)
-    file = frame.f_code.co_filename
-    while is_house(file) and frame.f_back is not None:
-        frame = frame.f_back
-        file = frame.f_code.co_filename
-    key = (file, frame.f_lineno, _scopes[-1] if _scopes else "")
+    frame = user_frame()
+    key = (frame.f_code.co_filename, frame.f_lineno, _scopes[-1] if _scopes else "")
     place = _places.get(key)
     if place is None:
         place = _places[key] = Where(*key)
     return place
+
+
+def user_frame() -> FrameType:
+    """The innermost frame outside the house, or the outermost frame if all of it is ours."""
+    frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
+    while is_house(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
 
 
 def is_house(file: str) -> bool:

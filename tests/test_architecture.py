@@ -46,7 +46,7 @@ LAYERS = """
 
     cstorch_compat.builtin_errors
     cstorch_compat.releases
-    cstorch_compat.manifest
+    cstorch_compat.manifest  cstorch_compat.script
     cstorch_compat.facade
     cstorch_compat.shim
     cstorch_compat.coverage  cstorch_compat.common.rawfile  cstorch_compat.common.treespec  cstorch_compat.common.tree

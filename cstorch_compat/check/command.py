@@ -4,13 +4,11 @@ import argparse
 import contextlib
 import io
 import json
-import os
-import runpy
 import sys
 import traceback
 import warnings
 
-from cstorch_compat import releases, run, shim
+from cstorch_compat import run, script, shim
 from cstorch_compat.check import report
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.guard import Guard
@@ -31,26 +29,22 @@ def add_parser(commands: argparse._SubParsersAction) -> None:
     checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
     checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
-    checker.add_argument(
-        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
-    )
-    checker.add_argument("script", help="the Python script")
-    checker.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+    script.add_arguments(checker)
+    checker.set_defaults(execute=check_script)
 
 
 def check_script(options: argparse.Namespace) -> int:
     """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
-    if not os.path.isfile(options.script):
-        print(f"lazywafer: there is no script {options.script}", file=sys.stderr)
+    if not script.is_there(options.script):
         return BROKEN
     found, outcome = check(options.script, options.args, options.output, options.api)
     print(json.dumps(report.as_dict(found, outcome), indent=1) if options.json else report.as_text(found, outcome))
     return outcome.status(found)
 
 
-def check(script: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
+def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
     """Run a script with everything watched, as far as there is something new to see."""
-    found, outcome = Findings(), Outcome(script)
+    found, outcome = Findings(), Outcome(path)
     shim.install(api)
     recorder = Recorder(found)
     run.options.backend, run.options.steps = "CSX", STEPS
@@ -65,29 +59,27 @@ def check(script: str, args: list[str], shows_output: bool = False, api: str | N
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(shown))
         warnings.simplefilter("ignore")
-        _follow(script, args, found, outcome)
+        _follow(path, args, found, outcome)
         plain.finish()
-    read_script(found, script)
+    read_script(found, path)
     return found, outcome
 
 
-def _follow(script: str, args: list[str], found: Findings, outcome: Outcome) -> None:
-    sys.argv = [script, *args]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+def _follow(path: str, args: list[str], found: Findings, outcome: Outcome) -> None:
     try:
-        runpy.run_path(script, run_name="__main__")
+        script.run_as_main(path, args)
     except FollowedEnough as e:
         outcome.stopped = f"what comes after {e}"
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
             outcome.crash = f"the script exits with {e.code!r}"
     except BaseException as e:
-        _stopped(e, script, found, outcome)
+        _stopped(e, path, found, outcome)
 
 
-def _stopped(e: BaseException, script: str, found: Findings, outcome: Outcome) -> None:
+def _stopped(e: BaseException, path: str, found: Findings, outcome: Outcome) -> None:
     """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
-    place = _user_line(e, script)
+    place = _user_line(e, path)
     if outcome.summary.operations:
         outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
     elif _is_of_the_api(e):
@@ -109,11 +101,11 @@ def _is_of_the_api(e: BaseException) -> bool:
     )
 
 
-def _user_line(e: BaseException, script: str) -> Where:
+def _user_line(e: BaseException, path: str) -> Where:
     """The innermost line of the user's code in a traceback."""
     lines = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
     mine = [(f, n) for f, n in lines if not source.is_house(f) and not f.startswith("<")]
-    return Where(*mine[-1]) if mine else Where(script, 1)
+    return Where(*mine[-1]) if mine else Where(path, 1)
 
 
 def _first(e: BaseException) -> str:

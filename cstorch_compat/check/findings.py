@@ -2,7 +2,6 @@
 
 import itertools
 import linecache
-import sys
 from dataclasses import dataclass, field
 
 from cstorch_compat.check.rules import RULES, Rule
@@ -102,9 +101,7 @@ class Findings:
 
 def _columns(place: Where) -> tuple[int, int] | None:
     """The part of a line that is being executed, if that line is the one."""
-    frame = sys._getframe(2)
-    while frame.f_back is not None and source.is_house(frame.f_code.co_filename):
-        frame = frame.f_back
+    frame = source.user_frame()
     if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):
         return None
     positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))

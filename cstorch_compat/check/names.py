@@ -54,11 +54,8 @@ class StandIn:
 
 def is_question() -> bool:
     """Whether the user's line asks by hasattr() or getattr() if a name exists, which is no use of it."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and source.is_house(frame.f_code.co_filename):
-        frame = frame.f_back
-    at = frame.f_lasti
-    now = next((i.opname for i in dis.get_instructions(frame.f_code) if i.offset == at), "")
+    frame = source.user_frame()
+    now = next((i.opname for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), "")
     return now.startswith(("CALL", "PRECALL"))
 
 

@@ -9,13 +9,12 @@ from cstorch_compat.check.reading import examine_rates, read_step
 from cstorch_compat.check.step import CheckedCapture, Recorder
 from cstorch_compat.check.summary import Summary
 from cstorch_compat.common.closures import Call, Closures
-from cstorch_compat.common.tree import flatten, map_tensors
-from cstorch_compat.session import LAZY
+from cstorch_compat.common.tree import flatten
+from cstorch_compat.session import enter_fed
 from lazytensor import precision, source, trace
-from lazytensor.ir.graph import Graph, Node, leaf
+from lazytensor.ir.graph import Graph, Node
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor
-from lazytensor.trace import Cell
 
 STEPS = 2
 """Iterations of a loop that are traced: the second one shows what changes from step to step."""
@@ -46,12 +45,7 @@ class CheckSession:
             graph.examine_batch(self.recorder.found, self.place, flatten(batch))
         self.recorder.is_listening = self.is_first
         self.capture = CheckedCapture(self.store, readable=False)
-        seen = map_tensors(batch, _on_device)
-        for i, (path, t) in enumerate(flatten(seen)):
-            self.capture.feed(t.cell, i, f"input{path}")
-        self.capture.is_open = False
-        self.capture.__enter__()
-        return seen
+        return enter_fed(self.capture, batch)
 
     def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
@@ -115,12 +109,6 @@ class CheckSession:
         if self.capture is not None and trace.current is self.capture:
             self.capture.leave()
         self.recorder.is_listening, self.summary.is_closed = True, True
-
-
-def _on_device(t: Tensor) -> Tensor:
-    made = Tensor(Cell(leaf(t.array(), t.spec)))
-    made.device = LAZY
-    return made
 
 
 def _fetched(calls: list[Call]) -> list[Tensor]:

@@ -13,6 +13,7 @@ from lazytensor.errors import CheckpointError
 def add_parser(commands: argparse._SubParsersAction) -> None:
     """Add `ckpt` and what it can do to the commands of the program."""
     parser = commands.add_parser("ckpt", help="look into files of tensors, compare and convert them")
+    parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
     lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
     lister.add_argument("file")
