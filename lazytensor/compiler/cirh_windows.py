@@ -5,6 +5,7 @@ from typing import Any
 
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
+from lazytensor.ops.average import pooled
 from lazytensor.ops.conv import Dims
 from lazytensor.ops.shape import reshape
 
@@ -75,14 +76,7 @@ def _max_pool_grad(g: Node, places: Node, *, extent: int, accumulate: bool) -> N
 def _avg_pool(x: Node, *, divisor: int | None, **window: Any) -> Node | None:
     if divisor is not None:
         return None
-    rank = len(window["kernel"])
-    spatial = [
-        (e + low + high - k) // s + 1
-        for e, k, s, (low, high) in zip(
-            x.type.shape[-rank:], window["kernel"], window["stride"], window["padding"], strict=True
-        )
-    ]
-    return _in_volume("pool_average", rank, (*x.type.shape[:-rank], *spatial), x, **window)
+    return _in_volume("pool_average", len(window["kernel"]), pooled(x.type.shape, **window), x, **window)
 
 
 def _avg_pool_grad(x: Node, g: Node, *, divisor: int | None, **window: Any) -> Node | None:

@@ -44,7 +44,7 @@ from lazytensor.functions import (
 )
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.promotion import Operand, prepared
-from lazytensor.functions.widening import widening
+from lazytensor.functions.widening import published
 from lazytensor.ops import const, full
 from lazytensor.ops.pointwise import cast
 from lazytensor.tensor import CPU, Device, Tensor
@@ -237,12 +237,12 @@ def attach() -> None:
     """Give Tensor its methods."""
     for family in FAMILIES:
         for name in family.METHODS.split():
-            setattr(Tensor, name, widening(name, getattr(family, name)))
+            setattr(Tensor, name, published(name, getattr(family, name)))
         for name in family.IN_PLACE.split():
             setattr(Tensor, f"{name}_", _in_place(getattr(family, name)))
     for name, function in OPERATORS.items():
-        setattr(Tensor, f"__{name}__", widening(f"__{name}__", _operator(function, False)))
-        setattr(Tensor, f"__r{name}__", widening(f"__r{name}__", _operator(function, True)))
+        setattr(Tensor, f"__{name}__", published(f"__{name}__", _operator(function, False)))
+        setattr(Tensor, f"__r{name}__", published(f"__r{name}__", _operator(function, True)))
         setattr(Tensor, f"__i{name}__", _in_place(function))
     for name, function in COMPARISONS.items():
         setattr(Tensor, f"__{name}__", _operator(function, False))

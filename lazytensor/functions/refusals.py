@@ -62,7 +62,7 @@ def refuse_on_wafer(name: str) -> None:
 
 
 def refusing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as it is published under `name`."""
+    """`function`, which raises CompileError on the wafer if `name` is one that is refused."""
     if name not in REFUSED:
         return function
 

@@ -31,8 +31,8 @@ def _wide(value: Any) -> Any:
     return value
 
 
-def widening(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as it is published under `name`."""
+def published(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` as it is published under `name`, which decides whether it is refused or widened on the wafer."""
     function = refusing(name, function)
     if name not in RAISED:
         return function

@@ -151,9 +151,7 @@ LAYERS: Mapping[str, Spelling] = {
     "pool_max_grad": _pool("MAX", True),
     "pool_average": _pool("AVERAGE"),
     "pool_average_grad": _pool("AVERAGE", True),
-    "reaches_nth": typed(
-        "NthOrderStatistic", lambda n: f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
-    ),
+    "reaches_nth": typed("NthOrderStatistic", _rank),
     "scope_boundary": typed("ScopeBoundary", _boundary),
     "layer_norm": typed("LayerNorm", _epsilon),
     "layer_norm_grad_all": typed("LayerNormGrad", _epsilon),

@@ -20,7 +20,6 @@ from lazytensor.ir.types import Type
 HIDDEN_STATE = "rng"
 """Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
 KNOWN: Mapping[str, Spelling] = {**SPELLINGS, **LAYERS}
-LEAVES = frozenset(("state", "batch", "full", "const", "result"))
 
 
 def _result_names(out: Listing, n: Node) -> tuple[str, list[str]]:

@@ -14,7 +14,7 @@ from lazytensor.functions import (
     pooling,
     resampling,
 )
-from lazytensor.functions.widening import widening
+from lazytensor.functions.widening import published
 
 FAMILIES = (
     activations,
@@ -36,5 +36,5 @@ silu = activations.silu
 NAMES = ["linear", "embedding", "embedding_bag", "one_hot"]
 NAMES += [name for family in FAMILIES for name in family.FUNCTIONAL.split()]
 globals().update(
-    {name: widening(name, getattr(family, name)) for family in FAMILIES for name in family.FUNCTIONAL.split()}
+    {name: published(name, getattr(family, name)) for family in FAMILIES for name in family.FUNCTIONAL.split()}
 )

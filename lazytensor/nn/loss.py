@@ -6,7 +6,7 @@ from typing import Any
 from lazytensor.functions import losses as F
 from lazytensor.functions import margins
 from lazytensor.functions.ctc import ctc_loss
-from lazytensor.functions.widening import widening
+from lazytensor.functions.widening import published
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
@@ -26,7 +26,7 @@ class _Loss(Module):
         """The loss: a scalar, or the elements with reduction="none"."""
         given = {name: getattr(self, name) for name in self.options}
         function = type(self).function
-        return widening(function.__name__, function)(*inputs, **given, reduction=self.reduction)
+        return published(function.__name__, function)(*inputs, **given, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):

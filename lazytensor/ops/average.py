@@ -37,6 +37,13 @@ def _places(window: dict[str, Any]) -> dict[str, Any]:
     return {k: window[k] for k in ("kernel", "stride", "padding")}
 
 
+def pooled(shape: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, **_: Any) -> Dims:
+    """The shape of what windows over the last dimensions of `shape` give."""
+    lead = len(shape) - len(kernel)
+    sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
+    return (*shape[:lead], *((e + low + high - k) // s + 1 for e, k, s, (low, high) in sizes))
+
+
 def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
     """The mean of x under each window; `padding` is what was added, `around` what the script asked for."""
     total = call("window_sum", x, **_places(window))
@@ -55,7 +62,7 @@ def _work(out: Type, x: Type, *, kernel: Dims, **window: Any) -> Any:
 whole(
     "avg_pool",
     average,
-    lambda x, **window: Type(_pooled(x.shape, **_places(window)), x.dtype),
+    lambda x, **window: Type(pooled(x.shape, **window), x.dtype),
     vjp=lambda g, y, x, **window: (call("avg_pool_grad", x, g, **window),),
     native=False,
     work=_work,
@@ -68,9 +75,3 @@ whole(
     native=False,
     work=lambda out, x, g, *, kernel, **window: per_element(math.prod(kernel))(g, out),
 )
-
-
-def _pooled(shape: Dims, kernel: Dims, stride: Dims, padding: Pairs) -> Dims:
-    lead = len(shape) - len(kernel)
-    sizes = zip(shape[lead:], kernel, stride, padding, strict=True)
-    return (*shape[:lead], *((e + low + high - k) // s + 1 for e, k, s, (low, high) in sizes))

@@ -40,11 +40,6 @@ def _less_square(x: Node) -> Node:
     return mul(sub(one, x), add(one, x))
 
 
-def _zero(g: Node, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node, ...]:
-    """The gradient of a step function."""
-    return tuple(full_like(0, i) for i in inputs)
-
-
 _pointwise(
     "asin",
     np.arcsin,

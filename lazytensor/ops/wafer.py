@@ -13,10 +13,9 @@ from lazytensor.dtype import int64
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.average import average
-from lazytensor.ops.conv import Pairs
 from lazytensor.ops.formula import evaluated
 from lazytensor.ops.index import pick, place
-from lazytensor.ops.op import call, full, no_work, op, per_element
+from lazytensor.ops.op import call, no_work, op, per_element
 from lazytensor.ops.shape import Dims, reshape, slice_
 
 # -- pointwise -------------------------------------------------------------------------------------------------------
@@ -32,8 +31,6 @@ op(
 op("integer_div", lambda a, b: a, lambda a, b: a // b)
 
 # -- windows ---------------------------------------------------------------------------------------------------------
-
-SPATIAL = 3
 
 
 def _flat(n: Node) -> Node:
@@ -71,15 +68,6 @@ _windowed("pool_max_place", partial(call, "window_argmax"), int64)
 _windowed("pool_max_grad", _max_grad)
 _windowed("pool_average", average)
 _windowed("pool_average_grad", partial(call, "avg_pool_grad"))
-
-
-def padded(x: Node, pairs: Pairs, value: float) -> Node:
-    """x with `value` around it: a slice update of a constant."""
-    shape = x.type.shape
-    whole = full(value, Type(tuple(e + low + high for e, (low, high) in zip(shape, pairs, strict=True)), x.type.dtype))
-    starts = tuple(low for low, _ in pairs)
-    limits = tuple(low + e for low, e in zip(starts, shape, strict=True))
-    return call("slice_update", whole, x, starts=starts, limits=limits, strides=(1,) * len(shape))
 
 
 op(
