@@ -49,6 +49,9 @@ class Machine:
     ramp_cycles: float
     turn_cycles: float
     colours: int
+    queue_depth: int
+    microthreads: int
+    sram_banks: int
     edge_bits_per_s: float
     sources: Mapping[str, str] = field(compare=False, repr=False)
 
@@ -135,6 +138,9 @@ _WSE2: Sourced = {
     "ramp_cycles": (2, "LUCZ: T_R = 2, fitted there"),
     "turn_cycles": (0, "LUCZ: the model has no term for turns; assumed none"),
     "colours": (24, "SDKWP, EX: ids 0 to 23 can be routed"),
+    "queue_depth": (2, "assumed: no text gives it; 2 is the least that keeps a link at one wavelet a cycle"),
+    "microthreads": (8, "EX: ids 0 to 7 for operations that run beside a task"),
+    "sram_banks": (8, "LIE: eight banks of 6 KiB, each 32 bits wide"),
     "edge_bits_per_s": (1.2e12, "SDKWP: 12 x 100 Gb Ethernet"),
 }
 
