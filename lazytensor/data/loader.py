@@ -59,11 +59,7 @@ class DataLoader(Generic[T]):
         self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
         self.persistent_workers, self.in_order = persistent_workers, in_order
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self.sampler: Any = sampler
-        if sampler is None and is_stream:
-            self.sampler = itertools.repeat(None)
-        elif sampler is None:
-            self.sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)  # type: ignore[arg-type]
+        self.sampler: Any = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler: Any = batch_sampler
         if batch_sampler is None and batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
@@ -103,6 +99,13 @@ class DataLoader(Generic[T]):
         if isinstance(self.dataset, IterableDataset):
             return itertools.repeat(None)
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)
+
+
+def _default_sampler(dataset: Any, is_shuffled: bool, generator: Generator | None) -> Any:
+    """The order of a data set: of a stream its own, else that of the numbers or a random one."""
+    if isinstance(dataset, IterableDataset):
+        return itertools.repeat(None)
+    return RandomSampler(dataset, generator=generator) if is_shuffled else SequentialSampler(dataset)
 
 
 def _refused(what: str, todo: str) -> DataOptionError:

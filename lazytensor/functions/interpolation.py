@@ -45,20 +45,12 @@ def interpolate(
     do not belong together, NotImplementedError for a mode that does not fit the rank, OptionMissing for antialias.
     """
     rank = input.ndim - 2
-    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
-        )
+    _check_mode(mode, rank, align_corners)
     if antialias:
         raise OptionMissing(
             "interpolate with antialias=True is not provided",
             where=source.where(),
             todo="Leave it out, or smooth the input before with avg_pool2d.",
-        )
-    if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
-        raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | "
-            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
         )
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
     if mode == "area":
@@ -71,6 +63,18 @@ def interpolate(
         extent = input.spec.shape[dim]
         n = tapped(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
     return made(n, input)
+
+
+def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
+    if mode in ("nearest", "area", "nearest-exact") and align_corners is not None:
+        raise ValueError(
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
+        )
+    if rank not in (1, 2, 3) or _RANKS.get(mode, rank) != rank:
+        raise NotImplementedError(
+            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {rank + 2}D) for the modes: nearest | "
+            f"linear | bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+        )
 
 
 def _extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tuple[int, ...], Any]:
@@ -175,11 +179,15 @@ def grid_sample(
         _place(select(grid, -1, rank - 1 - d), e, padding_mode, bool(align_corners)) for d, e in enumerate(extents)
     ]
     if mode == "nearest":
-        rounded = [pw.round(p.detach()) for p in places]
-        return _read(input, rounded)
+        return _read(input, [pw.round(p.detach()) for p in places])
+    return _blended(input, places)
+
+
+def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
+    """What lies around each place, each corner by how near it is."""
     low = [pw.floor(p.detach()) for p in places]
     total: Tensor | None = None
-    for corner in product((0, 1), repeat=rank):
+    for corner in product((0, 1), repeat=len(places)):
         weight: Tensor | None = None
         for p, at, up in zip(places, low, corner, strict=True):
             part = pw.sub(p, at) if up else pw.sub(pw.add(at, 1.0), p)
