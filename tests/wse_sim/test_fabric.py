@@ -143,7 +143,7 @@ def test_cores_that_send_more_than_the_queues_hold_before_they_receive_are_a_dea
     text = "\n".join(stuck.waits)
     assert "core (0, 0): on 0, main.0, `move out0, [0] x50` after" in text
     assert "waits for room on colour 0" in text
-    assert "router of core (1, 0): colour 0 waits to go to core" in text
+    assert "router of core (1, 0): 2 of colour 0 wait to go to core" in text
     with pytest.raises(LazyError, match="deadlock after"):
         stuck.expect_finished()
 

@@ -3,6 +3,7 @@
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import ModuleType
 from typing import Any
 
@@ -10,12 +11,13 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.assemble import COUNTERS, NEVER, RECEIVED, SENT, Listing, State, assemble
-from wse_sim.fabric.mesh import DIRECTIONS, Mesh, at, check
+from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check
 
 ENGINES = ("auto", "list", "scan")
 SCAN_FROM = 20_000
 """Cores from which `auto` uses threads: two launches a cycle cost more than a smaller mesh gains."""
 MAX_CYCLES = 1_000_000_000
+WAITS_MOST = 1000
 _SHOWN = 8
 
 
@@ -25,8 +27,9 @@ class Result:
 
     `status` is "finished", "deadlock" or "max_cycles". `cycles` counts from 0 to the last thing that happened.
     `memory` is [height, width, words]. `counters` has an array [height, width] for each of COUNTERS: cycles for what a
-    core did, wavelets for what a router sent. `waits` names what is stuck, in words. `left` counts the wavelets that
-    are still on the way, by colour.
+    core did, wavelets for what a router sent. `finished` has the cycle of the last thing that each core did. `sent` and
+    `received` count the wavelets that cores gave and took, `left` those that are still on the way, by colour. `waits`
+    names what is stuck, in words, up to WAITS_MOST.
     """
 
     status: str
@@ -35,6 +38,8 @@ class Result:
     counters: dict[str, np.ndarray]
     finished: np.ndarray
     waits: tuple[str, ...]
+    sent: dict[int, int]
+    received: dict[int, int]
     left: dict[int, int]
     state_bytes: int
 
@@ -88,8 +93,9 @@ def _run(state: State, engine: str, threads: int, max_cycles: int) -> int:
 
 def _result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
     grid = (mesh.height, mesh.width)
-    waits = tuple(_waiting(mesh, state, listing))
-    left = _left(mesh, state)
+    waits = tuple(islice(_waiting(mesh, state, listing), WAITS_MOST))
+    tail, head = _by_colour(mesh, state, state.tail), _by_colour(mesh, state, state.head)
+    left = {c: n for c in mesh.colours if (n := int((tail[c] - head[c]).sum()))}
     status = "max_cycles" if end >= max_cycles else ("deadlock" if waits or left else "finished")
     return Result(
         status=status,
@@ -98,38 +104,36 @@ def _result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: in
         counters={name: state.counters[:, i].reshape(grid) for i, name in enumerate(COUNTERS)},
         finished=state.cores[:, 5].reshape(grid),
         waits=waits,
+        sent={c: int(tail[c][0, mesh.sources(c) == RAMP].sum()) for c in mesh.colours},
+        received={c: int(head[c][1].sum()) for c in mesh.colours},
         left=left,
         state_bytes=state.bytes,
     )
 
 
-def _left(mesh: Mesh, state: State) -> dict[int, int]:
-    colours = int(state.shape[0])
-    lengths = (state.tail - state.head).reshape(2, -1, colours).sum((0, 1))
-    return {c: int(n) for c, n in zip(mesh.colours, lengths, strict=False) if n}
+def _by_colour(mesh: Mesh, state: State, counts: np.ndarray) -> dict[int, np.ndarray]:
+    """Counts of queues as [router or core, height, width] for each colour."""
+    table = counts.reshape(2, mesh.height, mesh.width, int(state.shape[0]))
+    return {c: table[..., i] for i, c in enumerate(mesh.colours)}
 
 
-def _waiting(mesh: Mesh, state: State, listing: Listing) -> list[str]:
-    """A line for each thread that stands at an instruction, each task that is active but blocked, each full router."""
-    lines = []
+def _waiting(mesh: Mesh, state: State, listing: Listing) -> Iterator[str]:
+    """A line for each thread that stands at an instruction, each blocked task, each queue that holds something."""
     for t, u in np.argwhere(state.threads[:, :, 0] >= 0):
         row, ready, done, _ = state.threads[t, u]
         reason = _reason(mesh, state, int(t), int(row)) if ready != NEVER else "waits to be issued"
-        lines.append(f"{_place(mesh, t)}: {listing.sources[row]} after {done} elements {reason}")
+        yield f"{_place(mesh, t)}: {listing.sources[row]} after {done} elements {reason}"
     for t in np.flatnonzero(state.cores[:, 1] & state.cores[:, 2]):
         both = state.cores[t, 1] & state.cores[t, 2]
         tasks = [name for i, (name, _) in enumerate(mesh.programs[state.cores[t, 0]].tasks) if both >> i & 1]
-        lines.append(f"{_place(mesh, t)}: task {', '.join(tasks)} is active and blocked")
-    lines += _stuck_routers(mesh, state)
-    return lines
-
-
-def _stuck_routers(mesh: Mesh, state: State) -> Iterator[str]:
+        yield f"{_place(mesh, t)}: task {', '.join(tasks)} is active and blocked"
     colours, shift = int(state.shape[0]), len(state.head) // 2
-    for q in np.flatnonzero(state.tail[:shift] - state.head[:shift]):
-        t, k = divmod(int(q), colours)
-        outs = [d for i, d in enumerate(DIRECTIONS) if state.route[q] >> i & 1]
-        yield f"router of {_place(mesh, t)}: colour {mesh.colours[k]} waits to go to {', '.join(outs)}"
+    for q in np.flatnonzero(state.tail - state.head):
+        t, k = divmod(int(q) % shift, colours)
+        count, colour = state.tail[q] - state.head[q], mesh.colours[k]
+        outs = ", ".join(d for i, d in enumerate(DIRECTIONS) if state.route[q % shift] >> i & 1)
+        todo = f"to go to {outs}" if q < shift else "to be received"
+        yield f"{'router of ' if q < shift else ''}{_place(mesh, t)}: {count} of colour {colour} wait {todo}"
 
 
 def _place(mesh: Mesh, t: Any) -> str:
