@@ -116,45 +116,50 @@ def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None)
     return reductions.sum(pw.mul(rows, weight)), reductions.sum(weight)
 
 
-class PrecisionAtKMetric(Metric):
+class _AtKMetric(Metric):
+    """Labels among the k best classes, as a share of what a subclass counts in `wanted` for each row.
+
+    `missed` names the state that counts what is wanted and was not hit.
+    """
+
+    missed: str
+
+    def __init__(self, k: int, name: str | None = None):
+        refuse_on_the_wafer(type(self))
+        self.k = k
+        super().__init__(name or "")
+
+    def reset(self) -> None:
+        self.register_state("true_positive_at_k", tensor(0.0))
+        self.register_state(self.missed, tensor(0.0))
+
+    def wanted(self, labels: Tensor) -> int:
+        """How many hits a row could have."""
+        raise NotImplementedError
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
+        """Labels [..., L], scores [..., classes], weights [...]."""
+        hits, rows = hits_at(self.k, labels, predictions, weights)
+        self.true_positive_at_k.add_(hits)
+        getattr(self, self.missed).add_(pw.sub(pw.mul(rows, float(self.wanted(labels))), hits))
+
+    def compute(self) -> Tensor:
+        return pw.div(self.true_positive_at_k, pw.add(self.true_positive_at_k, getattr(self, self.missed)))
+
+
+class PrecisionAtKMetric(_AtKMetric):
     """The share of the k best classes that are labels."""
 
-    def __init__(self, k: int, name: str | None = None):
-        refuse_on_the_wafer(type(self))
-        self.k = k
-        super().__init__(name or "")
+    missed = "false_positive_at_k"
 
-    def reset(self) -> None:
-        self.register_state("true_positive_at_k", tensor(0.0))
-        self.register_state("false_positive_at_k", tensor(0.0))
-
-    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Labels [..., L], scores [..., classes], weights [...]."""
-        hits, rows = hits_at(self.k, labels, predictions, weights)
-        self.true_positive_at_k.add_(hits)
-        self.false_positive_at_k.add_(pw.sub(pw.mul(rows, float(self.k)), hits))
-
-    def compute(self) -> Tensor:
-        return pw.div(self.true_positive_at_k, pw.add(self.true_positive_at_k, self.false_positive_at_k))
+    def wanted(self, labels: Tensor) -> int:
+        return self.k
 
 
-class RecallAtKMetric(Metric):
+class RecallAtKMetric(_AtKMetric):
     """The share of labels that are among the k best classes."""
 
-    def __init__(self, k: int, name: str | None = None):
-        refuse_on_the_wafer(type(self))
-        self.k = k
-        super().__init__(name or "")
+    missed = "false_negative_at_k"
 
-    def reset(self) -> None:
-        self.register_state("true_positive_at_k", tensor(0.0))
-        self.register_state("false_negative_at_k", tensor(0.0))
-
-    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
-        """Labels [..., L], scores [..., classes], weights [...]."""
-        hits, rows = hits_at(self.k, labels, predictions, weights)
-        self.true_positive_at_k.add_(hits)
-        self.false_negative_at_k.add_(pw.sub(pw.mul(rows, float(labels.shape[-1])), hits))
-
-    def compute(self) -> Tensor:
-        return pw.div(self.true_positive_at_k, pw.add(self.true_positive_at_k, self.false_negative_at_k))
+    def wanted(self, labels: Tensor) -> int:
+        return labels.shape[-1]

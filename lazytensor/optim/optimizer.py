@@ -88,10 +88,7 @@ class Optimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once; a closure computes the loss first, and its answer is returned."""
-        loss = None
-        if closure is not None:
-            with grad_mode(True):
-                loss = closure()
+        loss = loss_of(closure)
         with grad_mode(False):
             for group in self.param_groups:
                 settings = _settings(group)
@@ -170,6 +167,14 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k != "params"]
         return "\n".join([*lines, ")"])
+
+
+def loss_of(closure: Callable[[], Any] | None) -> Any:
+    """What the closure of a step gives, which may compute gradients; None without one."""
+    if closure is None:
+        return None
+    with grad_mode(True):
+        return closure()
 
 
 def _settings(group: dict[str, Any]) -> tuple:

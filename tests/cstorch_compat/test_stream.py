@@ -411,7 +411,7 @@ class Batches:
         if cstorch.distributed.is_streamer():
             print(os.getpid(), flush=True)
         for i in range(20):
-            if i == 3 and cstorch.distributed.get_ordinal() == 1:
+            if i == 5 and cstorch.distributed.get_ordinal() == 1:  # further than it may be ahead of the other one
                 IN_WORKER
             yield torch.full((4, 3), 1.0)
 

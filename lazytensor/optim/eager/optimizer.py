@@ -66,10 +66,7 @@ class Optimizer(optimizer.Optimizer):
             )
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
-        loss = None
-        if closure is not None:
-            with grad_mode(True):
-                loss = closure()
+        loss = optimizer.loss_of(closure)
         with grad_mode(False):
             for group in self.param_groups:
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
