@@ -125,7 +125,7 @@ class Backend:
         return f"CerebrasBackend({self.backend_type})"
 
 
-@dataclass
+@dataclass(repr=False)
 class DeviceScope:
     """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device."""
 
@@ -137,6 +137,11 @@ class DeviceScope:
 
     def __exit__(self, *_: object) -> None:
         self.owner.torch_device.__exit__()
+
+    def __str__(self) -> str:
+        return self.owner.torch_device.type
+
+    __repr__ = __str__
 
 
 flags = Group("csx", CSX, lambda: _executor is not None)
@@ -151,13 +156,16 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
 
     CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config. GPU is the CPU, with
     a warning that says so.
-    Raises RuntimeError for a second one or a missing one, ValueError for an unknown type, TypeError for an unknown
-    argument.
+    Raises RuntimeError for a second one or a missing one, ValueError for an unknown type, TypeError for one that is
+    no text and for an unknown argument.
     """
     global _backend
     if backend_type is None:
         return current_backend()
-    kind = options.backend or str(getattr(backend_type, "name", backend_type)).upper()
+    named = getattr(backend_type, "name", backend_type)
+    if not isinstance(named, str):
+        raise TypeError(f"Expected the type of a backend as one of {list(TYPES)}. Got {backend_type}.")
+    kind = options.backend or named.upper()
     if kind not in TYPES:
         raise ValueError(
             f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."

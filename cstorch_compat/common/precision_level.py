@@ -1,17 +1,21 @@
-"""The precision optimization level of functions: checked and remembered; the simulator knows one precision only."""
+"""The precision optimization level of functions: checked and remembered; the simulator knows one precision only.
+
+Outside decorated functions it is the flag `backends.csx.precision.optimization_level`.
+"""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
+from cstorch_compat import run
 from cstorch_compat.common.flags import LEVELS
 
-_levels: list[int] = [1]
+_levels: list[int] = []
 
 
 def current_pol() -> int:
     """The level of the function that is running."""
-    return _levels[-1]
+    return _levels[-1] if _levels else run.flags.precision.optimization_level
 
 
 def pol(

@@ -17,7 +17,11 @@ TINY = 1e-7
 
 
 class Adafactor(Optimizer):
-    """Adam whose second moment is kept as a row and a column (Shazeer and Stern 2018)."""
+    """Adam whose second moment is kept as a row and a column (Shazeer and Stern 2018).
+
+    Raises ValueError for the settings that the original takes and refuses: beta1, clip_threshold, relative_step,
+    warmup_init.
+    """
 
     def __init__(
         self,
@@ -34,10 +38,11 @@ class Adafactor(Optimizer):
     ):
         if lr is not None and relative_step:
             raise ValueError("Cannot combine manual `lr` and `relative_step=True` options")
-        if warmup_init and not relative_step:
-            raise ValueError("`warmup_init=True` requires `relative_step=True`")
-        if relative_step:
-            raise ValueError("`relative_step=True` is not supported yet")
+        if relative_step or warmup_init:
+            raise ValueError(f"`{'relative_step' if relative_step else 'warmup_init'}=True` is not supported yet")
+        for name, given, only in (("beta1", beta1, None), ("clip_threshold", clip_threshold, 1.0)):
+            if given != only:
+                raise ValueError(f"Only `{name}={only}` is supported now. It was set to {given}.")
         check_least(lr=0.0 if lr is None else lr, weight_decay=weight_decay)
         defaults = {"lr": lr, "eps": tuple(eps), "clip_threshold": clip_threshold, "decay_rate": decay_rate}
         more = {"beta1": beta1, "weight_decay": weight_decay, "scale_parameter": scale_parameter}
@@ -45,8 +50,6 @@ class Adafactor(Optimizer):
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The second moment, factored from two dimensions on, and the step."""
-        if group["beta1"] is not None:
-            self.new_state(p, "exp_avg")
         if len(p.shape) >= 2:
             self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))
             self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
@@ -63,8 +66,6 @@ class Adafactor(Optimizer):
         if group["scale_parameter"]:
             lr = pw.mul(larger(_root_mean_square(p), group["eps"][1]), lr)
         d = pw.mul(d, lr)
-        if group["beta1"] is not None:
-            d = state["exp_avg"].mul_(group["beta1"]).add_(pw.mul(d, complement(group["beta1"])))
         if is_on(group["weight_decay"]):
             p.sub_(pw.mul(pw.mul(p, group["weight_decay"]), lr))  # type: ignore[attr-defined]
         p.sub_(d)  # type: ignore[attr-defined]

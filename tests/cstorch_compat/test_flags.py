@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cstorch_compat import run
 from cstorch_compat.common.flags import CSX, Group
 from cstorch_compat.common.precision_level import current_pol, pol
 
@@ -50,6 +51,12 @@ def test_an_unknown_flag_is_refused():
 def test_nothing_changes_during_a_run():
     with pytest.raises(RuntimeError, match="during a run"):
         tree(locked=True).debug.drop_data = True
+
+
+def test_outside_functions_the_level_is_the_flag(monkeypatch):
+    monkeypatch.setattr(run, "flags", Group("csx", CSX, lambda: False))
+    run.flags.precision.optimization_level = 0
+    assert current_pol() == 0
 
 
 def test_the_level_holds_inside_the_function_only():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from cstorch_compat.common import functional as F
+from cstorch_compat.generations.cstorch.nn import Scope
 from lazytensor.errors import OperandInvalid
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -32,6 +33,14 @@ def test_answers_are_the_recorded_ones():
 def test_scopes_change_nothing_and_let_gradients_through():
     x = _x().requires_grad_()
     y = F.exit_scope(F.enter_scope(x, "block") * 2, "block")
+    y.sum().backward()
+    assert y.tolist() == (2 * X).tolist() and x.grad.tolist() == np.full((2, 3), 2).tolist()
+
+
+def test_a_scope_module_marks_both_boundaries():
+    scope = Scope("block")
+    x = _x().requires_grad_()
+    y = scope.exit(scope(x) * 2)
     y.sum().backward()
     assert y.tolist() == (2 * X).tolist() and x.grad.tolist() == np.full((2, 3), 2).tolist()
 

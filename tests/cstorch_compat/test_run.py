@@ -299,6 +299,9 @@ def test_only_one_step_is_traced_and_no_closure_runs_without_execution(script, o
         ("cstorch.backend('CPU'); cstorch.trace(lambda b: b)(1)", "RuntimeError", "data executor was not used"),
         ("cstorch.optim.SGD(MLP().parameters(), lr=0.1)", "RuntimeError", "No active Cerebras backend"),
         ("cstorch.distributed.ClusterConfig(num_csx=-1)", "ValueError", "non-negative"),
+        ("cstorch.distributed.ClusterConfig(job_time_sec=-3)", "ValueError", "positive integer"),
+        ("cstorch.backend(3)", "TypeError", "Got 3"),
+        ("cstorch.metrics.compute_all_metrics()", "AttributeError", "get_all_metrics"),
     ],
 )
 def test_wrong_calls_are_refused_with_the_original_kind_of_error(script, call, error, words):

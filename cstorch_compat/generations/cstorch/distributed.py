@@ -45,6 +45,8 @@ class ClusterConfig:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 0):
                 raise ValueError(f"{name} must be a non-negative integer or None. Got {value}")
+        if self.job_time_sec is not None and (not isinstance(self.job_time_sec, int) or self.job_time_sec < 1):
+            raise ValueError(f"job_time_sec must be a positive integer or None. Got {self.job_time_sec}")
         if self.job_priority not in _PRIORITIES:
             raise ValueError(f"Invalid job priority value: {self.job_priority} (expected one of {list(_PRIORITIES)})")
         self.job_priority = _PRIORITIES[str(self.job_priority)]

@@ -14,7 +14,6 @@ from cstorch_compat.common.metrics import (
     MeanMetric,
     Metric,
     PerplexityMetric,
-    compute_all_metrics,
     get_all_metrics,
 )
 from cstorch_compat.common.rank_metrics import AUCMetric, PrecisionAtKMetric, RecallAtKMetric
@@ -31,7 +30,6 @@ __all__ = [
     "PerplexityMetric",
     "PrecisionAtKMetric",
     "RecallAtKMetric",
-    "compute_all_metrics",
     "get_all_metrics",
 ]
 manifest.explain("cerebras.pytorch.metrics", sys.modules[__name__])
