@@ -41,6 +41,7 @@ PARTIAL = {
     "cerebras.pytorch.profiler.profile": "the kernels of the wafer; no host_activities",
     "torch.utils.tensorboard.SummaryWriter": "scalars, texts and histograms",
     "cerebras.pytorch.utils.tensorboard.SummaryWriter": "scalars, texts, histograms and tensors",
+    "cerebras.pytorch.utils.tensorboard.SummaryReader": "no filter of files",
     "cerebras.pytorch.backends": "a run reads three settings (see common/flags.py); the others are checked and no more",
     "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
     "cerebras_pytorch.backend": "max_checkpoints, drop_data and the like are taken and have no effect",

@@ -146,11 +146,19 @@ class SummaryWriter(EventWriter):
 
 
 class SummaryReader:
-    """Reads what a SummaryWriter wrote into a folder, or into folders inside of it."""
+    """Reads what a SummaryWriter wrote into a folder, or into folders inside of it.
+
+    Raises OptionMissing for a `filter` of the files.
+    """
 
     def __init__(self, log_dirs: Any, filter: str | None = None, **_: Any):
+        if filter not in (None, "", "*"):
+            raise OptionMissing(
+                f"SummaryReader: files cannot be chosen by filter={filter!r}",
+                where=source.where(),
+                todo="Give the folder of one run, or choose among the names that scalar_names() gives.",
+            )
         self._folder = pathlib.Path(log_dirs)
-        self._pattern = filter or "*"
         self.reload()
 
     def reload(self) -> None:

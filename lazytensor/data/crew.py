@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 
 from lazytensor import source
 from lazytensor.data.errors import WorkerError
-from lazytensor.data.fetch import Recipe
 from lazytensor.data.worker import Answer, Failure, Post, open_ends, work
 from lazytensor.errors import DataError
 
@@ -167,9 +166,8 @@ class WorkerBatches(Iterator[Any]):
     worker runs `depth` batches ahead. After an exception from a worker the next batch can still be asked for.
     """
 
-    def __init__(self, crew: Crew, recipe: Recipe, depth: int, timeout: float, is_kept: bool):
-        self._crew, self._depth, self._timeout = crew, depth, timeout
-        self._is_stream, self._is_kept = recipe.is_stream, is_kept
+    def __init__(self, crew: Crew, depth: int, timeout: float, is_kept: bool):
+        self._crew, self._depth, self._timeout, self._is_kept = crew, depth, timeout, is_kept
         self._turn = 0
 
     def begin(self, order: Iterator[Any]) -> "WorkerBatches":

@@ -89,7 +89,7 @@ class DataLoader(Generic[T]):
     def _by_workers(self, recipe: Recipe, seed: int) -> WorkerBatches:
         posts = [LoaderPost(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)]
         crew = Crew(posts, self._context)
-        batches = WorkerBatches(crew, recipe, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
+        batches = WorkerBatches(crew, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:
             self._kept = batches
         return batches.begin(self._order())

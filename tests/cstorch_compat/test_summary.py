@@ -46,6 +46,8 @@ def test_scalars_and_tensors_come_back(tmp_path):
     assert reader.read_scalar("nothing") == []
     with pytest.raises(KeyError, match="step 5"):
         reader.read_scalar("a/loss", 5)
+    with pytest.raises(NotImplementedError, match="filter='a'"):
+        SummaryReader(tmp_path, filter="a")
 
 
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), max_size=3))

@@ -94,7 +94,9 @@ class _Executor(data.DataExecutor):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
             cs_config.take_effect(run.current_backend())
-        self.writer, self.listeners = writer, list(listeners or ())
+        if listeners:
+            run.warn("the listeners of a DataExecutor are not called in this version")
+        self.writer = writer
 
 
 def _given(num_steps: Any) -> int:
