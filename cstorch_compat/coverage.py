@@ -8,8 +8,6 @@ from typing import Any
 
 from cstorch_compat import manifest, shim
 
-_ABSENT = object()
-
 
 @dataclass(frozen=True)
 class Row:
@@ -23,7 +21,7 @@ class Row:
 def rows() -> Iterator[Row]:
     """A row for every known name, in order. Needs the shim to be installed."""
     for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
-        if _found(name) is _ABSENT:
+        if _found(name) is manifest.ABSENT:
             yield Row(name, "missing", manifest.reason_for(name))
         elif name in manifest.PARTIAL:
             yield Row(name, "partial", manifest.PARTIAL[name])
@@ -40,11 +38,11 @@ def _found(name: str) -> Any:
         except ModuleNotFoundError:
             continue
         for part in parts[n:]:
-            found = getattr(found, part, _ABSENT)
-            if found is _ABSENT:
-                return _ABSENT
+            found = getattr(found, part, manifest.ABSENT)
+            if found is manifest.ABSENT:
+                return manifest.ABSENT
         return found
-    return _ABSENT
+    return manifest.ABSENT
 
 
 def text(listed: bool) -> str:
