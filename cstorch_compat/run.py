@@ -138,6 +138,11 @@ class DeviceScope:
     def __exit__(self, *_: object) -> None:
         self.owner.torch_device.__exit__()
 
+    @property
+    def config(self) -> Group:
+        """Settings such as lazy_initialization and drop_data, where scripts for 2.0 to 2.2 look for them."""
+        return flags.debug
+
     def __str__(self) -> str:
         return self.owner.torch_device.type
 

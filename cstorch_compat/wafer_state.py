@@ -10,19 +10,19 @@ from lazytensor.errors import StateError
 from lazytensor.ir.types import StateId
 from lazytensor.runtime.store import Store
 
-FREE = "metrics."
-"""The front of the names of state that the client may always read: metrics return to it at the end of each step."""
-
 
 class WaferState(Store):
     """A store that the client may read before the first step, in the closures of checkpoint steps, and after a run
     whose last step was one; it may be changed between runs, if it can be read.
+
+    State named in `free` it may always read and change: metrics return to it at the end of each step.
 
     Source: the limitations page of the 2.x documentation, "Modifying stateful tensors between executions".
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.free: set[StateId] = set()
         self._way_out: Callable[[], str] | None = None  # given while state cannot be fetched
         self._before: Callable[[], str] | None = None
         self._is_running = False
@@ -30,7 +30,7 @@ class WaferState(Store):
 
     def copy(self, state: StateId) -> np.ndarray:
         """The values as the client sees them now. Raises StateError where they cannot be fetched."""
-        if self._way_out is not None and not state.startswith(FREE):
+        if self._way_out is not None and state not in self.free:
             raise StateError(
                 f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
                 where=source.where(),
@@ -42,7 +42,7 @@ class WaferState(Store):
 
     def claim(self, state: StateId) -> None:
         """Raises StateError where the client may not change state: in a loop, or where it cannot be fetched."""
-        if state.startswith(FREE):
+        if state in self.free:
             return
         if self._is_running:
             raise StateError(

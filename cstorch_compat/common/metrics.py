@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat import run
+from cstorch_compat.wafer_state import WaferState
 from lazytensor import trace
 from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
@@ -48,11 +49,20 @@ class Metric(Module, ABC):
             return
         made = value
         made.device = run.state_device()
-        trace.register(made.cell, f"metrics.{self.name}.{self._index}.{name}")
         self.register_buffer(name, made, persistent)
+
+    def _name_state(self) -> None:
+        """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
+        store = run.current_backend().store if run.use_cs() else None
+        for name, made in self.named_buffers():
+            if not made.cell.state:
+                trace.register(made.cell, f"metrics.{self.name}.{self._index}.{name}")
+            if isinstance(store, WaferState):
+                store.free.add(made.cell.state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Update with a batch and give the value so far."""
+        self._name_state()
         with grad_mode(False):
             self.update(*args, **kwargs)
             self.num_updates += 1

@@ -147,6 +147,7 @@ warnings.simplefilter("default")
 import cerebras_pytorch as cstorch
 from cerebras_pytorch.utils.tensorboard import SummaryReader, SummaryWriter
 backend = cstorch.backend("CSX", max_checkpoints=2, drop_data=False)
+backend.device.config.lazy_initialization = False
 model = torch.nn.Linear(3, 2)
 compiled = cstorch.compile(model, backend)
 optimizer = cstorch.optim.configure_optimizer("sgd", model.parameters(), lr=0.1, beta1=0.9, loss_scale=1)

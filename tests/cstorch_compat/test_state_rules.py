@@ -144,3 +144,37 @@ def test_a_traced_tensor_is_no_scalar_argument():
                 whole.model.weight.grad, whole.model.weight.grad + 1, value=whole.model.bias.sum()
             ),
         )
+
+
+class Judged(nn.Module):
+    """A layer that holds a metric of its own, as the Model Zoo's models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.accuracy = cstorch.metrics.AccuracyMetric("eval/accuracy")
+
+    def forward(self, x):
+        predictions = self.layer(x).argmax(-1)
+        self.accuracy(labels=lt.zeros_like(predictions), predictions=predictions)
+        return predictions
+
+
+def test_the_metric_of_a_model_is_state_of_it_and_can_be_read_and_reset_at_any_time():
+    model, loose = Judged(), cstorch.metrics.AccuracyMetric("loose")
+    compiled = cstorch.compile(model)
+
+    @cstorch.trace
+    @lt.no_grad()
+    def step(batch):
+        return loose(labels=compiled(batch[0]), predictions=model.layer(batch[0]).argmax(-1))
+
+    for _ in range(2):
+        for batch in cstorch.utils.data.DataExecutor(loader(), 3):
+            step(batch)
+        assert float(model.accuracy) in (0.0, 1.0) and float(loose) == 1.0
+        assert int(model.accuracy.total_num_tokens) == 6
+        model.accuracy.reset()
+        loose.reset()
+    states = [b.cell.state for b in (*model.buffers(), *loose.buffers())]
+    assert [s.rpartition(".")[0] for s in states] == ["model.accuracy"] * 2 + ["metrics.loose.0"] * 2
