@@ -1,4 +1,4 @@
-"""The commands `lazywafer run`, `check`, `ckpt`, `coverage` and `info`, and `python -m cstorch_compat SCRIPT`."""
+"""The commands of `lazywafer`, from `run` to `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
 import json
@@ -20,6 +20,7 @@ from cstorch_compat.ckpt import command as ckpt
 from lazytensor import config
 from lazytensor.errors import LazyError
 from wse_sim import MACHINES
+from wse_sim.validation import command as validating
 
 
 def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
@@ -39,6 +40,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.set_defaults(execute=lambda options: coverage.report(options.list))
     ckpt.add_parser(commands)
+    validating.add_parser(commands)
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.set_defaults(execute=lambda options: info())
     return parser, commands.choices

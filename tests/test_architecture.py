@@ -39,9 +39,9 @@ LAYERS = """
     wse_sim.layout  wse_sim.report
     wse_sim.collectives  wse_sim.phase
     wse_sim.cost  wse_sim.fabric
-    wse_sim.recipes  wse_sim.place
+    wse_sim.recipes  wse_sim.place  wse_sim.programs
     wse_sim.modes
-    wse_sim.backend  wse_sim.viz
+    wse_sim.backend  wse_sim.viz  wse_sim.validation
     wse_sim
 
     cstorch_compat.builtin_errors

@@ -95,9 +95,10 @@ def words(elements: int, itemsize: int, machine: Machine) -> int:
 
 
 def _compute(phase: Compute, machine: Machine) -> Cost:
-    if not phase.vectors or not phase.length:
-        return FREE
-    one_vector = machine.dsd_setup_cycles + phase.length / machine.per_cycle(phase.op, phase.itemsize)
+    one_vector = phase.scalar_cycles
+    if phase.length:
+        elements = phase.length * phase.slowdown / machine.per_cycle(phase.op, phase.itemsize)
+        one_vector += machine.dsd_setup_cycles + elements
     cycles = math.ceil(phase.vectors * one_vector)
     return Cost(cycles, 0, cycles)
 
@@ -143,6 +144,14 @@ def _line_terms(phase: Shift | Broadcast | Reduce, pes: int, machine: Machine) -
         return collectives.shift(pes, phase.words, phase.hops)
     if isinstance(phase, Broadcast):
         return collectives.broadcast(pes, phase.words)
+    return _reduce_terms(phase, pes, machine)
+
+
+def _reduce_terms(phase: Reduce, pes: int, machine: Machine) -> Terms:
+    if phase.size:
+        return collectives.two_phase(pes, phase.words, phase.size)
+    if phase.algorithm:
+        return collectives.REDUCE_ALGORITHMS[phase.algorithm](pes, phase.words)
     return collectives.best_reduce(pes, phase.words, machine)[1]
 
 

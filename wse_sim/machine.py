@@ -16,7 +16,7 @@ from lazytensor.errors import LazyError
 Sourced = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""
 
-_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles")
+_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles", "loop_cycles", "launch_cycles")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,10 @@ class Machine:
     """A mesh of processing elements (PEs) with its edge I/O. Rates are in elements per cycle and PE.
 
     `width` and `height` count all PEs; a program gets `usable_width` times `usable_height` of them. `special` stands
-    for division, exponential, logarithm and their like. `ramp_cycles` is the latency between core and router (T_R).
+    for division, exponential, logarithm and their like. `loop_cycles` is what a loop adds to each vector operation in
+    it, `conflict_slowdown` how much longer elements take whose operands lie in one bank, `launch_cycles` what passes
+    between the tasks of a program before the first word of a collective moves. `ramp_cycles` is the latency between
+    core and router (T_R).
     """
 
     name: str
@@ -41,8 +44,12 @@ class Machine:
     add_f32_per_cycle: float
     move_f16_per_cycle: float
     move_f32_per_cycle: float
-    special_cycles: float
+    special_f16_cycles: float
+    special_f32_cycles: float
     dsd_setup_cycles: float
+    loop_cycles: float
+    conflict_slowdown: float
+    launch_cycles: float
     link_bits: int
     wavelet_cycles: float
     hop_cycles: float
@@ -98,7 +105,7 @@ class Machine:
         Types of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, 8 bytes at half of that.
         """
         if op == "special":
-            return 1 / self.special_cycles
+            return 1 / (self.special_f16_cycles if itemsize <= 2 else self.special_f32_cycles)
         if itemsize <= 2:
             return float(getattr(self, f"{op}_f16_per_cycle"))
         return float(getattr(self, f"{op}_f32_per_cycle")) / (itemsize / 4)
@@ -116,6 +123,10 @@ def _assumed_from_wse2(*names: str) -> Sourced:
     return {n: (_WSE2[n][0], f"assumed as on WSE-2 ({_WSE2[n][1]})") for n in names}
 
 
+_DECODING = (
+    "fitted with one other on two rows: decoding LLaMA3-8B on 420^2 and 660^2 PEs (WaferLLM, OSDI 2025, table 4)"
+)
+
 _WSE2: Sourced = {
     "width": (757, "LUCZ: fabric dimensions passed to the compiler in the published job scripts"),
     "height": (996, "LUCZ: as the width"),
@@ -130,8 +141,12 @@ _WSE2: Sourced = {
     "add_f32_per_cycle": (2, "derived from the 64-bit ports of LIE: two 32-bit lanes"),
     "move_f16_per_cycle": (4, "derived from the 64-bit write port of LIE"),
     "move_f32_per_cycle": (2, "derived from the 64-bit write port of LIE"),
-    "special_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
+    "special_f16_cycles": (16, _DECODING),
+    "special_f32_cycles": (50, "EX: a comment gives about 50 cycles for a division; assumed for exp, log and sqrt too"),
     "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
+    "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
+    "conflict_slowdown": (2, "SPMM: 2 N + 6 against N + 6 where the operands lie in one bank"),
+    "launch_cycles": (145, _DECODING),
     "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
     "wavelet_cycles": (1, "SDKWP: one wavelet a cycle and link"),
     "hop_cycles": (1, "LUCZ: one cycle from router to router"),
@@ -168,6 +183,7 @@ _WSE3: Sourced = {
     "move_f16_per_cycle": (4.82, "ALCF: silicon; the vendor's simulator gives 8"),
     "move_f32_per_cycle": (2.44, "ALCF: silicon; the vendor's simulator gives 4"),
     "dsd_setup_cycles": (16, "ALCF: 15 to 17 cycles before a vector operation starts"),
+    "loop_cycles": (0, "assumed: the 15 to 17 cycles of ALCF hold the back edge of a loop"),
     "wavelet_cycles": (1.125, "ALCF: cycles per wavelet in a stream on silicon; 1.000 in the simulator"),
     "hop_cycles": (2, "ALCF: silicon; more than 32 hops westward take longer"),
     "ramp_cycles": (0.535, "ALCF: 2 T_R + 1 = 2.07 fitted to whole programs"),

@@ -33,13 +33,19 @@ def _require_line(rect: Rect, axis: str, groups: int) -> None:
 
 @dataclass(frozen=True)
 class Compute:
-    """Every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each."""
+    """Every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each.
+
+    Around each of them stand `scalar_cycles` of scalar code: the turn of a loop, the reading of an index. With a length
+    of 0 there is only that code. Elements take `slowdown` times as long where operands lie in banks that conflict.
+    """
 
     rect: Rect
     op: str
     vectors: int
     length: int
     itemsize: int
+    scalar_cycles: float = 0
+    slowdown: float = 1
 
     def __post_init__(self) -> None:
         _require(self.op, OPS, "operation")
@@ -73,12 +79,18 @@ class Broadcast:
 
 @dataclass(frozen=True)
 class Reduce:
-    """The `words` of all PEs of a line are combined, element by element, on one PE of the line."""
+    """The `words` of all PEs of a line are combined, element by element, on one PE of the line.
+
+    `algorithm` names a row of `collectives.REDUCE_ALGORITHMS`; without a name the model takes the fastest one. `size`
+    is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
+    """
 
     rect: Rect
     axis: str
     words: int
     groups: int = 1
+    algorithm: str = ""
+    size: int = 0
 
     def __post_init__(self) -> None:
         _require_line(self.rect, self.axis, self.groups)

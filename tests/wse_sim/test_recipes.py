@@ -102,23 +102,23 @@ def test_wider_datapaths_and_links_never_make_a_kernel_slower(program, rect, nam
 def test_matmul_with_weights_in_place_by_hand():
     """64 rows of 784 inputs to 256 outputs; a PE holds 28 x 8 weights.
 
-    Inputs: 64 x 28 words along a row of 32. Products: 64 x 8 vectors of 28. Sums: 64 x 8 words up a column of 28, for
-    which a chain is best.
+    Inputs: 64 x 28 words along a row of 32. Products: 64 x 8 vectors of 28 in a loop. Sums: 64 x 8 words up a column
+    of 28, for which a chain is best.
     """
     arriving = 64 * 28 + 32 + 4
-    products = 64 * 8 * (6 + 28)
+    products = 64 * 8 * (10 + 6 + 28)
     sums = 64 * 8 + 6 * 27
-    assert price(matmul_program()).cycles == max(arriving, products, sums) == 17_408
+    assert price(matmul_program()).cycles == max(arriving, products, sums) == 22_528
 
 
 def test_half_precision_is_up_to_four_times_faster():
     half = price(matmul_program(dtype=float16)).cycles
-    assert half == 64 * 8 * (6 + 28 // 4)
+    assert half == 64 * 8 * (10 + 6 + 28 // 4)
 
 
 def test_more_pes_can_be_slower_for_a_matmul():
     one_row = matmul_program(1, 64, 64)
-    assert price(one_row, Rect(0, 0, 16, 16)).cycles < price(one_row, Rect(0, 0, 64, 64)).cycles
+    assert price(one_row, Rect(0, 0, 32, 32)).cycles < price(one_row, Rect(0, 0, 64, 64)).cycles
 
 
 def test_matmul_extents_follow_the_transposes():
@@ -206,7 +206,7 @@ def test_weight_gradient_by_hand():
     """A result of 256 x 784 on 28 x 32 PEs: tiles of 10 x 25, for each of 64 samples 10 vectors of 25."""
     b = Builder()
     b.matmul(b.input((64, 256)), b.input((64, 784)), "backward", transpose_a=True)
-    assert price(b.program()).cycles == 64 * 10 * (6 + 25)
+    assert price(b.program()).cycles == 64 * 10 * (10 + 6 + 25)
 
 
 def test_loss_by_hand():

@@ -129,7 +129,8 @@ class _Mesh:
         return Rect(self.rect.x, self.rect.y, width, height * self.strips), self.strips
 
     def _products(self, used: Rect, times: int, one: int, other: int) -> Compute:
-        return Compute(used, "fma", times * min(one, other), max(one, other), self.itemsize)
+        vectors = times * min(one, other)
+        return Compute(used, "fma", vectors, max(one, other), self.itemsize, self.machine.loop_cycles)
 
     def _words(self, elements: int) -> int:
         return words(elements, self.itemsize, self.machine)

@@ -1,0 +1,35 @@
+"""Collectives as programs run them: a launch, then the words."""
+
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Broadcast, Compute, Phase, Reduce, Seq, Shift
+
+
+def launch(rect: Rect, machine: Machine) -> Phase:
+    """What passes in the tasks of a program before a collective starts."""
+    return scalar(rect, 1, machine.launch_cycles)
+
+
+def scalar(rect: Rect, times: int, cycles: float) -> Phase:
+    """Scalar code of `cycles`, `times` over."""
+    return Compute(rect, "move", times, 0, 4, cycles)
+
+
+def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
+    """Both halves of every line are reduced towards its middle in two phases, added, and given back to both halves.
+
+    So the words of WaferLLM's two-level tree travel half the line each way (OSDI 2025), as do those of the solver on
+    the WSE-1 (Rocki et al., SC20).
+    """
+    length = rect.width if axis == "x" else rect.height
+    begin = launch(rect, machine)
+    if length < 4:
+        return Seq((begin, AllReduce(rect, axis, count)))
+    halves = Reduce(rect, axis, count, 2, "two_phase")
+    return Seq((begin, halves, Shift(rect, axis, count), Broadcast(rect, axis, count, 2)))
+
+
+def chain_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
+    """A pipeline of additions along the whole line, and a broadcast back."""
+    chain = Reduce(rect, axis, count, algorithm="chain")
+    return Seq((launch(rect, machine), chain, Broadcast(rect, axis, count)))

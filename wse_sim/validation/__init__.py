@@ -1,0 +1,11 @@
+"""Published measurements, and what the machine model says about each of them.
+
+`python -m wse_sim.validation` or `lazywafer validate` prints the table. `measured.json` holds the figures with their
+sources, `coverage` says why a row is not covered, which rows a constant was fitted on, and why an error is large;
+`models` holds the phase program behind each family of rows.
+"""
+
+from wse_sim.validation.results import Result, results, summary
+from wse_sim.validation.rows import Row, load
+
+__all__ = ["Result", "Row", "load", "results", "summary"]

@@ -1,0 +1,75 @@
+"""Models of single parts: vector operations of one PE, words from PE to PE, reductions along a line."""
+
+from collections.abc import Callable
+
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, WSE3
+from wse_sim.phase import Compute, Phase, Reduce, Repeat, Seq, Shift
+from wse_sim.programs.collective import scalar
+from wse_sim.validation.reading import Cycles
+from wse_sim.validation.rows import Row
+
+_PE = Rect(0, 0, 1, 1)
+_MANY = 1 << 16
+
+
+def vector(row: Row, cycles: Cycles) -> float:
+    """One multiply-add of two vectors in float32 between two time stamps."""
+    slowdown = WSE2.conflict_slowdown if row.params["alignment"] == "conflict" else 1
+    return cycles(Compute(_PE, "fma", 1, row.params["n"], 4, slowdown=slowdown), WSE2)
+
+
+def _rate(op: str, itemsize: int) -> Callable[[Row, Cycles], float]:
+    """Elements a cycle of a long vector operation."""
+    return lambda row, cycles: _MANY / cycles(Compute(_PE, op, 1, _MANY, itemsize), WSE3)
+
+
+def local_fma(row: Row, cycles: Cycles) -> float:
+    return cycles(Compute(_PE, "fma", 1, 4096, 2), WSE3)
+
+
+def bank_conflict(row: Row, cycles: Cycles) -> float:
+    """How many times longer a long operation takes."""
+    slow = Compute(_PE, "fma", 1, _MANY, 4, slowdown=WSE3.conflict_slowdown)
+    return cycles(slow, WSE3) / cycles(Compute(_PE, "fma", 1, _MANY, 4), WSE3)
+
+
+def relay(hops: int, words: int) -> Phase:
+    """Store and forward: every PE takes all words in, and then starts an operation that sends them on."""
+    start = scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)
+    return Seq((start, Repeat(hops, Seq((start, Shift(Rect(0, 0, 2, 1), "x", words))))))
+
+
+def relay_word(row: Row, cycles: Cycles) -> float:
+    return (cycles(relay(1, 1001), WSE3) - cycles(relay(1, 1), WSE3)) / 1000
+
+
+def relay_hop(row: Row, cycles: Cycles) -> float:
+    return cycles(relay(2, 1), WSE3) - cycles(relay(1, 1), WSE3) - relay_word(row, cycles)
+
+
+def relay_start(row: Row, cycles: Cycles) -> float:
+    return 2 * cycles(relay(1, 1), WSE3) - cycles(relay(2, 1), WSE3)
+
+
+def reduction(row: Row, cycles: Cycles) -> float:
+    """A two-phase reduction in groups of S, or (without S) a chain, from its start to the last word at the root."""
+    line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
+    reduce = Reduce(line, "x", row.params["B"], algorithm="two_phase" if size else "chain", size=size)
+    return cycles(reduce, WSE2)
+
+
+MODELS = {
+    "fmacs_": vector,
+    "wse3_copy_f16": _rate("move", 2),
+    "wse3_copy_f32": _rate("move", 4),
+    "wse3_fma_f16": _rate("fma", 2),
+    "wse3_fma_f32": _rate("fma", 4),
+    "wse3_f16_fma_4096_L0": local_fma,
+    "wse3_bank_conflict": bank_conflict,
+    "wse3_relay_slope_NB": relay_word,
+    "wse3_relay_slope_N": relay_hop,
+    "wse3_relay_const": relay_start,
+    "reduce2p_": reduction,
+    "reduce_chain_": reduction,
+}

@@ -1,0 +1,19 @@
+"""How a phase program is read as cycles. A model takes a reading, so that every column comes from one program."""
+
+from collections.abc import Callable
+
+from lazytensor.errors import LazyError
+from wse_sim.cost import cost
+from wse_sim.machine import Machine
+from wse_sim.phase import Phase
+
+Cycles = Callable[[Phase, Machine], float]
+
+
+class NotRead(LazyError):
+    """A reading cannot take this program: its mesh is too large to simulate, for example."""
+
+
+def closed_form(phase: Phase, machine: Machine) -> float:
+    """Cycles by the closed forms."""
+    return cost(phase, machine).cycles

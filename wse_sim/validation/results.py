@@ -1,0 +1,96 @@
+"""Every row with what the model says about it, and the errors of groups of rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
+from wse_sim.validation.models import MODELS, Model
+from wse_sim.validation.reading import Cycles, NotRead, closed_form
+from wse_sim.validation.rows import Row, beginning
+
+LARGE = 0.30
+UNKNOWN_FAMILY = "no model is known for a row of this name"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row beside the closed form and the simulated fabric, in the row's unit; None where there is no such figure.
+
+    `fitted` names the constants that the row went into, `reason` says why it is not covered or why its error is large.
+    """
+
+    row: Row
+    closed: float | None = None
+    simulated: float | None = None
+    fitted: str = ""
+    reason: str = ""
+
+    @property
+    def is_covered(self) -> bool:
+        return self.closed is not None
+
+    @property
+    def closed_error(self) -> float | None:
+        """Relative to the measurement, with its sign."""
+        return _error(self.closed, self.row)
+
+    @property
+    def simulated_error(self) -> float | None:
+        return _error(self.simulated, self.row)
+
+
+def _error(value: float | None, row: Row) -> float | None:
+    return None if value is None else value / row.value - 1
+
+
+def results(rows: Iterable[Row], simulated: Cycles | None = None) -> list[Result]:
+    """Each row priced by the closed forms, and by the reading `simulated` where one is given and can."""
+    return [_result(row, simulated) for row in rows]
+
+
+def _result(row: Row, simulated: Cycles | None) -> Result:
+    name = beginning(row, [*MODELS, *UNCOVERED])
+    if name not in MODELS:
+        return Result(row, reason=UNCOVERED.get(name, UNKNOWN_FAMILY))
+    model = MODELS[name]
+    made = Result(row, model(row, closed_form), _simulated(model, row, simulated), FITTED.get(row.id, ""))
+    if abs(made.closed_error or 0) <= LARGE:
+        return made
+    return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), ""))
+
+
+def _simulated(model: Model, row: Row, reading: Cycles | None) -> float | None:
+    if reading is None:
+        return None
+    try:
+        return model(row, reading)
+    except NotRead:
+        return None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Absolute errors of the covered rows of one name: how many, how many of them a test, the median, the largest."""
+
+    name: str
+    rows: int
+    test_rows: int
+    median: float
+    largest: float
+
+
+def summary(found: Sequence[Result], column: str = "closed") -> list[Group]:
+    """A group for each category, then "all", "all but spmm" and "test" (rows that no constant was fitted on)."""
+    covered = [r for r in found if getattr(r, f"{column}_error") is not None]
+    categories = list(dict.fromkeys(r.row.category for r in covered))
+    parts = {c: [r for r in covered if r.row.category == c] for c in categories}
+    parts["all"] = covered
+    parts["all but spmm"] = [r for r in covered if r.row.category != "spmm"]
+    parts["test"] = [r for r in covered if not r.fitted]
+    return [_group(name, rows, column) for name, rows in parts.items() if rows]
+
+
+def _group(name: str, rows: Sequence[Result], column: str) -> Group:
+    errors = [abs(getattr(r, f"{column}_error")) for r in rows]
+    return Group(name, len(rows), sum(not r.fitted for r in rows), median(errors), max(errors))
