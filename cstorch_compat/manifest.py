@@ -42,7 +42,8 @@ PARTIAL = {
     "torch.utils.tensorboard.SummaryWriter": "scalars, texts and histograms",
     "cerebras.pytorch.utils.tensorboard.SummaryWriter": "scalars, texts, histograms and tensors",
     "cerebras.pytorch.utils.tensorboard.SummaryReader": "no filter of files",
-    "cerebras.pytorch.backends": "a run reads three settings (see common/flags.py); the others are checked and no more",
+    "cerebras.pytorch.backends": "optimization_level, retrace_every_iteration and implicit_cast_cb16_to_fp32 have an "
+    "effect; the others are checked and no more",
     "cerebras.pytorch.distributed.ClusterConfig": "only num_csx and num_workers_per_csx have an effect",
     "cerebras_pytorch.backend": "max_checkpoints, drop_data and the like are taken and have no effect",
     "cerebras_pytorch.experimental.configure": "of the cluster's settings only the two of ClusterConfig have an effect",

@@ -93,6 +93,16 @@ def test_state_that_is_passed_to_a_closure_is_an_output_of_every_step():
     assert len(set(seen)) == 3 and seen[-1] == whole.model.bias.item()
 
 
+def test_metrics_are_read_in_every_step_and_reset_between_runs():
+    mean, seen = cstorch.metrics.MeanMetric("bias"), []
+    look = cstorch.step_closure(lambda whole: seen.append(float(mean)))
+    whole = Run().loop(3, checkpoint_steps=0, in_step=lambda whole: mean(whole.model.bias.sum()), after=look)
+    assert len(set(seen)) == 3 and seen[-1] == float(mean)
+    mean.reset()
+    with pytest.raises(StateError, match="cannot be fetched"):
+        weight(whole)
+
+
 def test_state_changes_between_runs_and_not_within_one():
     whole = Run().loop(1, checkpoint_steps=1)
     whole.model.weight.data.zero_()
