@@ -177,6 +177,7 @@ REFUSED = [  # what is converted to where, and what the error says
     ({}, ".mdl", {"i": ramp(2, dtype=dtypes.int8)}, "'i' is a tensor of torch.int8"),
     ({}, ".pt", {"i": ramp(2, dtype=dtypes.uint16)}, "torch.uint16 has no place"),
     ({"flatten": True}, ".npz", {"a.b": ramp(1), "a": {"b": ramp(2)}}, "both be called 'a.b'"),
+    ({}, ".npz", {"a\0b": ramp(1)}, "cannot name anything"),
     ({}, ".safetensors", {"__metadata__": ramp(1)}, "cannot be called '__metadata__'"),
 ]
 

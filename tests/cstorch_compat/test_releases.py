@@ -49,6 +49,14 @@ def test_a_name_is_either_in_a_release_or_absent_with_a_way_out(path, release):
         assert release in absent[0] and absent[1]
 
 
+@given(path=st.sampled_from(PATHS), ends=st.lists(st.sampled_from(range(len(RELEASES))), min_size=2, max_size=2))
+def test_of_several_releases_the_newest_that_has_a_name_decides(path, ends):
+    span = Span(*(RELEASES[i] for i in sorted(ends)))
+    has = [r for r in RELEASES[min(ends) : max(ends) + 1] if releases.row_for(path, Span(r, r)) is not None]
+    newest = releases.row_for(path, Span(has[-1], has[-1])) if has else None
+    assert releases.row_for(path, span) == newest
+
+
 @given(path=st.sampled_from(PATHS))
 def test_the_rows_of_a_name_follow_each_other(path):
     found = releases.rows(path)

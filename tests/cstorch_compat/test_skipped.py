@@ -87,3 +87,19 @@ def test_update_if_finite_holds_back_what_changes_after_it(scale):
     early, late = zip(*loop(step, lambda: (model.early, model.late)), strict=True)
     assert late == (1, 2, 3, 4, 5, 6)
     assert early == ((1, 2, 2, 2, 3, 4) if scale == "dynamic" else late)
+
+
+@pytest.mark.parametrize("backend", ["CPU"], indirect=True)  # on CSX every step is the same
+def test_an_overflow_holds_back_its_own_step_alone():
+    model = nn.Linear(3, 1)
+    compiled, optimizer = cstorch.compile(model), optim.SGD(model.parameters(), lr=1.0)
+    schedule, scaler = optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, 10), amp.GradScaler("dynamic", init_scale=8.0)
+    failed: list[bool] = []
+
+    def step(batch):
+        schedule.step()
+        if math.isinf(batch[0][0, 0].item()) and not failed:
+            failed.append(True)
+            amp.optimizer_step(compiled(batch[0]).sum(), optimizer, scaler)
+
+    assert [row[0] for row in loop(step, lambda: [schedule.last_epoch])] == [1, 2, 2, 3, 4, 5]

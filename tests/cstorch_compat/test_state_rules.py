@@ -69,6 +69,21 @@ def test_state_of_a_run_without_checkpoints_stays_on_the_wafer():
     assert len(weight(whole)[0]) == 3
 
 
+def test_a_loop_that_ran_no_step_leaves_state_as_readable_as_it_was():
+    def fail(whole):
+        with pytest.raises(ZeroDivisionError):
+            whole.loop(1, checkpoint_steps=1, in_step=lambda whole: 1 / 0)
+        whole.optimizer.zero_grad()
+
+    whole = Run().loop(1, checkpoint_steps=1)
+    fail(whole)
+    assert len(weight(whole)[0]) == 3
+    whole.loop(1, checkpoint_steps=0)
+    fail(whole)
+    with pytest.raises(StateError, match="cannot be fetched"):
+        weight(whole)
+
+
 def test_a_closure_off_the_checkpoint_steps_is_told_the_next_one():
     @cstorch.step_closure
     def read(whole):
