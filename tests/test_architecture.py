@@ -38,6 +38,7 @@ LAYERS = """
     wse_sim.machine  wse_sim.timeline  wse_sim.wiring
     wse_sim.layout  wse_sim.report
     wse_sim.collectives  wse_sim.phase
+    wse_sim.reduction_tree
     wse_sim.cost  wse_sim.fabric
     wse_sim.recipes  wse_sim.place  wse_sim.programs
     wse_sim.modes

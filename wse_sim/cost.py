@@ -12,6 +12,7 @@ from wse_sim.collectives import Terms
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.reduction_tree import auto_gen
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,9 @@ def _line_terms(phase: Shift | Broadcast | Reduce, pes: int, machine: Machine) -
 
 
 def _reduce_terms(phase: Reduce, pes: int, machine: Machine) -> Terms:
-    if phase.size:
+    if phase.algorithm == "auto_gen":
+        return auto_gen(pes, phase.words, machine)
+    if phase.algorithm == "two_phase":
         return collectives.two_phase(pes, phase.words, phase.size)
     if phase.algorithm:
         return collectives.REDUCE_ALGORITHMS[phase.algorithm](pes, phase.words)
@@ -169,16 +172,33 @@ def _all_reduce_line(pes: int, lines: int, count: int, machine: Machine) -> Cost
 
 
 def _move_plane(phase: Broadcast | Reduce | AllReduce, machine: Machine) -> Cost:
-    """Both axes: a reduction runs along the rows, then down one column; the answer goes back from the corner."""
+    """Both axes: a reduction, then for an all-reduce the answer goes back from the corner."""
     rect = phase.rect
-    has_turn = rect.width > 1 and rect.height > 1 and phase.words > 0
-    turn_cycles = math.ceil(machine.turn_cycles) if has_turn else 0
-    turn = Cost(turn_cycles, turn_cycles)
-    if isinstance(phase, Broadcast):
-        flood = collectives.broadcast_plane(rect.width, rect.height, phase.words)
-        return _from_terms(flood, 1, machine).then(turn)
-    rows = _from_terms(collectives.best_reduce(rect.width, phase.words, machine)[1], rect.height, machine)
-    column = _from_terms(collectives.best_reduce(rect.height, phase.words, machine)[1], 1, machine)
     if isinstance(phase, Reduce):
+        return _reduce_plane(phase, machine)
+    if isinstance(phase, AllReduce):
+        back = _move_plane(Broadcast(rect, "xy", phase.words), machine)
+        return _reduce_plane(Reduce(rect, "xy", phase.words), machine).then(back)
+    flood = collectives.broadcast_plane(rect.width, rect.height, phase.words)
+    has_turn = rect.width > 1 and rect.height > 1 and phase.words > 0
+    return _from_terms(flood, 1, machine).then(_turns(int(has_turn), machine))
+
+
+def _reduce_plane(phase: Reduce, machine: Machine) -> Cost:
+    """Along the rows and then down one column; or one chain through all PEs, if that is faster and none is named.
+
+    The chain snakes along the longer axis and turns twice at the end of each of its lines.
+    """
+    rect = phase.rect
+    rows = _from_terms(_reduce_terms(phase, rect.width, machine), rect.height, machine)
+    column = _from_terms(_reduce_terms(phase, rect.height, machine), 1, machine)
+    if phase.algorithm or not phase.words:
         return rows.then(column)
-    return rows.then(column).then(_move_plane(Broadcast(rect, "xy", phase.words), machine))
+    turns = 2 * (min(rect.width, rect.height) - 1)
+    snake = _from_terms(collectives.chain(rect.area, phase.words), 1, machine).then(_turns(turns, machine))
+    return min(rows.then(column), snake, key=lambda c: c.cycles)
+
+
+def _turns(count: int, machine: Machine) -> Cost:
+    cycles = math.ceil(count * machine.turn_cycles)
+    return Cost(cycles, cycles)

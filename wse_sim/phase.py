@@ -17,6 +17,7 @@ from wse_sim.layout import Rect
 AXES = ("x", "y", "xy")
 OPS = ("fma", "add", "move", "special")
 PORTS = ("fabric", "edge")
+REDUCTIONS = ("star", "chain", "tree", "two_phase", "auto_gen")
 
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
@@ -81,8 +82,8 @@ class Broadcast:
 class Reduce:
     """The `words` of all PEs of a line are combined, element by element, on one PE of the line.
 
-    `algorithm` names a row of `collectives.REDUCE_ALGORITHMS`; without a name the model takes the fastest one. `size`
-    is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
+    `algorithm` is one of `REDUCTIONS`; without a name the model takes the fastest of the first four. `size` is the
+    number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
     """
 
     rect: Rect
@@ -93,6 +94,10 @@ class Reduce:
     size: int = 0
 
     def __post_init__(self) -> None:
+        if self.algorithm:
+            _require(self.algorithm, REDUCTIONS, "reduction")
+        if self.size and (self.algorithm != "two_phase" or self.size < 0):
+            raise LazyError(f"{self.algorithm or 'a reduction'} has no groups of {self.size}", todo="Use two_phase.")
         _require_line(self.rect, self.axis, self.groups)
 
 
