@@ -172,9 +172,18 @@ def test_other_rows_can_be_given(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", '{"points": [{"id": "x"}]}', '{"points": 3}'])
-def test_file_without_rows_is_refused(tmp_path, content):
+def test_file_without_rows_is_refused(tmp_path, capsys, content):
     file: pathlib.Path = tmp_path / "rows.json"
     if content is not None:
         file.write_text(content)
     with pytest.raises(LazyError, match="no table of measurements"):
         load(file)
+    assert command.main(["--rows", str(file)]) == 2
+    assert "Give a JSON file" in capsys.readouterr().err
+
+
+def test_row_without_a_parameter_or_a_number_is_no_test_of_the_model():
+    chain = BY_ID["reduce_chain_P512_B4096"].row
+    without, ranged = results([replace(chain, params={"P": 512}), replace(chain, value=[7000, 7300])])
+    assert not without.is_covered and "'B'" in without.reason
+    assert ranged.closed == BY_ID[chain.id].closed and ranged.closed_error is None

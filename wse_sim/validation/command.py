@@ -3,8 +3,10 @@
 import argparse
 import json
 import pathlib
+import sys
 from typing import Any
 
+from lazytensor.errors import LazyError
 from wse_sim.validation import table
 from wse_sim.validation.results import results
 from wse_sim.validation.rows import MEASURED, load
@@ -29,8 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the table. Returns the exit status, which does not depend on the errors."""
-    found = results(load(options.rows), simulated if options.simulate else None)
+    """Print the table. Returns the exit status: 2 if there are no rows, and 0 however large the errors are."""
+    try:
+        rows = load(options.rows)
+    except LazyError as e:
+        print(f"validate: {e}", file=sys.stderr)
+        return 2
+    found = results(rows, simulated if options.simulate else None)
     if options.json:
         print(json.dumps(table.as_dict(found), indent=1))
     else:

@@ -41,7 +41,7 @@ class Result:
 
 
 def _error(value: float | None, row: Row) -> float | None:
-    return None if value is None else value / row.value - 1
+    return value / row.value - 1 if value is not None and isinstance(row.value, int | float) else None
 
 
 def results(rows: Iterable[Row], simulated: Cycles | None = None) -> list[Result]:
@@ -54,7 +54,11 @@ def _result(row: Row, simulated: Cycles | None) -> Result:
     if name not in MODELS:
         return Result(row, reason=UNCOVERED.get(name, UNKNOWN_FAMILY))
     model = MODELS[name]
-    made = Result(row, model(row, closed_form), _simulated(model, row, simulated), FITTED.get(row.id, ""))
+    try:
+        closed = model(row, closed_form)
+    except KeyError as e:
+        return Result(row, reason=f"the model needs {e}, which the row does not give")
+    made = Result(row, closed, _simulated(model, row, simulated), FITTED.get(row.id, ""))
     if abs(made.closed_error or 0) <= LARGE:
         return made
     return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), ""))

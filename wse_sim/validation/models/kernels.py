@@ -98,7 +98,7 @@ MODELS = {
     "spmm_CSC": lambda row, cycles: sparse_by_line(row, cycles, 1),
     "spmm_COO": lambda row, cycles: sparse_padded(row, cycles, has_lines=False),
     "spmm_ELLPACK": lambda row, cycles: sparse_padded(row, cycles, has_lines=True),
-    "gemm_summa": summa,
+    "gemm_miya": summa,
     "stencil25_": star,
     "stencil25_busy": star_busy,
     "stencil25_idle_mem": star_memory_stalls,

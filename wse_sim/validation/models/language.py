@@ -73,6 +73,6 @@ MODELS = {
     "wllm_decode": decode_rate,
     "wllm_prefill": prefill_rate,
     "wllm_tpr": request_rate,
-    "wllm_gemv16k": gemv_milliseconds,
+    "wllm_gemv": gemv_milliseconds,
     "wllm_gemv_vs_vendor": gemv_speedup,
 }

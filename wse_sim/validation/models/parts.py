@@ -14,8 +14,10 @@ _MANY = 1 << 16
 
 
 def vector(row: Row, cycles: Cycles) -> float:
-    """One multiply-add of two vectors in float32 between two time stamps."""
+    """One multiply-add of two vectors in float32 between two time stamps; `simd64` takes two elements at once."""
     slowdown = WSE2.conflict_slowdown if row.params["alignment"] == "conflict" else 1
+    if row.params["simd64"]:
+        slowdown *= WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
     return cycles(Compute(_PE, "fma", 1, row.params["n"], 4, slowdown=slowdown), WSE2)
 
 
