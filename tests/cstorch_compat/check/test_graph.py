@@ -43,6 +43,26 @@ def test_operation_that_the_original_lowers_is_none(strange):
     assert examined(strange, calls={("train.py", 7): {"linear"}}) == []
 
 
+def test_a_line_that_has_a_finding_needs_no_doubt_about_the_lowering(strange):
+    found = Findings()
+    found.add("read", HERE)
+    strange.where = HERE
+    graph.examine(found, Graph((), {}, (strange,), {}), {})
+    assert [f.rule.key for f in found.items] == ["read"]
+
+
+def test_findings_are_counted_by_line_and_operation():
+    found = Findings()
+    for operation in ("F.gelu(x)", "F.gelu(x)", "F.gelu(y)"):
+        found.add("read", HERE, operation)
+    found.add("read", Where("train.py", 8), "F.gelu(x)")
+    assert [(f.line, f.operation, f.count) for f in found.items] == [
+        (7, "F.gelu(x)", 2),
+        (7, "F.gelu(y)", 1),
+        (8, "F.gelu(x)", 1),
+    ]
+
+
 def test_every_failure_is_collected(strange):
     assert len(examined(strange, call("strange", call("strange", batch())))) == 1
     assert examined(strange, call("mul", batch(float64), batch(float64))) == [("LW311", 7), ("LW203", 7)]
