@@ -145,6 +145,15 @@ def test_rates_are_counts_by_time(parts):
         assert math.isclose(tracker.global_rate(), tracker.total_count / now[0])
 
 
+def test_the_clock_starts_when_the_first_step_is_over(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    rates = RateTrackerActivity()
+    for now[0] in (10.0, 11.0, 12.0):
+        rates.update(4)
+    assert (rates.total_samples, rates.total_time, rates.global_rate) == (12, 2.0, 6.0)
+
+
 def test_the_profiler_follows_the_loop(cpu):
     class Steps(Activity):
         def __init__(self):
