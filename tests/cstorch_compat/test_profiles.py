@@ -24,12 +24,15 @@ def loop(num_steps=5):
         log(step(batch))
 
 
-@pytest.fixture(scope="module")
-def profiled(tmp_path_factory):
+@pytest.fixture(scope="module", params=["pipelined", "streaming"])
+def profiled(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("traces")
     handler = op_profile.tensorboard_trace_handler(str(folder), "me", use_gzip=True)
-    with csx(), op_profile.profile(schedule=op_profile.schedule(start_step=2, end_step=3), on_trace_ready=handler) as p:
-        loop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run.options, "mode", request.param)
+        steps = op_profile.schedule(start_step=2, end_step=3)
+        with csx(), op_profile.profile(schedule=steps, on_trace_ready=handler) as p:
+            loop()
     (path,) = folder.iterdir()
     return p, path
 
@@ -46,8 +49,12 @@ def test_the_trace_has_the_report_s_kernels_in_every_profiled_step(profiled):
     assert [(e["args"]["step"], e["name"]) for e in events] == [(s, row.label) for s in (2, 3) for row in rows]
     assert [e["dur"] for e in events[: len(rows)]] == pytest.approx([1e6 * r.cycles / report.clock_hz for r in rows])
     assert events[len(rows)]["ts"] - events[0]["ts"] == pytest.approx(1e6 * report.step_cycles / report.clock_hz)
-    lanes = {e["tid"] for e in events}
-    assert len(lanes) == (len(rows) if report.mode == "pipelined" else 1)
+    lanes, starts = {e["tid"] for e in events}, [e["ts"] for e in events[: len(rows)]]
+    if report.mode == "pipelined":
+        assert (len(lanes), set(starts)) == (len(rows), {0.0})
+    else:
+        ends = [e["ts"] + e["dur"] for e in events[: len(rows)]]
+        assert len(lanes) == 1 and starts == pytest.approx([0.0, *ends[:-1]])
 
 
 def test_the_summary_orders_kernels_by_cycles(profiled):
