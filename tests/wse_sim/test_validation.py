@@ -106,13 +106,18 @@ def test_second_reading_fills_the_simulated_column():
     assert {g.name for g in summary(doubled, "simulated")} == set(MEDIANS)
 
 
-@pytest.mark.slow
-def test_simulated_reductions_are_near_the_published_log():
-    """Within 2 % for 4,096 words, 8 % for 64."""
-    found = [r for r in results(ROWS, simulated) if r.simulated is not None]
-    assert len(found) >= 11
-    for r in found:
-        assert abs(r.simulated_error) <= (0.02 if r.row.params["B"] == 4096 else 0.08)
+def test_simulated_reductions_of_few_words_are_near_the_published_log():
+    found = [r for r in results(ROWS, simulated_if_few_words) if r.simulated is not None]
+    assert len(found) == 2
+    assert all(abs(r.simulated_error) <= 0.08 for r in found)
+    assert "simulated" in table.text(found) and "simulated" in table.markdown(found)
+    assert "simulated" not in table.markdown(FOUND)
+
+
+def simulated_if_few_words(phase, machine):
+    if isinstance(phase, Reduce) and phase.words == 4096:
+        raise NotRead("takes seconds", todo="See the tests of the fabric.")
+    return simulated(phase, machine)
 
 
 def test_simulation_reads_moves_and_refuses_what_is_not_lowered():

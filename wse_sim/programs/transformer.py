@@ -91,8 +91,8 @@ def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Ph
     """Keys and values lie with their positions along y and their channels, head after head, along x."""
     positions, channels = mesh.part(context), mesh.part(model.width)
     lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
-    in_head = mesh.sum("x", mesh.words(positions))
-    extremes = mesh.sum("y", 1)
+    scores = mesh.sum("x", mesh.words(positions))
+    over_positions = mesh.sum("y", 1)
     return (
         mesh.norm(model.width),
         mesh.gemv(model.width, model.width),
@@ -100,7 +100,7 @@ def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Ph
         mesh.gemv(model.width, model.kv_width),
         mesh.elementwise(channels, adds=4),  # the rotation by position
         *(Shift(mesh.rect, "y", mesh.words(mesh.part(model.kv_width))),) * 2,  # the cache is kept even
-        *(lookup, in_head, extremes, mesh.elementwise(positions, adds=2, specials=1), extremes),
+        *(lookup, scores, over_positions, mesh.elementwise(positions, adds=2, specials=1), over_positions),
         *(lookup, mesh.sum("y", mesh.words(channels))),
         *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divided by the sum
         mesh.gemv(model.width, model.width),
