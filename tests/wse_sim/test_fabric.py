@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -327,6 +328,9 @@ def test_assembler_and_engine_number_things_alike():
         assert getattr(assemble, name) == getattr(kernel, name), name
     for table in (assemble.OPCODES, assemble.CHANGES):
         assert {n.upper(): v for n, v in table.items()} == {n.upper(): getattr(kernel, n.upper()) for n in table}
+    widths = (assemble.CODE_COLUMNS, assemble.CORE_COLUMNS, len(assemble.COUNTERS), assemble.TASK_COLUMNS)
+    assert widths == (kernel.CODE, kernel.CORE, kernel.COUNTED, kernel.TASKS)
+    assert tuple(f.name for f in fields(assemble.State)) == kernel.Pointers._fields
     assert assemble.IDLE_STATE == kernel.IDLE
     assert assemble.COUNTERS.index("north") == kernel.LINKS
 

@@ -26,6 +26,7 @@ from wse_sim.fabric.program import (
 from wse_sim.machine import Machine
 
 CODE_COLUMNS = 19
+TASK_COLUMNS = 32
 CORE_COLUMNS = 6 + LOOPS_DEEPEST
 COUNTERS = ("busy", "on_input", "on_output", "on_memory", "idle", "north", "east", "south", "west", "ramp")
 OPCODES = {"move": 0, "add": 1, "mul": 2, "max": 3, "fmac": 4}
@@ -35,6 +36,7 @@ CONSTANT, MEMORY, RECEIVED, SENT, NONE = range(5)
 IDLE_STATE = 4
 NEVER = 1 << 30
 FULL_RATE = 1000
+FLOATS = ("value", "constants", "memory")
 _UNITS = {"move": "move", "add": "add", "mul": "add", "max": "add", "fmac": "fma"}
 
 
@@ -57,14 +59,20 @@ class State:
     memory: np.ndarray
     counters: np.ndarray
     grants: np.ndarray
+    awake: np.ndarray
+    lists: np.ndarray
 
-    @property
-    def arrays(self) -> tuple[np.ndarray, ...]:
-        return tuple(vars(self).values())
+    def addresses(self) -> np.ndarray:
+        """Where the arrays lie, for the engine, which checks neither types nor bounds."""
+        for name, array in vars(self).items():
+            wanted = np.float32 if name in FLOATS else np.int32
+            assert array.dtype == wanted, name
+            assert array.flags.c_contiguous, name
+        return np.array([a.ctypes.data for a in vars(self).values()], np.int64)
 
     @property
     def bytes(self) -> int:
-        return sum(a.nbytes for a in self.arrays)
+        return sum(a.nbytes for a in vars(self).values())
 
 
 @dataclass
@@ -87,7 +95,7 @@ def assemble(mesh: Mesh) -> tuple[State, Listing]:
     queues = 2 * cores * colours
     machine, threads = mesh.machine, 1 + _microthreads(mesh)
     shape = [cores, colours, ring, mesh.width, whole(machine.ramp_cycles), whole(machine.hop_cycles)]
-    shape = [colours, cores, *shape[2:], whole(machine.turn_cycles), threads]
+    shape = [colours, cores, *shape[2:], whole(machine.turn_cycles), threads, mesh.words, 0, 0]
     state = State(
         shape=np.array(shape, np.int32),
         head=np.zeros(queues, np.int32),
@@ -104,6 +112,8 @@ def assemble(mesh: Mesh) -> tuple[State, Listing]:
         memory=mesh.memory().reshape(cores, mesh.words),
         counters=np.zeros((cores, len(COUNTERS)), np.int32),
         grants=np.zeros(cores, np.int32),
+        awake=np.zeros(cores, np.int32),
+        lists=np.zeros((2, cores), np.int32),
     )
     _start(state, mesh)
     return state, listing
@@ -122,7 +132,7 @@ def _start(state: State, mesh: Mesh) -> None:
     state.threads[:, :, 0] = -1
     state.threads[:, :, 1] = NEVER
     first = state.entries[programs, 0]
-    runs = (programs >= 0) & (state.code[first, 0] != STOP)
+    runs = (programs >= 0) & (state.code[first // CODE_COLUMNS, 0] != STOP)
     state.threads[runs, 0, 0] = first[runs]
 
 
@@ -150,11 +160,10 @@ def _assemble_programs(mesh: Mesh, slots: dict[int, int]) -> Listing:
     rows: list[list[int]] = []
     sources: list[str] = []
     constants: list[float] = [0.0]
-    most = max((len(p.tasks) for p in mesh.programs), default=1)
-    entries = np.zeros((max(1, len(mesh.programs)), most), np.int32)
+    entries = np.zeros((max(1, len(mesh.programs)), TASK_COLUMNS), np.int32)
     for i, program in enumerate(mesh.programs):
         for task, (name, body) in enumerate(program.tasks):
-            entries[i, task] = len(rows)
+            entries[i, task] = len(rows) * CODE_COLUMNS
             open_loops: list[int] = []
             for j, instruction in enumerate(body):
                 sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -183,7 +192,7 @@ def _row(
         case Vector():
             return _vector_row(instruction, tasks, slots, constants, machine)
         case Loop(times):
-            open_loops.append(place + 1)
+            open_loops.append((place + 1) * CODE_COLUMNS)
             row = _blank(LOOP)
             row[1], row[8] = times, len(open_loops) - 1
             return row

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.assemble import COUNTERS, NEVER, RECEIVED, SENT, Listing, State, assemble
+from wse_sim.fabric.assemble import CODE_COLUMNS, COUNTERS, NEVER, RECEIVED, SENT, Listing, State, assemble
 from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check
 
 ENGINES = ("auto", "list", "scan")
@@ -77,16 +77,15 @@ def _kernel() -> ModuleType:
 
 
 def _run(state: State, engine: str, threads: int, max_cycles: int) -> int:
-    kernel, cores = _kernel(), len(state.grants)
+    kernel = _kernel()
     if engine == "list":
-        awake, lists = np.zeros(cores, np.int32), np.zeros((2, cores), np.int32)
-        return kernel.run_list(*state.arrays, awake, lists, 0, max_cycles)
+        return kernel.run_list(state.addresses(), 0, max_cycles)
     numba = importlib.import_module("numba")
     before = numba.get_num_threads()
     threads = min(threads, numba.config.NUMBA_NUM_THREADS)
     numba.set_num_threads(threads)
     try:
-        return kernel.run_scan(*state.arrays, 0, max_cycles, threads)
+        return kernel.run_scan(state.addresses(), 0, max_cycles, threads)
     finally:
         numba.set_num_threads(before)
 
@@ -122,7 +121,7 @@ def _waiting(mesh: Mesh, state: State, listing: Listing) -> Iterator[str]:
     for t, u in np.argwhere(state.threads[:, :, 0] >= 0):
         row, ready, done, _ = state.threads[t, u]
         reason = _reason(mesh, state, int(t), int(row)) if ready != NEVER else "waits to be issued"
-        yield f"{_place(mesh, t)}: {listing.sources[row]} after {done} elements {reason}"
+        yield f"{_place(mesh, t)}: {listing.sources[row // CODE_COLUMNS]} after {done} elements {reason}"
     for t in np.flatnonzero(state.cores[:, 1] & state.cores[:, 2]):
         both = state.cores[t, 1] & state.cores[t, 2]
         tasks = [name for i, (name, _) in enumerate(mesh.programs[state.cores[t, 0]].tasks) if both >> i & 1]
@@ -142,7 +141,7 @@ def _place(mesh: Mesh, t: Any) -> str:
 
 def _reason(mesh: Mesh, state: State, t: int, row: int) -> str:
     colours, shift = int(state.shape[0]), len(state.head) // 2
-    operands = state.code[row, 7:].reshape(4, 3)
+    operands = state.code[row // CODE_COLUMNS, 7:].reshape(4, 3)
     for kind, base, _ in operands:
         q = t * colours + int(base)
         if kind == RECEIVED and state.head[shift + q] == state.tail[shift + q]:
