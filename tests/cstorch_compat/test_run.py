@@ -395,3 +395,18 @@ def test_a_cbfloat16_output_is_refused_unless_it_may_be_widened(script):
     assert "has no type" in done.stderr and "implicit_cast_cb16_to_fp32" in done.stderr
     done = script("cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True\n" + CBFLOAT16)
     assert "out torch.float32 torch.Size([4, 2])" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("backend", "expected"), [("CPU", "True cpu"), ("CSX", "False lazy:0")])
+def test_a_constant_is_made_for_the_wafer_alone(script, backend, expected):
+    done = script(
+        """
+        import sys
+        cstorch.backend(sys.argv[1])
+        t = torch.ones(2)
+        made = cstorch.make_constant(t)
+        print(made is t, made.device)
+        """,
+        backend,
+    )
+    assert done.stdout.strip() == expected, done.stderr

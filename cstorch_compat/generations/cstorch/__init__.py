@@ -85,8 +85,8 @@ def to_numpy(value: Tensor) -> np.ndarray:
 
 
 def make_constant(value: Any) -> Any:
-    """A tensor of the client as a constant of the traced step; anything else unchanged."""
-    return constant(value, run.current_torch_device()) if isinstance(value, Tensor) else value
+    """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged."""
+    return constant(value, run.current_torch_device()) if run.use_cs() and isinstance(value, Tensor) else value
 
 
 class name_scope:
