@@ -1,10 +1,10 @@
 """How fast the fabric runs: millions of core-cycles in a second, for each engine, on meshes where every core is busy.
 
-    python tests/bench/fabric.py [meshes as WIDTHxHEIGHT, by default 128x128 757x996] [--rounds N]
+    python tests/bench/fabric.py [meshes as WIDTHxHEIGHT, by default 128x128 757x996] [--rounds N] [--all-reduce]
 
 Every core sends 32 words to the next core of its row while it adds those that it receives to its memory, again and
 again. Engines are interleaved; wall and processor time of the best and the median round are given, since a machine that
-others use makes wall time meaningless.
+others use makes wall time meaningless. `--all-reduce` times an all-reduce of one word over each mesh instead.
 """
 
 import os
@@ -15,7 +15,9 @@ import time
 import numpy as np
 
 from wse_sim import WSE2
-from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
+from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate, simulate_phase
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce
 
 ENGINES = (("list", 1), ("scan", 1), ("scan", 2))
 CORE_CYCLES = 20_000_000
@@ -54,11 +56,24 @@ def measure(mesh: Mesh, engine: str, threads: int, cycles: int) -> tuple[float, 
     return spans[1][0] - spans[0][0], spans[1][1] - spans[0][1]
 
 
+def all_reduce(width: int, height: int) -> None:
+    phase = AllReduce(Rect(0, 0, width, height), "xy", 1)
+    for algorithm in ("two_phase", "chain"):
+        wall, processor = time.perf_counter(), time.process_time()
+        done = simulate_phase(phase, WSE2, np.ones((height, width, 1)), algorithm).expect_finished()
+        assert (done.memory == width * height).all()
+        spans = f"{time.perf_counter() - wall:.1f} s, {time.process_time() - processor:.1f} s of processor time"
+        print(f"{width}x{height} {algorithm}: {done.cycles} cycles in {spans}, {done.state_bytes / 1e9:.2f} GB")
+
+
 def main(arguments: list[str]) -> None:
     rounds = int(arguments[arguments.index("--rounds") + 1]) if "--rounds" in arguments else 5
     sizes = [a for a in arguments if "x" in a] or ["128x128", "757x996"]
     for size in sizes:
         width, height = map(int, size.split("x"))
+        if "--all-reduce" in arguments:
+            all_reduce(width, height)
+            continue
         mesh, cores = streaming(width, height), width * height
         cycles = max(10, CORE_CYCLES // cores)
         spans = {e: [] for e in ENGINES}

@@ -28,7 +28,7 @@ from wse_sim.fabric import (
 )
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
-from wse_sim.phase import Broadcast, Reduce
+from wse_sim.phase import AllReduce, Broadcast, Reduce, Repeat, Seq
 
 # P = 512, B = 4096, float32: cycles of the vendor's simulator for groups of S, from the public log of the repository
 # pr0f3ss/SpMM_Cerebras at a962552, src/mpi_collectives/reduce_0_pe/reduce_2colors_2phase/results.txt.
@@ -105,6 +105,33 @@ def test_a_broadcast_reaches_every_pe(axis, length, lines, words):
     done = simulate_phase(Broadcast(rect, axis, words), WSE2, data).expect_finished()
     sent = data[:, :1] if axis == "x" else data[:1]
     np.testing.assert_array_equal(done.memory, np.broadcast_to(sent, data.shape))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.sampled_from([*sorted(ALGORITHMS), ""]),
+    st.sampled_from(["x", "y", "xy"]),
+    st.integers(1, 6),
+    st.integers(1, 6),
+    st.integers(1, 5),
+)
+def test_an_all_reduce_gives_every_pe_the_sum(algorithm, axis, width, height, words):
+    data = np.random.default_rng(words).integers(-99, 99, (height, width, words)).astype(np.float32)
+    done = simulate_phase(AllReduce(Rect(0, 0, width, height), axis, words), WSE2, data, algorithm).expect_finished()
+    total = data.sum({"x": 1, "y": 0, "xy": (0, 1)}[axis], keepdims=True)
+    np.testing.assert_array_equal(done.memory, np.broadcast_to(total, data.shape))
+
+
+def test_parts_of_a_sequence_run_one_after_another():
+    rect = Rect(0, 0, 4, 1)
+    parts = (Reduce(rect, "x", 2), Broadcast(rect, "x", 2), Reduce(rect, "x", 2))
+    done = simulate_phase(Seq(parts), WSE2, np.ones((1, 4, 2))).expect_finished()
+    np.testing.assert_array_equal(done.memory[0, 0], [16, 16])
+
+
+def test_a_phase_without_a_lowering_is_refused():
+    with pytest.raises(LazyError, match="does not lower to wavelets"):
+        simulate_phase(Repeat(2, Reduce(Rect(0, 0, 2, 1), "x", 1)), WSE2, np.ones((1, 2, 1)))
 
 
 @pytest.mark.parametrize("algorithm, depth", [("chain", 15), ("tree", 4), ("two_phase", 6)])

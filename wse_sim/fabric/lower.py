@@ -1,10 +1,11 @@
-"""Phases as routes and programs: the third reading of `Broadcast` and `Reduce` along one axis, as wavelets.
+"""Phases as routes and programs: the third reading of `Broadcast`, `Reduce`, `AllReduce` and `Seq`, as wavelets.
 
 A line runs from position 0, where a reduction ends and a broadcast begins, to the PE that is furthest away. All lines
-of a phase are laid out at once, by indexing with arrays of positions.
+of a phase are laid out at once, by indexing with arrays of positions. Phases of a sequence get colours of their own;
+nothing but the order of its instructions keeps a core from going on to the next one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +13,12 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim import collectives
-from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh
-from wse_sim.fabric.program import Builder, Memory, Received, Sent
+from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Cells, Mesh
+from wse_sim.fabric.program import Instruction, Memory, Program, Received, Sent, Vector, check_program
 from wse_sim.fabric.run import Result, simulate
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.phase import Broadcast, Reduce
+from wse_sim.phase import AllReduce, Broadcast, Phase, Reduce, Seq
 
 
 @dataclass(frozen=True)
@@ -50,63 +51,109 @@ class Lines:
         return self.rect.x + np.arange(self.rect.width)[None, :], self.rect.y + along[:, None]
 
 
-Steps = dict[int, list[Callable[[Builder], None]]]
-"""Position -> what its program does, in order."""
+class Sheet:
+    """A mesh whose programs are still being written: every core has the number of a list of instructions."""
+
+    def __init__(self, mesh: Mesh):
+        self.mesh = mesh
+        self._lists: list[tuple[Instruction, ...]] = [()]
+        self._numbers: dict[tuple[Instruction, ...], int] = {(): 0}
+        self._at = np.zeros((mesh.height, mesh.width), np.int32)
+        self._colours = 0
+
+    def colours(self, count: int) -> int:
+        """The first of `count` colours that no phase has used."""
+        self._colours += count
+        return self._colours - count
+
+    def do(self, instruction: Instruction, x: Cells, y: Cells) -> None:
+        """Append an instruction to the programs of these cores."""
+        here = self._at[y, x]
+        found, inverse = np.unique(here, return_inverse=True)
+        longer = [(*self._lists[i], instruction) for i in found]
+        for one in longer:
+            if one not in self._numbers:
+                self._numbers[one] = len(self._lists)
+                self._lists.append(one)
+        numbers = np.array([self._numbers[one] for one in longer], np.int32)
+        self._at[y, x] = numbers[inverse].reshape(here.shape)
+
+    def finish(self, words: int) -> Mesh:
+        """The mesh with its programs."""
+        for number in np.unique(self._at):
+            program = Program(f"p{number}", words, (("main", self._lists[number]),))
+            check_program(program)
+            y, x = np.nonzero(self._at == number)
+            self.mesh.run(program, x, y)
+        return self.mesh
 
 
 def simulate_phase(
-    phase: Broadcast | Reduce, machine: Machine, data: Any, algorithm: str = "", group: int = 0, **how: Any
+    phase: Phase, machine: Machine, data: Any, algorithm: str = "", group: int = 0, **how: Any
 ) -> Result:
-    """Run one phase on a mesh of the size of its rectangle, with `data` [height, width, words] in the memories.
+    """Run a phase on a mesh that just holds its rectangle, with `data` [height, width, words] in the memories.
 
     `algorithm` is "chain", "tree" or "two_phase", with groups of `group` PEs; by default what the closed forms find
-    fastest of them. `how` goes to `simulate`. Words 0 to `phase.words - 1` hold the answer where the phase leaves one.
+    fastest of them. `how` goes to `simulate`. The words of a phase are the first ones of the memories, for its
+    arguments as for its answer.
     """
     mesh = mesh_of(phase, machine, algorithm, group)
-    mesh.load(data, slice(phase.rect.x, None), slice(phase.rect.y, None))
+    x, y = (min(r.x for r in _rects(phase)), min(r.y for r in _rects(phase)))
+    mesh.load(data, slice(x, None), slice(y, None))
     return simulate(mesh, **how)
 
 
-def mesh_of(phase: Broadcast | Reduce, machine: Machine, algorithm: str = "", group: int = 0) -> Mesh:
+def mesh_of(phase: Phase, machine: Machine, algorithm: str = "", group: int = 0) -> Mesh:
     """The mesh that runs a phase, without data."""
-    rect = phase.rect
-    if phase.axis == "xy" or not phase.words:
-        raise LazyError(f"{phase} does not lower to wavelets", todo='Give words, and run "x" and "y" one by one.')
-    mesh = Mesh(machine, rect.x + rect.width, rect.y + rect.height)
-    lines = Lines(rect, phase.axis, phase.groups)
-    steps: Steps = {i: [] for i in range(lines.length)}
-    if isinstance(phase, Broadcast):
-        _broadcast(mesh, lines, steps, phase.words)
-    else:
-        name = algorithm or _fastest(lines.length, phase.words, machine)
-        if name not in ALGORITHMS:
-            raise LazyError(f"{name!r} does not lower to wavelets", todo=f"Use one of {', '.join(ALGORITHMS)}.")
-        ALGORITHMS[name](mesh, lines, steps, phase.words, group)
-    _install(mesh, lines, steps, phase.words)
-    return mesh
+    if algorithm and algorithm not in ALGORITHMS:
+        raise LazyError(f"{algorithm!r} does not lower to wavelets", todo=f"Use one of {', '.join(ALGORITHMS)}.")
+    rects = _rects(phase)
+    mesh = Mesh(machine, max(r.x + r.width for r in rects), max(r.y + r.height for r in rects))
+    sheet = Sheet(mesh)
+    words = max(_lower(sheet, leaf, algorithm, group) for leaf in _leaves(phase))
+    return sheet.finish(words)
+
+
+def _leaves(phase: Phase) -> list[Broadcast | Reduce]:
+    """A phase as moves, one after another: an all-reduce is a reduction and a broadcast, a plane its two axes."""
+    match phase:
+        case Seq(parts) if parts:
+            return [leaf for part in parts for leaf in _leaves(part)]
+        case AllReduce(rect, axis, words, groups):
+            return _leaves(Reduce(rect, axis, words, groups)) + _leaves(Broadcast(rect, axis, words, groups))
+        case Reduce(rect, "xy", words):
+            return [Reduce(rect, "x", words), Reduce(Rect(rect.x, rect.y, 1, rect.height), "y", words)]
+        case Broadcast() | Reduce() if phase.words:
+            return [phase]
+    raise LazyError(f"{phase} does not lower to wavelets", todo="Use Seq, Broadcast, Reduce, AllReduce with words.")
+
+
+def _rects(phase: Phase) -> list[Rect]:
+    return [leaf.rect for leaf in _leaves(phase)]
+
+
+def _lower(sheet: Sheet, phase: Broadcast | Reduce, algorithm: str, group: int) -> int:
+    """Lay out one move. Returns its words."""
+    if isinstance(phase, Broadcast) and phase.axis == "xy":
+        _flood(sheet, phase.rect, phase.words)
+        return phase.words
+    lines = Lines(phase.rect, phase.axis, phase.groups)
+    if lines.length > 1:
+        if isinstance(phase, Broadcast):
+            _broadcast(sheet, lines, phase.words)
+        else:
+            name = algorithm or _fastest(lines.length, phase.words, sheet.mesh.machine)
+            ALGORITHMS[name](sheet, lines, phase.words, group)
+    return phase.words
 
 
 def _fastest(pes: int, words: int, machine: Machine) -> str:
     return min(ALGORITHMS, key=lambda name: collectives.REDUCE_ALGORITHMS[name](pes, words).cycles(machine))
 
 
-def _install(mesh: Mesh, lines: Lines, steps: Steps, words: int) -> None:
-    """Give every position its program; equal programs are one."""
-    alike: dict[tuple, list[int]] = {}
-    for position, actions in steps.items():
-        builder = Builder("", words)
-        for action in actions:
-            action(builder)
-        alike.setdefault(builder.build().tasks, []).append(position)
-    for i, positions in enumerate(alike.values()):
-        builder = Builder(f"{lines.axis}{i}", words)
-        for action in steps[positions[0]]:
-            action(builder)
-        mesh.run(builder.build(), *lines.cells(positions))
-
-
-def _route(mesh: Mesh, lines: Lines, colour: int, senders: Sequence[int], receivers: Sequence[int]) -> None:
+def _route(sheet: Sheet, lines: Lines, colour: int, senders: Sequence[int], receivers: Sequence[int]) -> None:
     """Have each sender reach the receiver beside it in the list, inward, over the routers between."""
+    mesh = sheet.mesh
     mesh.route(colour, *lines.cells(senders), RAMP, [lines.inward])
     mesh.route(colour, *lines.cells(receivers), lines.outward, [RAMP])
     between = [i for s, r in zip(senders, receivers, strict=True) for i in range(r + 1, s)]
@@ -114,69 +161,95 @@ def _route(mesh: Mesh, lines: Lines, colour: int, senders: Sequence[int], receiv
         mesh.route(colour, *lines.cells(between), lines.outward, [lines.inward])
 
 
-def _send(words: int, colour: int) -> Callable[[Builder], None]:
-    return lambda b: b.move(Sent(colour), Memory(0), words)
+def _send(words: int, colour: int) -> Vector:
+    return Vector("move", (Sent(colour), Memory(0)), words)
 
 
-def _gather(words: int, colour: int) -> Callable[[Builder], None]:
-    return lambda b: b.add(Memory(0), Memory(0), Received(colour), words)
+def _gather(words: int, colour: int) -> Vector:
+    return Vector("add", (Memory(0), Memory(0), Received(colour)), words)
 
 
-def _relay(words: int, source: int, target: int) -> Callable[[Builder], None]:
-    return lambda b: b.add(Sent(target), Memory(0), Received(source), words)
+def _relay(words: int, source: int, target: int) -> Vector:
+    return Vector("add", (Sent(target), Memory(0), Received(source)), words)
 
 
-def _chain_over(mesh: Mesh, lines: Lines, steps: Steps, words: int, stations: Sequence[int], pair: int) -> None:
+def _store(words: int, colour: int) -> Vector:
+    return Vector("move", (Memory(0), Received(colour)), words)
+
+
+def _chain_over(sheet: Sheet, lines: Lines, words: int, stations: Sequence[int], first: int) -> None:
     """A chain over some positions. Neighbours need two colours, since a router takes a colour from one side only."""
-    for j in range(1, len(stations)):
-        _route(mesh, lines, pair + j % 2, [stations[j]], [stations[j - 1]])
-    last = len(stations) - 1
-    for j, position in enumerate(stations):
-        mine, theirs = pair + j % 2, pair + (j + 1) % 2
-        if j == last:
-            steps[position] += [_send(words, mine)] if j else []
-        else:
-            steps[position].append(_relay(words, theirs, mine) if j else _gather(words, theirs))
+    if len(stations) < 2:
+        return
+    for odd in (0, 1):
+        senders, receivers = stations[2 - odd :: 2], stations[1 - odd : -1 : 2]
+        if senders:
+            _route(sheet, lines, first + odd, senders, receivers)
+        middle = stations[2 - odd : -1 : 2]
+        if middle:
+            sheet.do(_relay(words, first + 1 - odd, first + odd), *lines.cells(middle))
+    sheet.do(_gather(words, first + 1), *lines.cells(stations[:1]))
+    sheet.do(_send(words, first + (len(stations) - 1) % 2), *lines.cells(stations[-1:]))
 
 
-def _chain(mesh: Mesh, lines: Lines, steps: Steps, words: int, group: int) -> None:
-    _chain_over(mesh, lines, steps, words, range(lines.length), 0)
+def _chain(sheet: Sheet, lines: Lines, words: int, group: int) -> None:
+    _chain_over(sheet, lines, words, range(lines.length), sheet.colours(2))
 
 
-def _two_phase(mesh: Mesh, lines: Lines, steps: Steps, words: int, group: int) -> None:
+def _two_phase(sheet: Sheet, lines: Lines, words: int, group: int) -> None:
     """Chains in groups, then a chain over their leaders on two more colours."""
     size = group or max(1, round(lines.length**0.5))
+    first = sheet.colours(4)
     leaders = range(0, lines.length, size)
     for leader in leaders:
-        _chain_over(mesh, lines, steps, words, range(leader, min(leader + size, lines.length)), 0)
-    _chain_over(mesh, lines, steps, words, leaders, 2)
+        _chain_over(sheet, lines, words, range(leader, min(leader + size, lines.length)), first)
+    _chain_over(sheet, lines, words, leaders, first + 2)
 
 
-def _tree(mesh: Mesh, lines: Lines, steps: Steps, words: int, group: int) -> None:
+def _tree(sheet: Sheet, lines: Lines, words: int, group: int) -> None:
     """Pairs, then pairs of pairs: one colour for each round, since its routes do not meet."""
-    colour, step = 0, 1
+    step = 1
     while step < lines.length:
+        colour = sheet.colours(1)
         senders = range(step, lines.length, 2 * step)
         receivers = [s - step for s in senders]
-        _route(mesh, lines, colour, senders, receivers)
-        for s, r in zip(senders, receivers, strict=True):
-            steps[s].append(_send(words, colour))
-            steps[r].append(_gather(words, colour))
-        colour, step = colour + 1, 2 * step
+        _route(sheet, lines, colour, senders, receivers)
+        sheet.do(_send(words, colour), *lines.cells(senders))
+        sheet.do(_gather(words, colour), *lines.cells(receivers))
+        step *= 2
 
 
 ALGORITHMS = {"chain": _chain, "tree": _tree, "two_phase": _two_phase}
 
 
-def _broadcast(mesh: Mesh, lines: Lines, steps: Steps, words: int) -> None:
+def _broadcast(sheet: Sheet, lines: Lines, words: int) -> None:
     """One colour; every router on the way gives it to its core too."""
-    last = lines.length - 1
-    if not last:
-        return
-    mesh.route(0, *lines.cells([0]), RAMP, [lines.outward])
-    mesh.route(0, *lines.cells([last]), lines.inward, [RAMP])
+    last, colour, mesh = lines.length - 1, sheet.colours(1), sheet.mesh
+    mesh.route(colour, *lines.cells([0]), RAMP, [lines.outward])
+    mesh.route(colour, *lines.cells([last]), lines.inward, [RAMP])
     if last > 1:
-        mesh.route(0, *lines.cells(range(1, last)), lines.inward, [RAMP, lines.outward])
-    steps[0].append(_send(words, 0))
-    for i in range(1, lines.length):
-        steps[i].append(lambda b: b.move(Memory(0), Received(0), words))
+        mesh.route(colour, *lines.cells(range(1, last)), lines.inward, [RAMP, lines.outward])
+    sheet.do(_send(words, colour), *lines.cells([0]))
+    sheet.do(_store(words, colour), *lines.cells(range(1, lines.length)))
+
+
+def _flood(sheet: Sheet, rect: Rect, words: int) -> None:
+    """From the corner along the first row, and from each of its routers down the column, on one colour."""
+    if rect.area == 1:
+        return
+    colour, mesh = sheet.colours(1), sheet.mesh
+    row, columns = Lines(Rect(rect.x, rect.y, rect.width, 1), "x"), Lines(rect, "y")
+    down = [SOUTH] if rect.height > 1 else []
+    along = range(rect.width)
+    mesh.route(colour, *row.cells(along[:1]), RAMP, down + [EAST] * (rect.width > 1))
+    if rect.width > 1:
+        mesh.route(colour, *row.cells(along[-1:]), WEST, [RAMP, *down])
+        sheet.do(_store(words, colour), *row.cells(along[1:]))
+    if rect.width > 2:
+        mesh.route(colour, *row.cells(along[1:-1]), WEST, [RAMP, *down, EAST])
+    if rect.height > 1:
+        mesh.route(colour, *columns.cells([rect.height - 1]), NORTH, [RAMP])
+        sheet.do(_store(words, colour), *columns.cells(range(1, rect.height)))
+    if rect.height > 2:
+        mesh.route(colour, *columns.cells(range(1, rect.height - 1)), NORTH, [RAMP, SOUTH])
+    sheet.do(_send(words, colour), *row.cells(along[:1]))

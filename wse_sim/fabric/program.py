@@ -213,14 +213,15 @@ class Builder:
     def build(self) -> Program:
         """The finished program. Raises LazyError, naming the instruction, if it cannot run on any mesh."""
         program = Program(self._name, self._words, tuple((n, tuple(body)) for n, body in self._tasks.items()))
-        _check(program)
+        check_program(program)
         return program
 
     def _append(self, instruction: Instruction) -> None:
         self._tasks[self._current].append(instruction)
 
 
-def _check(program: Program) -> None:
+def check_program(program: Program) -> None:
+    """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
     names = [name for name, _ in program.tasks]
     if len(names) > TASKS_MOST:
         raise LazyError(f"{program.name!r} has {len(names)} tasks", todo=f"A core has at most {TASKS_MOST}.")
