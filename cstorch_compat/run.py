@@ -15,6 +15,7 @@ from cstorch_compat.wafer_state import WaferState
 from lazytensor import source, trace
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.dtype import DType, float16
+from lazytensor.errors import TraceError, refuse
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -272,6 +273,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable:
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
         with as_builtin():
+            _refuse_second(model)
             return model(*args, **kwargs)
 
     for name in dir(model):
@@ -279,6 +281,21 @@ def compile_model(model: Any, backend: Any = None) -> Callable:
             setattr(compiled, name, getattr(model, name))
     compiled.device = owner.torch_device  # type: ignore[attr-defined]
     return compiled
+
+
+def _refuse_second(model: Any) -> None:
+    """Refuse a prepared model in a loop that has called another one."""
+    if _executor is None:
+        return
+    if _executor.model is None:
+        _executor.model = model
+    if _executor.model is not model:
+        error = TraceError(
+            "Detected that more than one compiled model was used in a step function.",
+            where=source.where(),
+            todo="Make the models parts of one torch.nn.Module, and compile that.",
+        )
+        refuse("second model", error, type(model).__name__)
 
 
 def _apply(model: Any, fn: Any) -> Any:

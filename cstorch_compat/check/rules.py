@@ -167,6 +167,15 @@ _ROWS = (
         "Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32 = True.",
         RECORDED,
     ),
+    Rule(
+        "LW117",
+        "second model",
+        "refused",
+        "two prepared models are called in one loop",
+        "Only a single compiled model may be used in a given forward pass.",
+        "Make the models parts of one torch.nn.Module, and give that to cstorch.compile.",
+        RECORDED,
+    ),
     # -- refused: operations -------------------------------------------------------------------------------------------
     Rule(
         "LW201",

@@ -203,3 +203,17 @@ def test_the_metric_of_a_model_is_state_of_it_and_can_be_read_and_reset_at_any_t
         loose.reset()
     states = [b.cell.state for b in (*model.buffers(), *loose.buffers())]
     assert [s.rpartition(".")[0] for s in states] == ["model.accuracy"] * 2 + ["metrics.loose.0"] * 2
+
+
+def test_one_prepared_model_is_called_in_a_loop_and_another_in_the_next():
+    first, second = (cstorch.compile(nn.Linear(3, 1)) for _ in range(2))
+
+    def loop(*models):
+        step = cstorch.trace(lt.no_grad()(lambda batch: sum(m(batch[0]) for m in models)))
+        for batch in cstorch.utils.data.DataExecutor(loader(), 2):
+            cstorch.step_closure(lambda out: None)(step(batch))
+
+    loop(first)
+    loop(second, second)
+    with pytest.raises(RuntimeError, match="more than one compiled model"):
+        loop(first, second)

@@ -34,6 +34,7 @@ class DataExecutor:
         self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
         self.activation_steps = _checked_count("activation_steps", activation_steps, 1)
         self.iteration = -1
+        self.model: Any = None  # the prepared model that the loop has called
         self.session: Any = None
         self.profiler: Profiler | None = None
         self._folder: pathlib.Path | None = None
@@ -86,7 +87,7 @@ class DataExecutor:
         return self.num_steps
 
     def __iter__(self) -> Iterator[Any]:
-        self.iteration = -1
+        self.iteration, self.model = -1, None
         owner = run.current_backend()
         for prepare in owner.before_loop:
             prepare()

@@ -153,6 +153,9 @@ FAULTS = [
             ("loss = step(b", "out = step(b"),
         ),
     ),
+    Fault(
+        "LW117", "step", "extra = second(out)  # fault", extra=(("setup", "second = cstorch.compile(nn.Linear(3, 3))"),)
+    ),
     Fault("LW107", "step", "counts = torch.bincount(y)  # fault"),
     Fault("LW107", "step", "hot = F.one_hot(y, 3)  # fault"),
     Fault("LW108", "step", "mask = (out > 0).triu()  # fault"),
