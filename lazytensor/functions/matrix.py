@@ -13,7 +13,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.linalg import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
-from lazytensor.precision import lowered
+from lazytensor.precision import lowered, raised
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = "addmm baddbmm bmm dot matmul mm mv outer"
@@ -23,8 +23,8 @@ IN_PLACE = "addmm baddbmm"
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
     x, y = arg(a), arg(b)
-    if x.type.dtype is not y.type.dtype:  # operands of two precisions meet in the half type
-        x, y = lowered(x, y)
+    if x.type.dtype is not y.type.dtype:  # a script's calls of matmul were lowered before; others meet in float32
+        x, y = raised(x, y)
     if x.type.dtype is not y.type.dtype:
         raise ShapeError(
             f"expected m1 and m2 to have the same dtype, but got: {x.type.dtype.name} != {y.type.dtype.name}",
@@ -63,7 +63,6 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     x, y = _pair(a, b)
     if y.type.shape[:-2] == () and len(x.type.shape) > 2:
         # Rows of all matrices at once: one large product instead of many small ones.
-        x, y = lowered(x, y)
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
         return made(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])

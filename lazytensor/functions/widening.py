@@ -1,7 +1,7 @@
-"""Which functions take half types as float32 where automatic casts are on; a table, applied where names are published.
+"""Which functions take half types as float32, or float32 as the half type, where automatic casts are on.
 
-The names are those that the vendor's front end was seen to raise. What lowers its operands to the half type says so
-itself, since that depends on the operand.
+Tables, applied where names are published: they are what the vendor's front end was seen to do with calls of a script,
+and einsum, for one, takes its operands as they are. Layers lower what they are given themselves.
 """
 
 import functools
@@ -12,17 +12,20 @@ from lazytensor.dtype import float32
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.refusals import refusing
 from lazytensor.ops.pointwise import cast
-from lazytensor.precision import half_type
+from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 RAISED = frozenset(
-    """sum prod cumsum cumprod pow __pow__ __rpow__ __ipow__ pow_ expm1 norm normalize var std var_mean
+    """sum prod cumsum cumprod pow __pow__ __rpow__ __ipow__ pow_ exp expm1 log log1p rsqrt reciprocal tan softplus
+    median norm normalize var std var_mean
     std_mean logsumexp log_softmax log2 log10 acos asin cosh sinh erfinv dist pdist cdist renorm cosine_similarity
     nll_loss cross_entropy l1_loss smooth_l1_loss huber_loss mse_loss kl_div binary_cross_entropy_with_logits
     poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss
     multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss triplet_margin_loss
     triplet_margin_with_distance_loss ctc_loss""".split()
 )
+
+LOWERED = frozenset("matmul __matmul__ __rmatmul__ mm addmm".split())
 
 
 def _wide(value: Any) -> Any:
@@ -31,16 +34,21 @@ def _wide(value: Any) -> Any:
     return value
 
 
+def _narrow(value: Any) -> Any:
+    return made(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
+
+
 def published(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as it is published under `name`, which decides whether it is refused or widened on the wafer."""
+    """`function` as it is published under `name`, which decides whether the wafer refuses it and what it is given."""
     function = refusing(name, function)
-    if name not in RAISED:
+    if name not in RAISED | LOWERED:
         return function
+    convert = _wide if name in RAISED else _narrow
 
     @functools.wraps(function)
-    def wide(*args: Any, **kwargs: Any) -> Any:
+    def converting(*args: Any, **kwargs: Any) -> Any:
         if half_type() is None:
             return function(*args, **kwargs)
-        return function(*map(_wide, args), **{k: _wide(v) for k, v in kwargs.items()})
+        return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
 
-    return wide
+    return converting
