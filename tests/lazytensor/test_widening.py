@@ -1,17 +1,30 @@
-"""Automatic casts by name: some functions take half types as float32 while they are on, all others as they are."""
+"""Automatic casts by name: which functions take half types as float32, which float32 as the half type."""
 
 import pytest
 
 import lazytensor as lt
 from cstorch_compat.torch import linalg
 from lazytensor import precision
-from lazytensor.functions.widening import RAISED
+from lazytensor.functions.widening import LOWERED, RAISED
 from lazytensor.nn import functional as F
 
-ALONE = "sum prod expm1 norm var std log2 log10 acos asin cosh sinh erfinv".split()
+ALONE = """sum prod exp expm1 log log1p rsqrt reciprocal tan softplus median norm var std log2 log10 acos asin cosh sinh
+    erfinv""".split()
 ALONG = "cumsum cumprod logsumexp log_softmax".split()
 PAIRS = "l1_loss mse_loss soft_margin_loss kl_div cosine_similarity".split()
-KEPT = "exp abs sin neg sqrt relu".split()
+KEPT = "abs sin neg sqrt relu".split()
+
+PRODUCTS = {
+    "matmul": lambda a, b: lt.matmul(a, b),
+    "operator": lambda a, b: a @ b,
+    "stack": lambda a, b: a[None, None] @ b[None, None],
+    "mm": lambda a, b: a.mm(b),
+    "addmm": lambda a, b: lt.addmm(a, a, b),
+}
+UNCAST = {
+    "bmm": lambda a, b: lt.bmm(a[None], b[None]),
+    "einsum": lambda a, b: lt.einsum("ij,jk->ik", a, b),
+}
 
 
 def called(name, x):
@@ -47,7 +60,23 @@ def test_methods_and_operators_are_raised_as_functions_are(half):
         assert (half + half).dtype is half.dtype
 
 
-@pytest.mark.parametrize("name", sorted(RAISED))
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_computed_in_the_half_type(name, half):
+    wide, product = half.float(), PRODUCTS[name]
+    with precision.autocast(half.dtype):
+        assert product(half, half).dtype is product(wide, wide).dtype is product(half, wide).dtype is half.dtype
+    assert product(wide, wide).dtype is lt.float32
+
+
+@pytest.mark.parametrize("name", UNCAST)
+def test_other_products_take_their_operands_as_they_are(name, half):
+    wide, product = half.float(), UNCAST[name]
+    with precision.autocast(half.dtype):
+        assert product(half, half).dtype is half.dtype
+        assert product(half, wide).dtype is product(wide, wide).dtype is lt.float32
+
+
+@pytest.mark.parametrize("name", sorted(RAISED | LOWERED))
 def test_every_name_of_the_table_is_public(name):
     assert any(hasattr(home, name) for home in (lt, F, lt.Tensor))
 
