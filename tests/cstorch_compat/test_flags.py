@@ -1,5 +1,7 @@
 """The tree of backend settings keeps what fits and refuses the rest."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 from cstorch_compat import run
 from cstorch_compat.common.flags import CSX, Group
 from cstorch_compat.common.precision_level import current_pol, pol
+from cstorch_compat.generations.cstorch.backends import csx
+from cstorch_compat.generations.early.cluster import CSConfig
 
 
 def tree(locked=False):
@@ -63,3 +67,16 @@ def test_the_level_holds_inside_the_function_only():
     assert (pol(2)(current_pol)(), current_pol()) == (2, 1)
     with pytest.raises(ValueError, match="forward level 5"):
         pol(5)
+
+
+def test_the_precision_level_of_older_configurations_is_the_flag_of_later_ones():
+    before = csx.precision.optimization_level
+    owner = SimpleNamespace()
+    try:
+        CSConfig(precision_opt_level=2).take_effect(owner)
+        assert csx.precision.optimization_level == 2
+        CSConfig().take_effect(owner)
+        assert csx.precision.optimization_level == 2
+    finally:
+        csx.precision.optimization_level = before
+    assert isinstance(owner.cluster_config, CSConfig)

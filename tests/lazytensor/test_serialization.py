@@ -219,6 +219,14 @@ def test_record_that_claims_more_than_the_file_has_is_refused():
         read(lying)
 
 
+def test_two_records_of_one_name_are_refused():
+    out = io.BytesIO(archive(tensor_pickle(4, 0, 4, 1), {"0": bytes(16)}))
+    with zipfile.ZipFile(out, "a") as z, pytest.warns(UserWarning, match="Duplicate name"):
+        z.writestr(next(n for n in z.namelist() if n.endswith("data/0")), bytes(16))
+    with pytest.raises(CheckpointError, match="two records of one name"):
+        read(out.getvalue())
+
+
 def test_missing_file_is_missing(tmp_path):
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "nothing.pt")
