@@ -4,6 +4,7 @@ from wse_sim.fabric.lower import ALGORITHMS, mesh_of, simulate_phase
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh, check
 from wse_sim.fabric.program import Builder, Memory, Program, Received, Sent
 from wse_sim.fabric.run import Result, simulate
+from wse_sim.fabric.tracing import Moment, space_time, trace
 
 __all__ = [
     "ALGORITHMS",
@@ -15,6 +16,7 @@ __all__ = [
     "Builder",
     "Memory",
     "Mesh",
+    "Moment",
     "Program",
     "Received",
     "Result",
@@ -23,4 +25,6 @@ __all__ = [
     "mesh_of",
     "simulate",
     "simulate_phase",
+    "space_time",
+    "trace",
 ]

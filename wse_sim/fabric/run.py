@@ -68,16 +68,16 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
     if engine == "auto":
         engine = "scan" if threads > 1 and cores >= SCAN_FROM else "list"
     end = _run(state, engine, threads, max_cycles)
-    return _result(mesh, state, listing, end, max_cycles)
+    return read_result(mesh, state, listing, end, max_cycles)
 
 
-def _kernel() -> ModuleType:
+def load_engine() -> ModuleType:
     """The compiled engine; the first call loads Numba."""
     return importlib.import_module("wse_sim.fabric.kernel")
 
 
 def _run(state: State, engine: str, threads: int, max_cycles: int) -> int:
-    kernel = _kernel()
+    kernel = load_engine()
     if engine == "list":
         return kernel.run_list(state.addresses(), 0, max_cycles)
     numba = importlib.import_module("numba")
@@ -90,7 +90,8 @@ def _run(state: State, engine: str, threads: int, max_cycles: int) -> int:
         numba.set_num_threads(before)
 
 
-def _result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
+def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
+    """What the arrays say when the engine has stopped at cycle `end`."""
     grid = (mesh.height, mesh.width)
     waits = tuple(islice(_waiting(mesh, state, listing), WAITS_MOST))
     tail, head = _by_colour(mesh, state, state.tail), _by_colour(mesh, state, state.head)

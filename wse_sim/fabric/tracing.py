@@ -1,0 +1,66 @@
+"""What chosen cores do in every cycle, and a drawing of it: cores downward, cycles to the right."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.assemble import CODE_COLUMNS, COUNTERS, Listing, State, assemble
+from wse_sim.fabric.mesh import Mesh, check
+from wse_sim.fabric.run import Result, load_engine, read_result
+
+SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
+MAX_CYCLES = 100_000
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A core at the end of a cycle: what it did, where its threads stand, and how many elements those have done."""
+
+    cycle: int
+    x: int
+    y: int
+    did: str
+    stands_at: tuple[str, ...]
+    done: tuple[int, ...]
+
+
+def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CYCLES) -> tuple[Result, list[Moment]]:
+    """Run a mesh as `simulate` does, with the same result, and tell for each cycle what these cores (x, y) did.
+
+    Every cycle is a call of the engine, so this is for meshes that a page can show.
+    """
+    for x, y in cores:
+        if not (0 <= x < mesh.width and 0 <= y < mesh.height):
+            raise LazyError(
+                f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", todo="Trace cores that are on the mesh."
+            )
+    check(mesh)
+    state, listing = assemble(mesh)
+    engine, addresses = load_engine(), state.addresses()
+    moments: list[Moment] = []
+    now = 0
+    while now < max_cycles:
+        after = engine.run_list(addresses, now, now + 1)
+        if after == now:
+            break
+        moments += [_moment(mesh, state, listing, now, x, y) for x, y in cores]
+        now = after
+    return read_result(mesh, state, listing, now, max_cycles), moments
+
+
+def _moment(mesh: Mesh, state: State, listing: Listing, now: int, x: int, y: int) -> Moment:
+    t = y * mesh.width + x
+    standing = [thread for thread in state.threads[t].tolist() if thread[0] >= 0]
+    places = tuple(listing.sources[row // CODE_COLUMNS] for row, *_ in standing)
+    return Moment(now, x, y, COUNTERS[state.cores[t, 3]], places, tuple(done for _, _, done, _ in standing))
+
+
+def space_time(moments: Sequence[Moment], every: int = 1) -> str:
+    """A line for each core, a sign for every so many cycles: # busy, - waits for input, + for output, m for memory."""
+    lines: dict[tuple[int, int], list[str]] = {}
+    for moment in moments:
+        if moment.cycle % every == 0:
+            lines.setdefault((moment.x, moment.y), []).append(SIGNS[moment.did])
+    names = {cell: f"({cell[0]}, {cell[1]})" for cell in lines}
+    width = max(map(len, names.values()), default=0)
+    return "\n".join(f"{names[cell]:>{width}} {''.join(signs)}".rstrip() for cell, signs in lines.items())
