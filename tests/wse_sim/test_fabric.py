@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -141,6 +141,14 @@ def test_cycles_are_the_closed_form_and_a_start_for_each_dependent_operation(alg
     done = simulate_phase(phase, WSE2, numbers(1, 16, words), algorithm).expect_finished()
     closed = collectives.REDUCE_ALGORITHMS[algorithm](16, words).cycles(WSE2)
     assert closed <= done.cycles <= closed + (depth + 1) * WSE2.dsd_setup_cycles
+
+
+def test_queues_of_two_keep_a_stream_at_full_rate_and_queues_of_one_halve_it():
+    phase, data = Reduce(Rect(0, 0, 12, 1), "x", 200), numbers(1, 12, 200)
+    done = {d: simulate_phase(phase, replace(WSE2, queue_depth=d), data, "chain") for d in (1, 2, 6)}
+    assert done[2].cycles == done[6].cycles
+    assert done[1].cycles > done[2].cycles + 180
+    np.testing.assert_array_equal(done[1].memory[0, 0], done[2].memory[0, 0])
 
 
 def pair(program: Builder, other: Builder | None = None, machine=TINY) -> Mesh:
