@@ -348,9 +348,9 @@ class Tensor:
         """The values as nested lists of Python numbers."""
         return self.array(".tolist()").tolist()
 
-    def item(self) -> float | int | bool:
-        """The one value as a Python number. Raises ShapeError if there are several."""
-        return self._scalar(".item()")
+    def item(self, what: str = ".item()") -> float | int | bool:
+        """The one value as a Python number, which `what` needs. Raises ShapeError if there are several."""
+        return self._scalar(what)
 
     def _scalar(self, what: str) -> Any:
         if self.spec.size != 1:

@@ -60,7 +60,7 @@ def is_number(value: Operand, number: float) -> bool:
 
 def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     """a + alpha * b"""
-    return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, alpha))
+    return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "add(alpha=...)")))
 
 
 def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
@@ -68,7 +68,7 @@ def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
-    return _binary("sub", a, b if is_number(alpha, 1) else _scaled(a, b, alpha))
+    return _binary("sub", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "sub(alpha=...)")))
 
 
 def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
@@ -267,7 +267,7 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     """x + value * a * b"""
     product = mul(a, b)
-    return add(x, product if is_number(value, 1) else mul(product, _number(value, "addcmul")))
+    return add(x, product if is_number(value, 1) else mul(product, _scalar(value, "addcmul(value=...)")))
 
 
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
@@ -279,7 +279,7 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
             todo="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
         )
     quotient = div(a, b)
-    return add(x, quotient if is_number(value, 1) else mul(quotient, _number(value, "addcdiv")))
+    return add(x, quotient if is_number(value, 1) else mul(quotient, _scalar(value, "addcdiv(value=...)")))
 
 
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
@@ -296,10 +296,9 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     return where(lt(weight, 0.5), add(a, mul(way, weight)), sub(b, mul(way, sub(1, weight))))
 
 
-def _number(value: Operand, name: str) -> Operand:
-    if isinstance(value, Tensor):
-        value = value.item()
-    return value
+def _scalar(value: Operand, what: str) -> int | float | bool:
+    """An argument that has to be a number, or the value of the tensor that was given for it."""
+    return value.item(what) if isinstance(value, Tensor) else value
 
 
 def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Tensor]:

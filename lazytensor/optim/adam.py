@@ -52,10 +52,10 @@ class AdamBase(Optimizer):
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         if is_on(group["l2_regularization_rate"]):
-            g = pw.add(g, p, alpha=group["l2_regularization_rate"])
+            g = pw.add(g, pw.mul(p, group["l2_regularization_rate"]))
         d = self.direction(group, g, state)
         if is_on(group["weight_decay"]):
-            d = pw.add(d, p, alpha=group["weight_decay"])
+            d = pw.add(d, pw.mul(p, group["weight_decay"]))
         p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
 
 

@@ -124,7 +124,7 @@ class Muon(Optimizer):
         flat = orthogonalized(shapes.reshape(d, (rows, -1)), group["ns_steps"])
         d = pw.mul(shapes.reshape(flat, p.shape), math.sqrt(max(1.0, rows / flat.shape[1])))
         if is_on(group["weight_decay"]):
-            d = pw.add(d, p, alpha=group["weight_decay"])
+            d = pw.add(d, pw.mul(p, group["weight_decay"]))
         p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
 
 

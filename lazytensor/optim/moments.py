@@ -180,7 +180,7 @@ class Lamb(Optimizer):
         mean, square = _means(group, g, state)
         d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
         if is_on(group["weight_decay"]):
-            d = pw.add(d, p, alpha=group["weight_decay"])
+            d = pw.add(d, pw.mul(p, group["weight_decay"]))
         if not group["adam"]:
             weights = pw.clamp(length(p), 0.0, self.LONGEST)
             norm = length(d)

@@ -68,4 +68,4 @@ def directed(group: dict[str, Any], p: Tensor, g: Tensor) -> Tensor:
     """The gradient, or its opposite to maximize, with the decay of the weights added."""
     if group.get("maximize"):
         g = pw.neg(g)
-    return pw.add(g, p, alpha=group["weight_decay"]) if is_on(group["weight_decay"]) else g
+    return pw.add(g, pw.mul(p, group["weight_decay"])) if is_on(group["weight_decay"]) else g

@@ -50,5 +50,5 @@ class SGD(Optimizer):
         if momentum:
             buffer = state["momentum_buffer"]
             buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])  # type: ignore[attr-defined]
-            d = pw.add(d, buffer, alpha=momentum) if group["nesterov"] else buffer
+            d = pw.add(d, pw.mul(buffer, momentum)) if group["nesterov"] else buffer
         descend(p, d, group["lr"])

@@ -84,9 +84,7 @@ LOWERED = {
     "linear": framed(),
     "relu of int64 labels": framed("return F.cross_entropy(cm(b[0]), b[1])"),
     "dropout": framed("return F.dropout(cm(b[0]), 0.5)"),
-    "batch norm": framed(
-        "return norm(cm(b[0]))", model="cstorch.compile(m, backend); norm = cstorch.compile(nn.BatchNorm1d(2), backend)"
-    ),
+    "batch norm": framed("return cm(b[0])", model="cstorch.compile(nn.Sequential(m, nn.BatchNorm1d(2)), backend)"),
     "where": framed("return torch.where(b[0] > 0, b[0], 0.0)"),
     "masked_fill": framed("return b[0].masked_fill(b[0] > 0, 0.0)"),
     "topk": framed("return cm(b[0]).topk(1)[0]"),
