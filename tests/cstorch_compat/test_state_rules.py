@@ -173,3 +173,51 @@ def test_a_step_that_makes_no_state_gives_no_warning():
 def test_a_traced_tensor_is_no_scalar_argument(name, change):
     with pytest.raises(RuntimeError, match=re.escape(f"{name} needs the value of a float32[] inside a traced step")):
         Run().loop(1, None, in_step=lambda whole: change(whole.model.weight.data, whole.model.bias.sum()))
+
+
+class Judged(nn.Module):
+    """A layer that holds a metric of its own, as the Model Zoo's models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.accuracy = cstorch.metrics.AccuracyMetric("eval/accuracy")
+
+    def forward(self, x):
+        predictions = self.layer(x).argmax(-1)
+        self.accuracy(labels=lt.zeros_like(predictions), predictions=predictions)
+        return predictions
+
+
+def test_the_metric_of_a_model_is_state_of_it_and_can_be_read_and_reset_at_any_time():
+    model, loose = Judged(), cstorch.metrics.AccuracyMetric("loose")
+    compiled = cstorch.compile(model)
+
+    @cstorch.trace
+    @lt.no_grad()
+    def step(batch):
+        return loose(labels=compiled(batch[0]), predictions=model.layer(batch[0]).argmax(-1))
+
+    for _ in range(2):
+        for batch in cstorch.utils.data.DataExecutor(loader(), 3):
+            step(batch)
+        assert float(model.accuracy) in (0.0, 1.0) and float(loose) == 1.0
+        assert int(model.accuracy.total_num_tokens) == 6
+        model.accuracy.reset()
+        loose.reset()
+    states = [b.cell.state for b in (*model.buffers(), *loose.buffers())]
+    assert [s.rpartition(".")[0] for s in states] == ["model.accuracy"] * 2 + ["metrics.loose.0"] * 2
+
+
+def test_one_prepared_model_is_called_in_a_loop_and_another_in_the_next():
+    first, second = (cstorch.compile(nn.Linear(3, 1)) for _ in range(2))
+
+    def loop(*models):
+        step = cstorch.trace(lt.no_grad()(lambda batch: sum(m(batch[0]) for m in models)))
+        for batch in cstorch.utils.data.DataExecutor(loader(), 2):
+            cstorch.step_closure(lambda out: None)(step(batch))
+
+    loop(first)
+    loop(second, second)
+    with pytest.raises(RuntimeError, match="more than one compiled model"):
+        loop(first, second)
