@@ -4,13 +4,15 @@ import sys
 from typing import Any
 
 from cstorch_compat import manifest
+from cstorch_compat.common.dice import DiceCELoss, DiceLoss
 from cstorch_compat.generations.cstorch.nn import functional
 from lazytensor import nn
 from lazytensor.nn.module import Buffer
 from lazytensor.tensor import Tensor
 
 LOSSES = tuple(name for name in nn.__all__ if name.endswith("Loss") and name != "SoftMarginLoss")
-"""The original's losses give PyTorch's values and gradients in every recorded case."""
+"""The original's losses give PyTorch's values and gradients in every recorded case; it refuses one that works here,
+MultiMarginLoss without reduction."""
 
 
 class Parameter(nn.Parameter):
@@ -38,5 +40,5 @@ class Scope(nn.Module):
 
 Parameter.__qualname__ = "Parameter"
 globals().update({name: getattr(nn, name) for name in LOSSES})
-__all__ = ["Buffer", "Parameter", "Scope", "functional"]
+__all__ = ["Buffer", "DiceCELoss", "DiceLoss", "Parameter", "Scope", "functional"]
 manifest.explain("cerebras.pytorch.nn", sys.modules[__name__])
