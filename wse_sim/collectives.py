@@ -8,7 +8,10 @@ a wavelet and one a hop are parameters of the machine here.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
@@ -51,12 +54,38 @@ def broadcast_plane(width: int, height: int, words: int) -> Terms:
     return Terms(1, width + height - 2, words * links, words, links)
 
 
-def shift(pes: int, words: int, hops: int) -> Terms:
-    """Every PE to the one `hops` further; a link in the middle carries the words of `hops` senders."""
-    senders = pes - hops
-    if senders < 1 or not words:
+@lru_cache(maxsize=1024)
+def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], ...]:
+    """Who sends to whom in a shift along a line of `pes`, as positions; a PE that would send to itself is left out."""
+    ring = list(range(pes))
+    if wrap == "folded":
+        ring = [*range(0, pes, 2), *reversed(range(1, pes, 2))]
+    ends = [(i, i + hops) for i in range(pes)]
+    if wrap:
+        ends = [(i, j % pes) for i, j in ends]
+    return tuple((ring[i], ring[j]) for i, j in ends if 0 <= j < pes and i != j)
+
+
+def shift(pes: int, words: int, hops: int, wrap: str = "") -> Terms:
+    """Every PE to the one `hops` further; a link in the middle carries the words of `hops` senders.
+
+    Where the line is closed to a ring (see `phase.Shift`), the way is as long as that of the farthest pair.
+    """
+    pairs = shift_pairs(pes, hops, wrap)
+    if not pairs or not words:
         return NOTHING
-    return Terms(1, hops, words * hops * senders, words * min(hops, senders), pes - 1)
+    distances = [abs(j - i) for i, j in pairs]
+    return Terms(1, max(distances), words * sum(distances), words * _busiest_link(pairs, pes), pes - 1)
+
+
+def _busiest_link(pairs: tuple[tuple[int, int], ...], pes: int) -> int:
+    """The most pairs whose way goes over one link in one direction."""
+    most = 0
+    for way in ([(i, j) for i, j in pairs if i < j], [(j, i) for i, j in pairs if i > j]):
+        begins = Counter(left for left, _ in way)
+        ends = Counter(right for _, right in way)
+        most = max(most, *accumulate(begins[at] - ends[at] for at in range(pes)))
+    return most
 
 
 def star(pes: int, words: int) -> Terms:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from wse_sim import collectives
 from wse_sim.collectives import Terms
+from wse_sim.core_time import body_cycles
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
 from wse_sim.reduction_tree import auto_gen
 
 
@@ -84,6 +85,9 @@ def cost(phase: Phase, machine: Machine) -> Cost:
             return cost(body, machine).times(times)
         case Compute():
             return _compute(phase, machine)
+        case Local(_, body):
+            cycles = body_cycles(body, machine)
+            return Cost(cycles, 0, cycles)
         case Stream():
             return _stream(phase, machine)
         case _:
@@ -142,7 +146,7 @@ def _lines(rect: Rect, axis: str, groups: int) -> tuple[int, int]:
 
 def _line_terms(phase: Shift | Broadcast | Reduce, pes: int, machine: Machine) -> Terms:
     if isinstance(phase, Shift):
-        return collectives.shift(pes, phase.words, phase.hops)
+        return collectives.shift(pes, phase.words, phase.hops, phase.wrap)
     if isinstance(phase, Broadcast):
         return collectives.broadcast(pes, phase.words)
     return _reduce_terms(phase, pes, machine)

@@ -2,22 +2,30 @@
 
 Leaves say what every PE of a rectangle does: compute, or move words along an axis. Three forms compose them: `Seq` one
 after another, `Par` at the same time, `Repeat` a number of times. `cost.py` reads a program as cycles; the same program
-can be read as data on a small mesh and as packets on routers.
+can be read as data on a small mesh and as wavelets on routers.
 
-Words are wavelets of 32 bits, for each PE that sends. An axis is "x" (along the rows), "y" (along the columns) or "xy"
-(the whole rectangle). With `groups` every line of the axis is cut into that many equal lines that act on their own; PEs
-that are left over stay idle.
+Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of
+16 bits lie two to a word. An axis is "x" (along the rows), "y" (along the columns) or "xy" (the whole rectangle). With
+`groups` every line of the axis is cut into that many equal lines that act on their own; PEs that are left over stay
+idle and keep what they have. Position 0 of a line is its left or upper end.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
+
+if TYPE_CHECKING:
+    from wse_sim.fabric.program import Instruction
 
 AXES = ("x", "y", "xy")
 OPS = ("fma", "add", "move", "special")
 PORTS = ("fabric", "edge")
 REDUCTIONS = ("star", "chain", "tree", "two_phase", "auto_gen")
+WRAPS = ("", "line", "folded")
+DTYPES = ("float32", "float16", "bfloat16")
+COMBINATIONS = ("add", "max")
 
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
@@ -32,12 +40,26 @@ def _require_line(rect: Rect, axis: str, groups: int) -> None:
         raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", todo=f"Use 1 to {length}.")
 
 
+def _require_not_negative(**counts: int) -> None:
+    for name, value in counts.items():
+        if value < 0:
+            raise LazyError(f"{name} = {value}", todo="Give a number of at least 0.")
+
+
+def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
+    if algorithm:
+        _require(algorithm, known, "reduction")
+    if size and (algorithm != "two_phase" or size < 0):
+        raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", todo="Use two_phase.")
+
+
 @dataclass(frozen=True)
 class Compute:
     """Every PE runs `vectors` vector operations of `length` elements of `itemsize` bytes each.
 
     Around each of them stand `scalar_cycles` of scalar code: the turn of a loop, the reading of an index. With a length
-    of 0 there is only that code. Elements take `slowdown` times as long where operands lie in banks that conflict.
+    of 0 there is only that code. Elements take `slowdown` times as long where operands lie in banks that conflict. As
+    data it changes no word: it is a price.
     """
 
     rect: Rect
@@ -53,37 +75,74 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Local:
+    """Every PE runs the instructions `body` over its own memory; no operand is a colour."""
+
+    rect: Rect
+    body: "tuple[Instruction, ...]"
+
+    def __post_init__(self) -> None:
+        for instruction in self.body:
+            if any(hasattr(operand, "colour") for operand in getattr(instruction, "operands", ())):
+                todo = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
+                raise LazyError(f"`{instruction}` of a local phase uses a colour", todo=todo)
+
+
+@dataclass(frozen=True)
 class Shift:
-    """Every PE sends `words` to the PE `hops` further along the axis, all at once."""
+    """Every PE sends the `words` at `take` to the PE `hops` further along the axis, where they come to lie at `put`.
+
+    All send at once; negative hops go to the left and upwards. What would leave the line is not sent, and a PE that
+    gets nothing keeps what it has, unless the line is closed to a ring: with `wrap` "line" the far end sends back over
+    the whole line (Cannon), with "folded" the order of the PEs is 0, 2, 4, ..., 5, 3, 1, so that a neighbour on the
+    ring is at most two PEs away (WaferLLM's interleaving, OSDI 2025).
+    """
 
     rect: Rect
     axis: str
     words: int
     hops: int = 1
+    wrap: str = ""
+    take: int = 0
+    put: int = 0
 
     def __post_init__(self) -> None:
         _require(self.axis, AXES[:2], "axis of a shift")
+        _require(self.wrap, WRAPS, "wrap of a shift")
+        _require_not_negative(words=self.words, take=self.take, put=self.put)
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """One PE of every line along the axis gives `words` to all PEs of its line."""
+    """The PE at position `source` of every line along the axis gives its `words` at `take` to all PEs of the line.
+
+    All of them, the sender too, hold the words at `put` afterwards. In a rectangle ("xy") the positions count along
+    its rows, one row after the other.
+    """
 
     rect: Rect
     axis: str
     words: int
     groups: int = 1
+    source: int = 0
+    take: int = 0
+    put: int = 0
 
     def __post_init__(self) -> None:
         _require_line(self.rect, self.axis, self.groups)
+        _require_not_negative(words=self.words, take=self.take, put=self.put)
+        length = {"x": self.rect.width, "y": self.rect.height, "xy": self.rect.area}[self.axis] // self.groups
+        if not 0 <= self.source < length:
+            raise LazyError(f"no position {self.source} on a line of {length} PEs", todo=f"Use 0 to {length - 1}.")
 
 
 @dataclass(frozen=True)
 class Reduce:
-    """The `words` of all PEs of a line are combined, element by element, on one PE of the line.
+    """The `words` at `at` of all PEs of a line are combined, element by element, on the PE at position 0.
 
-    `algorithm` is one of `REDUCTIONS`; without a name the model takes the fastest of the first four. `size` is the
-    number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
+    `combine` is "add" or "max" of elements of `dtype`; the result takes the place of that PE's own words. What the
+    others hold at `at` afterwards is undefined. `algorithm` is one of `REDUCTIONS`; without a name the model takes the
+    fastest. `size` is the number of PEs of a group in a two-phase reduction; 0 leaves it to the algorithm.
     """
 
     rect: Rect
@@ -92,44 +151,64 @@ class Reduce:
     groups: int = 1
     algorithm: str = ""
     size: int = 0
+    at: int = 0
+    dtype: str = "float32"
+    combine: str = "add"
 
     def __post_init__(self) -> None:
-        if self.algorithm:
-            _require(self.algorithm, REDUCTIONS, "reduction")
-        if self.size and (self.algorithm != "two_phase" or self.size < 0):
-            raise LazyError(f"{self.algorithm or 'a reduction'} has no groups of {self.size}", todo="Use two_phase.")
+        _require_algorithm(self.algorithm, self.size, REDUCTIONS)
         _require_line(self.rect, self.axis, self.groups)
+        _require_not_negative(words=self.words, at=self.at)
+        _require(self.dtype, DTYPES, "type to reduce")
+        _require(self.combine, COMBINATIONS, "combination")
 
 
 @dataclass(frozen=True)
 class AllReduce:
-    """As `Reduce`, and every PE of the line gets the result."""
+    """As `Reduce`, and every PE of the line gets the result at `at`.
+
+    `algorithm` is that of a reduction, which a broadcast follows, or "ring": parts are combined on their way around
+    the folded line, and go around it once more.
+    """
 
     rect: Rect
     axis: str
     words: int
     groups: int = 1
+    algorithm: str = ""
+    size: int = 0
+    at: int = 0
+    dtype: str = "float32"
+    combine: str = "add"
 
     def __post_init__(self) -> None:
+        _require_algorithm(self.algorithm, self.size, (*REDUCTIONS, "ring"))
         _require_line(self.rect, self.axis, self.groups)
+        _require_not_negative(words=self.words, at=self.at)
+        _require(self.dtype, DTYPES, "type to reduce")
+        _require(self.combine, COMBINATIONS, "combination")
 
 
 @dataclass(frozen=True)
 class Stream:
-    """`bytes` in total flow into ("in") or out of ("out") the rectangle.
+    """`bytes` in total flow into ("in") or out of ("out") the rectangle, in equal blocks at `at` of each PE.
 
     Through the port "fabric" they come from a neighbour over one link for each PE of the longest side; through "edge"
-    from outside the wafer, which is bounded by the edge I/O as well.
+    from outside the wafer, which is bounded by the edge I/O as well. The neighbour is a line of cores along that side,
+    to the left of the rectangle or above it (to the right or below, if the rectangle lies at that border). Each holds
+    the blocks of its line at `at`, one after the other, that of position 0 first.
     """
 
     rect: Rect
     bytes: int
     direction: str
     port: str = "fabric"
+    at: int = 0
 
     def __post_init__(self) -> None:
         _require(self.direction, ("in", "out"), "direction")
         _require(self.port, PORTS, "port")
+        _require_not_negative(bytes=self.bytes, at=self.at)
 
 
 @dataclass(frozen=True)
@@ -141,7 +220,7 @@ class Seq:
 
 @dataclass(frozen=True)
 class Par:
-    """Parts at the same time, on separate colours and units."""
+    """Parts at the same time, on separate colours and threads of the same cores, whose issue slot they share."""
 
     parts: "tuple[Phase, ...]"
 
@@ -158,6 +237,6 @@ class Repeat:
             raise LazyError(f"a phase cannot repeat {self.times} times", todo="Give a count of at least 0.")
 
 
-Phase = Compute | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat
+Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat
 IDLE = Seq(())
 """Does nothing and takes no time."""

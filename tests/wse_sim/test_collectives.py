@@ -15,6 +15,7 @@ from wse_sim.collectives import (
     chain,
     ring_all_reduce,
     shift,
+    shift_pairs,
     star,
     tree,
     two_phase,
@@ -100,6 +101,32 @@ def test_each_algorithm_wins_somewhere():
 def test_shift_waits_for_the_busiest_link(p, b, hops):
     expected = b * min(hops, p - hops) + hops + 2 * T_R + 1 if hops < p else 0
     assert shift(p, b, hops).cycles(WSE2) == pytest.approx(expected, abs=0)
+
+
+@patient
+@given(st.integers(1, 60), st.integers(-70, 70), st.sampled_from(["", "line", "folded"]))
+def test_a_shift_pairs_every_pe_once(p, hops, wrap):
+    pairs = shift_pairs(p, hops, wrap)
+    senders, receivers = [i for i, _ in pairs], [j for _, j in pairs]
+    assert len(set(senders)) == len(senders) and len(set(receivers)) == len(receivers)
+    if wrap:
+        assert len(pairs) == (p if hops % p else 0)
+    else:
+        assert set(pairs) == {(i, i + hops) for i in range(p) if hops and 0 <= i + hops < p}
+    loads = [max(sum(i <= k < j for i, j in pairs), sum(j <= k < i for i, j in pairs)) for k in range(p)]
+    assert shift(p, 3, hops, wrap).contention == 3 * max(loads)
+
+
+@patient
+@given(st.integers(2, 60), st.sampled_from([-1, 1]))
+def test_neighbours_on_the_folded_ring_are_at_most_two_hops_away(p, hops):
+    pairs = shift_pairs(p, hops, "folded")
+    assert max(abs(i - j) for i, j in pairs) <= 2
+    at, seen = 0, []
+    for _ in range(p):
+        seen.append(at)
+        at = dict(pairs)[at]
+    assert at == 0 and sorted(seen) == list(range(p))
 
 
 @pytest.mark.parametrize("algorithm", [broadcast, chain, star, tree, two_phase, ring_all_reduce])

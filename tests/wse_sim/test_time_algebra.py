@@ -11,7 +11,7 @@ from lazytensor.errors import LazyError
 from wse_sim.cost import FREE, Cost, cost
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.phase import IDLE, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import IDLE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
 
 PES = Rect(0, 0, 8, 8)
 
@@ -155,7 +155,15 @@ def test_stream_is_bound_by_the_side_or_by_the_edge():
     [
         lambda: Compute(PES, "dance", 1, 1, 4),
         lambda: Shift(PES, "xy", 1),
+        lambda: Shift(PES, "x", 1, wrap="round"),
+        lambda: Shift(PES, "x", 1, put=-1),
         lambda: Broadcast(PES, "z", 1),
+        lambda: Broadcast(PES, "x", 1, groups=2, source=4),
+        lambda: Broadcast(PES, "x", -1),
+        lambda: Reduce(PES, "x", 1, dtype="int8"),
+        lambda: Reduce(PES, "x", 1, combine="mul"),
+        lambda: Reduce(PES, "x", 1, algorithm="ring"),
+        lambda: AllReduce(PES, "x", 1, algorithm="round"),
         lambda: Reduce(PES, "x", 1, groups=9),
         lambda: Stream(PES, 1, "up"),
         lambda: Stream(PES, 1, "in", "window"),

@@ -1,0 +1,40 @@
+"""Cycles of instructions on one core, as the fabric's cores take them.
+
+A vector operation takes its setup and then its elements at the rate of its unit and its memory banks; the start and
+every turn of a loop, and every other control instruction, take one cycle.
+"""
+
+from wse_sim.fabric.assemble import FULL_RATE, rate, whole
+from wse_sim.fabric.program import Branch, End, Instruction, Loop, Vector
+from wse_sim.layout import ceil_div
+from wse_sim.machine import Machine
+
+
+def vector_cycles(vector: Vector, machine: Machine) -> int:
+    """Setup and elements of one vector operation whose wavelets never wait."""
+    return whole(machine.dsd_setup_cycles) + ceil_div(vector.length * FULL_RATE, rate(vector, machine))
+
+
+def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
+    """Cycles of instructions that run one after another, loops included.
+
+    Raises ValueError for a branch, whose way depends on the data, and for a loop that does not end.
+    """
+    total, outside = 0, []
+    for instruction in body:
+        match instruction:
+            case Vector():
+                total += vector_cycles(instruction, machine)
+            case Loop(times):
+                outside.append((total + 1, times))
+                total = 0
+            case End() if outside:
+                before, times = outside.pop()
+                total = before + times * (total + 1)
+            case End() | Branch():
+                raise ValueError(f"`{instruction}` has no price of its own")
+            case _:
+                total += 1
+    if outside:
+        raise ValueError("a loop does not end")
+    return total
