@@ -13,7 +13,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from wse_sim.collectives import NOTHING, Terms, chain, star, tree, two_phase
+from wse_sim.collectives import (
+    NOTHING,
+    REDUCE_ALGORITHMS,
+    Terms,
+    chain,
+    star,
+    tree,
+    two_phase,
+)
+from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 
 FAN_INS = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)
@@ -106,3 +115,21 @@ def _plant(parents: list[int], trees: _Trees, root: int, pes: int, depth: int) -
         parents[root + head] = root
         _plant(parents, trees, root + head, pes - head, depth - 1)
         pes, sums = head, sums - 1
+
+
+def choose_reduce(pes: int, words: int, machine: Machine) -> str:
+    """The name of the fastest reduction of a line."""
+    names = ("chain", "tree", "two_phase")
+    return min(names, key=lambda name: REDUCE_ALGORITHMS[name](pes, words).cycles(machine))
+
+
+def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
+    """ "ring", or the name of the reduction that a broadcast follows."""
+    name = choose_reduce(pes, words, machine)
+    steps = REDUCE_ALGORITHMS[name](pes, words).cycles(machine) + collectives.broadcast(pes, words).cycles(machine)
+    return "ring" if collectives.ring_all_reduce(pes, words).cycles(machine) < steps else name
+
+
+def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> str:
+    """ "snake" for one chain through all PEs of a rectangle, "" for its rows and then a column."""
+    return ""

@@ -57,10 +57,10 @@ def measure(mesh: Mesh, engine: str, threads: int, cycles: int) -> tuple[float, 
 
 
 def all_reduce(width: int, height: int) -> None:
-    phase = AllReduce(Rect(0, 0, width, height), "xy", 1)
     for algorithm in ("two_phase", "chain"):
+        phase = AllReduce(Rect(0, 0, width, height), "xy", 1, algorithm=algorithm)
         wall, processor = time.perf_counter(), time.process_time()
-        done = simulate_phase(phase, WSE2, np.ones((height, width, 1)), algorithm).expect_finished()
+        done = simulate_phase(phase, WSE2, np.ones((height, width, 1), np.float32)).expect_finished()
         assert (done.memory == width * height).all()
         spans = f"{time.perf_counter() - wall:.1f} s, {time.process_time() - processor:.1f} s of processor time"
         print(f"{width}x{height} {algorithm}: {done.cycles} cycles in {spans}, {done.state_bytes / 1e9:.2f} GB")

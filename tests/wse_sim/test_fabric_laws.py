@@ -160,7 +160,7 @@ def test_a_traced_run_gives_the_same_and_accounts_for_every_cycle(made):
 
 
 def test_a_chain_of_four_is_drawn_as_stairs():
-    mesh = mesh_of(Reduce(Rect(0, 0, 4, 1), "x", 8), WSE2, "chain")
+    mesh = mesh_of(Reduce(Rect(0, 0, 4, 1), "x", 8, algorithm="chain"), WSE2, 1, 4, 8)
     done, moments = trace(mesh, [(x, 0) for x in range(4)])
     assert done.status == "finished"
     assert space_time(moments).splitlines() == [
@@ -169,4 +169,4 @@ def test_a_chain_of_four_is_drawn_as_stairs():
         "(2, 0) ######------########",
         "(3, 0) ##############",
     ]
-    assert moments[0].stands_at == (f"{mesh.programs[mesh.program_at[0, 0]].name}, main.0, `add [0], [0], in1 x8`",)
+    assert moments[0].stands_at == (f"{mesh.programs[mesh.program_at[0, 0]].name}, main.0, `add [0], [0], in0 x8`",)

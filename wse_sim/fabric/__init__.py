@@ -1,6 +1,6 @@
 """The wafer cycle by cycle: programs of cores, routes of colours, and an engine that moves every wavelet."""
 
-from wse_sim.fabric.lower import ALGORITHMS, mesh_of, simulate_phase
+from wse_sim.fabric.lowering import ALGORITHMS, mesh_of, simulate_phase
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh, check
 from wse_sim.fabric.program import Builder, Memory, Program, Received, Sent
 from wse_sim.fabric.run import Result, simulate

@@ -59,6 +59,11 @@ class Mesh:
         """Put `values` (over the cores, their last axis over the words) in memory before the run."""
         self._data.append((x, y, address, np.asarray(values, np.float32)))
 
+    def reload(self, values: Any) -> None:
+        """Put `values` [height, width, words] in all memories before the run, in place of all that was loaded."""
+        self._data = []
+        self.load(values, slice(None), slice(None))
+
     def route(self, colour: int, x: Cells, y: Cells, source: int, targets: Iterable[int]) -> None:
         """Have routers give what comes on `colour` from `source` to all of `targets`."""
         if not 0 <= colour < self.machine.colours:

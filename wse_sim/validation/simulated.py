@@ -27,9 +27,6 @@ def _line(phase: Reduce | Broadcast, machine: Machine) -> float:
     """One line of the phase: the others do the same beside it, and share no link with it."""
     length = (phase.rect.width if phase.axis == "x" else phase.rect.height) // phase.groups
     one = replace(phase, rect=Rect(0, 0, length, 1), axis="x", groups=1)
-    data = np.zeros((1, length, phase.words), np.float32)
-    if isinstance(one, Broadcast):
-        return simulate_phase(one, machine, data).cycles
-    if one.algorithm and one.algorithm not in ALGORITHMS:
+    if isinstance(one, Reduce) and one.algorithm and one.algorithm not in ALGORITHMS:
         raise NotRead(f"{one.algorithm} is not lowered", todo="Read it by the closed forms.")
-    return simulate_phase(one, machine, data, one.algorithm, one.size).cycles
+    return simulate_phase(one, machine, np.zeros((1, length, phase.words), np.float32)).cycles

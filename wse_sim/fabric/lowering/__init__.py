@@ -1,0 +1,6 @@
+"""Phases as routes and programs: the reading of a phase program as wavelets."""
+
+from wse_sim.fabric.lowering.reductions import ALGORITHMS
+from wse_sim.fabric.lowering.simulate import mesh_of, simulate_phase
+
+__all__ = ["ALGORITHMS", "mesh_of", "simulate_phase"]

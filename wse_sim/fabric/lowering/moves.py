@@ -1,0 +1,135 @@
+"""Shifts and broadcasts as routes and steps. Words travel as they are, whatever their type."""
+
+from collections.abc import Sequence
+
+from wse_sim.collectives import shift_pairs
+from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
+from wse_sim.fabric.lowering.sheet import Sheet, copy
+from wse_sim.fabric.mesh import NORTH, RAMP, SOUTH
+from wse_sim.fabric.program import Memory, Received, Sent, Vector
+from wse_sim.layout import Rect
+from wse_sim.phase import Broadcast, Shift
+
+
+def send(colour: int, at: int, words: int) -> Vector:
+    return Vector("move", (Sent(colour), Memory(at)), words)
+
+
+def store(colour: int, at: int, words: int) -> Vector:
+    return Vector("move", (Memory(at), Received(colour)), words)
+
+
+def forward(source: int, target: int, words: int) -> Vector:
+    return Vector("move", (Sent(target), Received(source)), words)
+
+
+def lower_shift(sheet: Sheet, phase: Shift) -> None:
+    """Every pair has a way of its own, and every PE sends and receives at once.
+
+    Words that would be overwritten before they are sent are copied out of the way first.
+    """
+    lines = Lines(phase.rect, phase.axis)
+    pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
+    if not pairs:
+        if phase.wrap and phase.take != phase.put:
+            sheet.do(copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
+        return
+    ways = colour_ways(pairs)
+    first = sheet.colours(max(ways) + 1)
+    colours = [first + c for c in ways]
+    route_ways(sheet.mesh, lines, pairs, colours)
+    sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
+    receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
+    take = _out_of_the_way(sheet, phase, lines, sorted(sends.keys() & receives.keys()))
+    alike: dict[tuple[int | None, int | None], list[int]] = {}
+    for position in range(lines.length):
+        alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
+    for (to, source), positions in alike.items():
+        at = take if source is not None else phase.take
+        step = [send(to, at, phase.words)] if to is not None else []
+        step += [store(source, phase.put, phase.words)] if source is not None else []
+        if step:
+            sheet.do(step, *lines.cells(positions))
+
+
+def _out_of_the_way(sheet: Sheet, phase: Shift, lines: Lines, positions: Sequence[int]) -> int:
+    """Where the words to send lie after those PEs that both send and receive have saved them, if they must."""
+    if not positions or abs(phase.take - phase.put) >= phase.words:
+        return phase.take
+    saved = sheet.temporary(phase.words)
+    sheet.do(copy(phase.take, saved, phase.words), *lines.cells(positions))
+    return saved
+
+
+def lower_broadcast(sheet: Sheet, phase: Broadcast) -> None:
+    """One colour; every router on the way gives the words to its core too."""
+    if phase.axis == "xy":
+        _flood(sheet, phase)
+        return
+    lines, source = Lines(phase.rect, phase.axis, phase.groups), phase.source
+    if lines.length > 1:
+        colour = sheet.colours(1)
+        _spread(sheet, lines, colour, source)
+        sheet.do(send(colour, phase.take, phase.words), *lines.cells([source]))
+        others = [i for i in range(lines.length) if i != source]
+        sheet.do(store(colour, phase.put, phase.words), *lines.cells(others))
+    if phase.take != phase.put:
+        sheet.do(copy(phase.take, phase.put, phase.words), *lines.cells([source]))
+
+
+def _spread(sheet: Sheet, lines: Lines, colour: int, source: int, ramp: int = RAMP, more: tuple[int, ...] = ()) -> None:
+    """Route a colour from position `source`, where it comes from `ramp`, to both ends; every router gives it to `more`.
+
+    Routers but that of the source give it to their cores.
+    """
+    mesh, last = sheet.mesh, lines.length - 1
+    ways = [lines.outward] * (source < last) + [lines.inward] * (source > 0)
+    mesh.route(colour, *lines.cells([source]), ramp, [*ways, *more, *([RAMP] if ramp != RAMP else [])])
+    for end, on, back in ((last, lines.outward, lines.inward), (0, lines.inward, lines.outward)):
+        between = range(source + 1, last) if end == last else range(1, source)
+        if end != source:
+            mesh.route(colour, *lines.cells([end]), back, [RAMP, *more])
+        if len(between):
+            mesh.route(colour, *lines.cells(between), back, [RAMP, on, *more])
+
+
+def _flood(sheet: Sheet, phase: Broadcast) -> None:
+    """Along the row of the source, and from each of its routers along the column, on one colour."""
+    rect = phase.rect
+    row, column = divmod(phase.source, rect.width)
+    line = Lines(Rect(rect.x, rect.y + row, rect.width, 1), "x")
+    at_source = line.cells([column])
+    if rect.area > 1:
+        colour = sheet.colours(1)
+        leaves = (NORTH,) * (row > 0) + (SOUTH,) * (row < rect.height - 1)
+        _spread(sheet, line, colour, column, RAMP, leaves)
+        if row > 0:
+            _drain(sheet, Rect(rect.x, rect.y, rect.width, row), colour, NORTH)
+        if row < rect.height - 1:
+            _drain(sheet, Rect(rect.x, rect.y + row + 1, rect.width, rect.height - row - 1), colour, SOUTH)
+        sheet.do(send(colour, phase.take, phase.words), *at_source)
+        every = Lines(rect, "x")
+        for rows, columns in _others(rect, row, column):
+            _, y = Lines(rect, "y").cells(rows)
+            x, _ = every.cells(columns)
+            sheet.do(store(colour, phase.put, phase.words), x, y)
+    if phase.take != phase.put:
+        sheet.do(copy(phase.take, phase.put, phase.words), *at_source)
+
+
+def _others(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int]]]:
+    """Rows and columns of all PEs but one."""
+    rows = [r for r in range(rect.height) if r != row]
+    columns = [c for c in range(rect.width) if c != column]
+    found = [(rows, list(range(rect.width))), ([row], columns)]
+    return [(r, c) for r, c in found if r and c]
+
+
+def _drain(sheet: Sheet, rect: Rect, colour: int, on: int) -> None:
+    """Route a colour that enters all columns of `rect` at one end to the other, and to all cores on the way."""
+    lines = Lines(rect, "y")
+    back, last = (NORTH, lines.length - 1) if on == SOUTH else (SOUTH, 0)
+    sheet.mesh.route(colour, *lines.cells([last]), back, [RAMP])
+    between = [i for i in range(lines.length) if i != last]
+    if between:
+        sheet.mesh.route(colour, *lines.cells(between), back, [RAMP, on])

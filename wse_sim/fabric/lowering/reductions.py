@@ -1,0 +1,188 @@
+"""Reductions and all-reductions as routes and steps.
+
+What arrives is combined with the words of the core, and the core's words come first. Where a core passes its sum on, it
+does so in one operation, element by element, without storing it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.collectives import shift_pairs
+from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
+from wse_sim.fabric.lowering.moves import send, store
+from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST
+from wse_sim.fabric.program import Memory, Received, Sent, Vector
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce, Reduce
+from wse_sim.reduction_tree import generated_tree
+
+
+@dataclass(frozen=True)
+class Block:
+    """The words that a reduction combines."""
+
+    at: int
+    words: int
+    dtype: str = "float32"
+    combine: str = "add"
+
+    @classmethod
+    def of(cls, phase: Reduce | AllReduce) -> "Block":
+        if phase.dtype != "float32":
+            raise LazyError(f"a reduction of {phase.dtype} does not lower to wavelets", todo="Use float32.")
+        return cls(phase.at, phase.words, phase.dtype, phase.combine)
+
+    def part(self, start: int, words: int) -> "Block":
+        return Block(self.at + start, words, self.dtype, self.combine)
+
+    def send(self, colour: int) -> Vector:
+        return send(colour, self.at, self.words)
+
+    def store(self, colour: int) -> Vector:
+        return store(colour, self.at, self.words)
+
+    def gather(self, colour: int) -> Vector:
+        """Combine what comes with what is there."""
+        return self._combined(Memory(self.at), colour)
+
+    def relay(self, source: int, target: int) -> Vector:
+        """As `gather`, but the sum goes on and is not stored."""
+        return self._combined(Sent(target), source)
+
+    def _combined(self, target: Memory | Sent, colour: int) -> Vector:
+        return Vector(self.combine, (target, Memory(self.at), Received(colour)), self.words)
+
+
+def _ways(sheet: Sheet, lines: Lines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Route the way of each pair; the colour for each sender."""
+    ways = colour_ways(pairs)
+    first = sheet.colours(max(ways) + 1)
+    colours = [first + c for c in ways]
+    route_ways(sheet.mesh, lines, pairs, colours)
+    return {i: c for (i, _), c in zip(pairs, colours, strict=True)}
+
+
+def _chain_over(sheet: Sheet, lines: Lines, block: Block, stations: Sequence[int], colour: dict[int, int]) -> None:
+    """A chain over some positions, whose ways are routed."""
+    for odd in (0, 1):
+        middle = stations[1 + odd : -1 : 2]
+        if middle:
+            sheet.do(block.relay(colour[stations[2 + odd]], colour[middle[0]]), *lines.cells(middle))
+    if len(stations) > 1:
+        sheet.do(block.gather(colour[stations[1]]), *lines.cells(stations[:1]))
+        sheet.do(block.send(colour[stations[-1]]), *lines.cells(stations[-1:]))
+
+
+def _chain(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+    stations = range(lines.length)
+    _chain_over(sheet, lines, block, stations, _ways(sheet, lines, [(i, i - 1) for i in stations[1:]]))
+
+
+def _two_phase(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+    """Chains in groups, then a chain over their leaders on colours of its own."""
+    size = size or max(1, round(lines.length**0.5))
+    leaders = range(0, lines.length, size)
+    inside = [(i, i - 1) for i in range(lines.length) if i % size]
+    colour = _ways(sheet, lines, inside) if inside else {}
+    for leader in leaders:
+        _chain_over(sheet, lines, block, range(leader, min(leader + size, lines.length)), colour)
+    if len(leaders) > 1:
+        colour = _ways(sheet, lines, [(i, i - size) for i in leaders[1:]])
+        _chain_over(sheet, lines, block, leaders, colour)
+
+
+def _tree(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+    """Pairs, then pairs of pairs: one colour for each round, since its ways do not meet."""
+    step = 1
+    while step < lines.length:
+        senders = range(step, lines.length, 2 * step)
+        colour = _ways(sheet, lines, [(i, i - step) for i in senders])
+        sheet.do(block.send(colour[step]), *lines.cells(senders))
+        sheet.do(block.gather(colour[step]), *lines.cells([i - step for i in senders]))
+        step *= 2
+
+
+def _auto_gen(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+    """The generated tree; what the last of its senders gives, a PE passes on with the sum of all others added."""
+    if lines.length < 3:
+        _chain(sheet, lines, block, size)
+        return
+    parents = generated_tree(lines.length, block.words, sheet.mesh.machine)
+    lower_tree(sheet, lines, block, parents)
+
+
+def lower_tree(sheet: Sheet, lines: Lines, block: Block, parents: Sequence[int]) -> None:
+    """Any tree, in which every PE takes the sums of its senders in the order of their positions."""
+    colour = _ways(sheet, lines, [(i, p) for i, p in enumerate(parents) if p >= 0])
+    for position, parent in enumerate(parents):
+        here = lines.cells([position])
+        sources = [colour[i] for i, p in enumerate(parents) if p == position]
+        for source in sources[: len(sources) - (parent >= 0)]:
+            sheet.do(block.gather(source), *here)
+        if parent >= 0:
+            target = colour[position]
+            sheet.do(block.relay(sources[-1], target) if sources else block.send(target), *here)
+
+
+Lower = Callable[[Sheet, Lines, Block, int], None]
+ALGORITHMS: dict[str, Lower] = {"chain": _chain, "tree": _tree, "two_phase": _two_phase, "auto_gen": _auto_gen}
+
+
+def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
+    """Parts are combined on their way around the folded line and go around it once more.
+
+    Every second PE of the ring sends before it receives, so that no two wait for each other.
+    """
+    pes = lines.length
+    pairs = shift_pairs(pes, 1, "folded")
+    colour = _ways(sheet, lines, pairs)
+    after = dict(pairs)
+    ring = [0]
+    while len(ring) < pes:
+        ring.append(after[ring[-1]])
+    for round_ in range(2 * (pes - 1)):
+        for rank, position in enumerate(ring):
+            out, into = _part(block, pes, rank - round_), _part(block, pes, rank - round_ - 1)
+            source = colour[ring[rank - 1]]
+            steps = [out.send(colour[position])] if out.words else []
+            taken = into.gather(source) if round_ < pes - 1 else into.store(source)
+            steps += [taken] if into.words else []
+            for step in steps if rank % 2 == 0 else reversed(steps):
+                sheet.do(step, *lines.cells([position]))
+
+
+def _part(block: Block, parts: int, index: int) -> Block:
+    start, end = (block.words * k // parts for k in (index % parts, index % parts + 1))
+    return block.part(start, end - start)
+
+
+def lower_snake(sheet: Sheet, rect: Rect, block: Block) -> None:
+    """One chain through all PEs of a rectangle: along its longer axis and back, line after line."""
+    is_wide = rect.width >= rect.height
+    along, across = (rect.width, rect.height) if is_wide else (rect.height, rect.width)
+    back, on, up, down = (WEST, EAST, NORTH, SOUTH) if is_wide else (NORTH, SOUTH, WEST, EAST)
+    line, place = np.divmod(np.arange(along * across), along)
+    is_odd = line % 2 == 1
+    place = np.where(is_odd, along - 1 - place, place)
+    x, y = (rect.x + place, rect.y + line) if is_wide else (rect.x + line, rect.y + place)
+    order = np.arange(along * across)
+    to = np.where(order % along == 0, up, np.where(is_odd, on, back))
+    source = np.where(order % along == along - 1, down, np.where(is_odd, back, on))
+    first, last = sheet.colours(2), len(order) - 1
+    for n in (0, 1):
+        for way in (back, on, up, down):
+            sends = (order % 2 == n) & (order > 0) & (to == way)
+            takes = (order % 2 != n) & (order < last) & (source == way)
+            if sends.any():
+                sheet.mesh.route(first + n, x[sends], y[sends], RAMP, [way])
+            if takes.any():
+                sheet.mesh.route(first + n, x[takes], y[takes], way, [RAMP])
+        middle = (order % 2 == n) & (order > 0) & (order < last)
+        if middle.any():
+            sheet.do(block.relay(first + 1 - n, first + n), x[middle], y[middle])
+    sheet.do(block.gather(first + 1), x[:1], y[:1])
+    sheet.do(block.send(first + last % 2), x[-1:], y[-1:])

@@ -1,0 +1,154 @@
+"""A mesh whose programs are still being written, and how the parts of a core's work become tasks.
+
+Each part of a phase writes into a strand of its own. A strand is a list of steps, one after another; a step is either a
+body of instructions on the core's memory or up to two vector operations at once. A core with one strand runs it in its
+first task. With several, that task starts the first operations of all of them beside each other, and then runs what is
+left of purely local strands; when an operation completes, the task of the step after it starts. Tasks run to their end:
+so a strand of several steps goes on only when the local ones are through.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.mesh import Cells, Mesh
+from wse_sim.fabric.program import Change, Instruction, Memory, Program, Received, Sent, Vector, check_program
+
+Step = tuple[Instruction, ...]
+Strand = tuple[Step, ...]
+AT_ONCE = 2
+
+
+def is_local(step: Step) -> bool:
+    """Whether a step touches no colour."""
+    return not any(isinstance(operand, Received | Sent) for i in step for operand in getattr(i, "operands", ()) or ())
+
+
+class Sheet:
+    """Routes go to `mesh` at once; steps are kept by number, so that equal cores share one program.
+
+    `scratch` is the first word that no phase uses: temporaries of the lowering begin there.
+    """
+
+    def __init__(self, mesh: Mesh, scratch: int):
+        self.mesh, self.scratch = mesh, scratch
+        self._words = scratch
+        self._strands: list[tuple[np.ndarray, list[Strand]]] = []
+        self._numbers: dict[Strand, int] = {}
+        self._colours = 0
+
+    def colours(self, count: int) -> int:
+        """The first of `count` colours that nothing else uses."""
+        self._colours += count
+        return self._colours - count
+
+    def temporary(self, words: int) -> int:
+        """The address of `words` that no phase uses."""
+        self._words += words
+        return self._words - words
+
+    def strand(self) -> None:
+        """Begin a new strand on all cores."""
+        self._strands.append((np.zeros((self.mesh.height, self.mesh.width), np.int32), [()]))
+        self._numbers = {(): 0}
+
+    def do(self, step: Sequence[Instruction] | Instruction, x: Cells, y: Cells) -> None:
+        """Append a step to the strand of these cores: one instruction, or several of one step."""
+        taken: Step = tuple(step) if isinstance(step, Sequence) else (step,)
+        if not is_local(taken) and len(taken) > AT_ONCE:
+            raise LazyError(f"a step of {len(taken)} operations at once", todo=f"Use at most {AT_ONCE}.")
+        at, lists = self._strands[-1]
+        here = at[y, x]
+        found, inverse = np.unique(here, return_inverse=True)
+        longer = [(*lists[i], taken) for i in found]
+        for one in longer:
+            if one not in self._numbers:
+                self._numbers[one] = len(lists)
+                lists.append(one)
+        numbers = np.array([self._numbers[one] for one in longer], np.int32)
+        at[y, x] = numbers[inverse].reshape(here.shape)
+
+    def finish(self) -> Mesh:
+        """The mesh with its programs."""
+        kinds = np.zeros((self.mesh.height, self.mesh.width), np.int64)
+        for at, lists in self._strands:
+            kinds = kinds * len(lists) + at
+        for number, kind in enumerate(np.unique(kinds)):
+            y, x = np.nonzero(kinds == kind)
+            strands = [lists[at[y[0], x[0]]] for at, lists in self._strands if at[y[0], x[0]]]
+            program = Program(f"p{number}", self._words, tasks_of(strands))
+            check_program(program)
+            self.mesh.run(program, x, y)
+        return self.mesh
+
+
+def tasks_of(strands: Sequence[Strand]) -> tuple[tuple[str, tuple[Instruction, ...]], ...]:
+    """The tasks of a core that runs these strands at the same time."""
+    if len(strands) == 1:
+        return _tasks_alone(strands[0])
+    moving = sorted((s for s in strands if not all(map(is_local, s))), key=lambda s: is_local(s[0]))
+    main: list[Instruction] = []
+    tasks: list[tuple[str, tuple[Instruction, ...]]] = []
+    for number, strand in enumerate(moving):
+        begun, *later = _chained(strand, f"part{number}")
+        main += begun[1]
+        tasks += later
+    main += [i for strand in strands if all(map(is_local, strand)) for step in strand for i in step]
+    blocks = tuple(Change("block", name) for name in _joined(tasks, main))
+    return ("main", (*blocks, *main)), *tasks
+
+
+def _tasks_alone(strand: Strand) -> tuple[tuple[str, tuple[Instruction, ...]], ...]:
+    """One strand: its steps run in one task, up to a step of two operations that others follow."""
+    body: list[Instruction] = []
+    for i, step in enumerate(strand):
+        if is_local(step) or len(step) == 1:
+            body += step
+        elif i == len(strand) - 1:
+            body += [*_started(step[:1], ""), *step[1:]]
+        else:
+            (_, first), *later = _chained(strand[i:], "part0")
+            blocks = (Change("block", name) for name in _joined(later, list(first)))
+            return ("main", (*blocks, *body, *first)), *later
+    return (("main", tuple(body)),)
+
+
+def _chained(strand: Strand, name: str) -> Iterator[tuple[str, tuple[Instruction, ...]]]:
+    """A strand as tasks: each runs the bodies up to the next operations and starts these; the first has no name."""
+    body: list[Instruction] = []
+    number = 0
+    for i, step in enumerate(strand):
+        if is_local(step):
+            body += step
+            continue
+        then = f"{name}.{number + 1}" if i < len(strand) - 1 else ""
+        body += _started(step, then)
+        yield (f"{name}.{number}" if number else ""), tuple(body)
+        body, number = [], number + 1
+    if body:
+        yield f"{name}.{number}", tuple(body)
+
+
+def _started(step: Step, then: str) -> list[Instruction]:
+    """All operations of a step as asynchronous ones, of which the last to complete starts the task `then`."""
+    verbs = ("activate", "unblock")
+    return [
+        replace(vector, is_async=True, then=(verb, then) if then else ())
+        for vector, verb in zip(step, verbs, strict=False)
+        if isinstance(vector, Vector)
+    ]
+
+
+def _joined(tasks: Sequence[tuple[str, tuple[Instruction, ...]]], main: list[Instruction]) -> list[str]:
+    """The tasks that two completions start: they are blocked at first."""
+    vectors = [i for body in (main, *(b for _, b in tasks)) for i in body if isinstance(i, Vector)]
+    return [v.then[1] for v in vectors if v.then and v.then[0] == "unblock"]
+
+
+def copy(source: int, target: int, words: int) -> Vector:
+    """Words from one address to another on a core; they may overlap."""
+    if target > source:
+        return Vector("move", (Memory(target + words - 1, -1), Memory(source + words - 1, -1)), words)
+    return Vector("move", (Memory(target), Memory(source)), words)

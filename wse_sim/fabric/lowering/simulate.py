@@ -1,0 +1,183 @@
+"""Runs a phase program as wavelets: `Seq` and `Repeat` run after run, with the memories carried over.
+
+Between two parts of a sequence stands an ideal barrier: the next part begins in the cycle after the last core is
+through, with routes of its own and no cost. That keeps the algebra of time: runs add up. Inside a `Par`, or with
+`overlap`, nothing but the order of its steps keeps a core from going on to the next part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.lowering.compute import compute_body, lower_body
+from wse_sim.fabric.lowering.lines import Lines
+from wse_sim.fabric.lowering.moves import lower_broadcast, lower_shift
+from wse_sim.fabric.lowering.reductions import ALGORITHMS, Block, lower_ring, lower_snake
+from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.lowering.streams import lower_stream
+from wse_sim.fabric.mesh import WORD_BYTES, Mesh
+from wse_sim.fabric.run import Result, simulate
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
+
+MEMORY_AXES = 3
+SNAKE, RING = "snake", "ring"
+
+
+def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = False, **how: Any) -> Result:
+    """Run a phase program on the mesh of `memory`, which is [height, width, words] of 32 bits.
+
+    The PE in column x and row y of the program has memory[y, x]. The result holds the memories afterwards and the sums
+    of cycles and counters over all runs; a run that does not finish ends the program. `overlap` runs the whole program
+    at once, each core going on as soon as it can; `how` goes to `simulate`. Raises LazyError for what has no lowering.
+    """
+    memory = np.ascontiguousarray(memory)
+    if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
+        raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", todo="Give 32 bits [height, width, words].")
+    words = memory.view(np.float32)
+    total: Result | None = None
+    meshes: dict[Phase, Mesh] = {}
+    for part in [phase] if overlap else runs(phase):
+        if part not in meshes:
+            meshes[part] = mesh_of(part, machine, *words.shape)
+        done = _run(meshes[part], words, how)
+        words = done.memory
+        total = done if total is None else _then(total, done)
+        if done.status != "finished":
+            break
+    if total is None:
+        total = simulate(Mesh(machine, words.shape[1], words.shape[0]), **how)
+    return replace(total, memory=words.view(memory.dtype))
+
+
+def runs(phase: Phase) -> Iterator[Phase]:
+    """The parts of a program between its barriers."""
+    match phase:
+        case Seq(parts):
+            for part in parts:
+                yield from runs(part)
+        case Repeat(times, body):
+            for _ in range(times):
+                yield from runs(body)
+        case _:
+            yield phase
+
+
+def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
+    """The mesh that runs a phase in one go, on height x width cores whose phases use `words` each; without data."""
+    sheet = Sheet(Mesh(machine, width, height), words)
+    for part in _beside(phase):
+        sheet.strand()
+        _lower(sheet, part)
+    return sheet.finish()
+
+
+def _beside(phase: Phase) -> Iterator[Phase]:
+    """The parts that run at the same time."""
+    for part in phase.parts if isinstance(phase, Par) else ():
+        yield from _beside(part)
+    if not isinstance(phase, Par):
+        yield phase
+
+
+def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> Result:
+    mesh.reload(words)
+    done = simulate(mesh, **how)
+    return replace(done, memory=np.ascontiguousarray(done.memory[:, :, : words.shape[-1]]))
+
+
+def _then(first: Result, second: Result) -> Result:
+    """Two runs as one."""
+    waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
+    return replace(
+        second,
+        cycles=first.cycles + second.cycles,
+        counters={name: first.counters[name] + counts for name, counts in second.counters.items()},
+        finished=waited,
+        sent=_added(first.sent, second.sent),
+        received=_added(first.received, second.received),
+        state_bytes=max(first.state_bytes, second.state_bytes),
+    )
+
+
+def _added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
+    return {colour: first.get(colour, 0) + second.get(colour, 0) for colour in sorted(first | second)}
+
+
+def _lower(sheet: Sheet, phase: Phase) -> None:
+    """Append a phase to the strand that is open."""
+    match phase:
+        case Seq(parts):
+            for part in parts:
+                _lower(sheet, part)
+        case Repeat(times, body):
+            for _ in range(times):
+                _lower(sheet, body)
+        case Par():
+            raise LazyError("a Par inside a part of a Par does not lower to wavelets", todo="Flatten it.")
+        case Compute(rect):
+            lower_body(sheet, compute_body(sheet, phase), *_cells(rect))
+        case Local(rect, body):
+            lower_body(sheet, body, *_cells(rect))
+        case Stream():
+            if phase.bytes:
+                lower_stream(sheet, phase)
+        case _ if phase.words:
+            _lower_move(sheet, phase)
+
+
+def _cells(rect: Rect) -> tuple[np.ndarray, np.ndarray]:
+    return Lines(rect, "x").cells(range(rect.width))
+
+
+def _lower_move(sheet: Sheet, phase: Shift | Broadcast | Reduce | AllReduce) -> None:
+    match phase:
+        case Shift():
+            lower_shift(sheet, phase)
+        case Broadcast():
+            lower_broadcast(sheet, phase)
+        case Reduce():
+            _lower_reduce(sheet, phase)
+        case AllReduce():
+            _lower_all_reduce(sheet, phase)
+
+
+def _lower_reduce(sheet: Sheet, phase: Reduce) -> None:
+    rect, machine = phase.rect, sheet.mesh.machine
+    if phase.axis == "xy":
+        if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
+            lower_snake(sheet, rect, Block.of(phase))
+            return
+        _lower_reduce(sheet, replace(phase, axis="x"))
+        _lower_reduce(sheet, replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)))
+        return
+    lines = Lines(rect, phase.axis, phase.groups)
+    if lines.length < 2:
+        return
+    name = phase.algorithm or choose_reduce(lines.length, phase.words, machine)
+    if name not in ALGORITHMS:
+        raise LazyError(f"{name!r} does not lower to wavelets", todo=f"Use one of {', '.join(ALGORITHMS)}.")
+    ALGORITHMS[name](sheet, lines, Block.of(phase), phase.size)
+
+
+def _lower_all_reduce(sheet: Sheet, phase: AllReduce) -> None:
+    if phase.axis == "xy" and phase.algorithm == RING:
+        _lower_all_reduce(sheet, replace(phase, axis="x"))
+        _lower_all_reduce(sheet, replace(phase, axis="y"))
+        return
+    if phase.axis != "xy":
+        lines = Lines(phase.rect, phase.axis, phase.groups)
+        if lines.length < 2:
+            return
+        if (phase.algorithm or choose_all_reduce(lines.length, phase.words, sheet.mesh.machine)) == RING:
+            lower_ring(sheet, lines, Block.of(phase))
+            return
+    rect, axis, words, groups, at = phase.rect, phase.axis, phase.words, phase.groups, phase.at
+    same = (rect, axis, words, groups)
+    _lower_reduce(sheet, Reduce(*same, phase.algorithm, phase.size, at, phase.dtype, phase.combine))
+    lower_broadcast(sheet, Broadcast(*same, take=at, put=at))
