@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from wse_sim import collectives
 from wse_sim.collectives import (
     NOTHING,
     REDUCE_ALGORITHMS,
