@@ -4,15 +4,18 @@ A vector operation takes its setup and then its elements at the rate of its unit
 every turn of a loop, and every other control instruction, take one cycle.
 """
 
-from wse_sim.fabric.assemble import FULL_RATE, rate, whole
+from wse_sim.fabric.listing import whole
+from wse_sim.fabric.pricing import elements_per_wavelet, step_rate
 from wse_sim.fabric.program import Branch, End, Instruction, Loop, Vector
+from wse_sim.fabric.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
-    return whole(machine.dsd_setup_cycles) + ceil_div(vector.length * FULL_RATE, rate(vector, machine))
+    steps = ceil_div(vector.length, elements_per_wavelet(vector))
+    return whole(machine.dsd_setup_cycles) + ceil_div(steps * FULL_RATE, step_rate(vector, machine))
 
 
 def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:

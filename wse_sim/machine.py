@@ -16,7 +16,7 @@ from lazytensor.errors import LazyError
 Sourced = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""
 
-_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles", "loop_cycles", "launch_cycles")
+_MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles", "loop_cycles", "launch_cycles", "task_start_cycles")
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,9 @@ class Machine:
     `width` and `height` count all PEs; a program gets `usable_width` times `usable_height` of them. `special` stands
     for division, exponential, logarithm and their like. `loop_cycles` is what a loop adds to each vector operation in
     it, `conflict_slowdown` how much longer elements take whose operands lie in one bank, `launch_cycles` what passes
-    between the tasks of a program before the first word of a collective moves. `ramp_cycles` is the latency between
-    core and router (T_R).
+    between the tasks of a program before the first word of a collective moves, `task_start_cycles` what passes between
+    the event that lets a task run and its first instruction. `ramp_cycles` is the latency between core and router
+    (T_R).
     """
 
     name: str
@@ -50,6 +51,7 @@ class Machine:
     loop_cycles: float
     conflict_slowdown: float
     launch_cycles: float
+    task_start_cycles: float
     link_bits: int
     wavelet_cycles: float
     hop_cycles: float
@@ -127,6 +129,8 @@ _DECODING = (
     "fitted with one other on two rows: decoding LLaMA3-8B on 420^2 and 660^2 PEs (WaferLLM, OSDI 2025, table 4)"
 )
 
+_TASK_START = "ALCF: a task fires 3 cycles after the last wavelet, in the vendor's simulator of the WSE-3"
+
 _WSE2: Sourced = {
     "width": (757, "LUCZ: fabric dimensions passed to the compiler in the published job scripts"),
     "height": (996, "LUCZ: as the width"),
@@ -147,6 +151,7 @@ _WSE2: Sourced = {
     "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
     "conflict_slowdown": (2, "SPMM: 2 N + 6 against N + 6 where the operands lie in one bank"),
     "launch_cycles": (145, _DECODING),
+    "task_start_cycles": (3, f"assumed as on WSE-3 ({_TASK_START})"),
     "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
     "wavelet_cycles": (1, "SDKWP: one wavelet a cycle and link"),
     "hop_cycles": (1, "LUCZ: one cycle from router to router"),
@@ -183,6 +188,7 @@ _WSE3: Sourced = {
     "move_f16_per_cycle": (4.82, "ALCF: silicon; the vendor's simulator gives 8"),
     "move_f32_per_cycle": (2.44, "ALCF: silicon; the vendor's simulator gives 4"),
     "dsd_setup_cycles": (16, "ALCF: 15 to 17 cycles before a vector operation starts"),
+    "task_start_cycles": (3, _TASK_START),
     "loop_cycles": (0, "assumed: the 15 to 17 cycles of ALCF hold the back edge of a loop"),
     "wavelet_cycles": (1.125, "ALCF: cycles per wavelet in a stream on silicon; 1.000 in the simulator"),
     "hop_cycles": (2, "ALCF: silicon; more than 32 hops westward take longer"),

@@ -41,7 +41,7 @@ def bodies(draw, depth: int = 0):
 def test_price_is_what_a_core_takes(body, machine):
     builder = Builder("alone", WORDS)
     for instruction in body:
-        builder._append(instruction)
+        builder.append(instruction)
     mesh = Mesh(machine, 1, 1)
     mesh.run(builder.build(), 0, 0)
     taken = simulate(mesh).expect_finished().cycles

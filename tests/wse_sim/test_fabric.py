@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,8 +21,6 @@ from wse_sim.fabric import (
     Mesh,
     Received,
     Sent,
-    assemble,
-    kernel,
     simulate,
     simulate_phase,
 )
@@ -244,8 +242,8 @@ def test_a_task_that_stays_blocked_is_a_deadlock():
 @pytest.mark.parametrize(
     "build, message",
     [
-        (lambda b: b.move(Memory(3), Memory(0), 6), r"bad, main.0: \[3\] x6 reaches from word 3 to 8 of 8 in `move"),
-        (lambda b: b.move(Memory(0), Memory(7, -2), 5), "reaches from word 7 to -1"),
+        (lambda b: b.move(Memory(3), Memory(0), 6), r"bad, main.0: \[3\] x6 reaches from element 3 to 8 of 8 in `move"),
+        (lambda b: b.move(Memory(0), Memory(7, -2), 5), "reaches from element -1 to 7"),
         (lambda b: b.move(Received(0), Memory(0), 1), "in0 cannot be written"),
         (lambda b: b.add(Memory(0), Received(1), Received(1), 2), "two sources read one colour"),
         (lambda b: b.move(Memory(0), Sent(1), 2), "stands as a source"),
@@ -340,30 +338,6 @@ def test_a_hop_takes_what_the_machine_says():
     near, far = (simulate_phase(phase, m, numbers(1, 30, 4)).expect_finished() for m in (WSE2, WSE3))
     hops = [round(float(np.diff(r.finished[0, 1:]).mean()), 6) for r in (near, far)]
     assert hops == [WSE2.hop_cycles, WSE3.hop_cycles]
-
-
-def test_assembler_and_engine_number_things_alike():
-    for name in (
-        "LOOP",
-        "END",
-        "BRANCH",
-        "STOP",
-        "CONSTANT",
-        "MEMORY",
-        "RECEIVED",
-        "SENT",
-        "NONE",
-        "NEVER",
-        "FULL_RATE",
-    ):
-        assert getattr(assemble, name) == getattr(kernel, name), name
-    for table in (assemble.OPCODES, assemble.CHANGES):
-        assert {n.upper(): v for n, v in table.items()} == {n.upper(): getattr(kernel, n.upper()) for n in table}
-    widths = (assemble.CODE_COLUMNS, assemble.CORE_COLUMNS, len(assemble.COUNTERS), assemble.TASK_COLUMNS)
-    assert widths == (kernel.CODE, kernel.CORE, kernel.COUNTED, kernel.TASKS)
-    assert tuple(f.name for f in fields(assemble.State)) == kernel.Pointers._fields
-    assert assemble.IDLE_STATE == kernel.IDLE
-    assert assemble.COUNTERS.index("north") == kernel.LINKS
 
 
 def test_importing_the_fabric_does_not_load_numba():

@@ -1,23 +1,36 @@
 """A mesh to run: which program each core has, and where each router sends each colour.
 
-Routes are static: on one colour a router takes wavelets from one direction and gives them to any others. What cannot
-run is refused by `check`, with the coordinates (x, y) of the core.
+On one colour a router takes wavelets from one direction and gives them to any others. It has up to four such routes,
+the positions of its switch, and begins at position 0; an advance takes it to the next one, and leaves it at the last.
+After a teardown nothing passes until the core configures a position. What cannot run is refused by `check`, with the
+coordinates (x, y) of the core, for every position; which positions meet at run time is not checked.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from lazytensor.errors import LazyError, PlacementError
-from wse_sim.fabric.program import Memory, Program, Received, Sent, Vector
+from wse_sim.fabric.program import (
+    ITEM_BYTES,
+    POSITIONS_MOST,
+    WORD_BYTES,
+    Configure,
+    Control,
+    Instruction,
+    Program,
+    Received,
+    Sent,
+    Vector,
+)
+from wse_sim.fabric.rounding import to_bits
 from wse_sim.machine import Machine
 
 NORTH, EAST, SOUTH, WEST, RAMP = range(5)
 DIRECTIONS = ("north", "east", "south", "west", "core")
 STEPS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}
 """Direction -> (dx, dy)."""
-WORD_BYTES = 4
 _SOURCE_SHIFT = 5
 
 Cells = Any
@@ -36,7 +49,7 @@ class Mesh:
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[Program] = []
         self.program_at = np.full((height, width), -1, np.int16)
-        self._routes: dict[int, np.ndarray] = {}
+        self._routes: dict[int, dict[int, np.ndarray]] = {}
         self._data: list[tuple[Cells, Cells, int, np.ndarray]] = []
 
     @property
@@ -55,44 +68,65 @@ class Mesh:
             self.programs.append(program)
         self.program_at[y, x] = self.programs.index(program)
 
-    def load(self, values: Any, x: Cells, y: Cells, address: int = 0) -> None:
-        """Put `values` (over the cores, their last axis over the words) in memory before the run."""
-        self._data.append((x, y, address, np.asarray(values, np.float32)))
+    def load(self, values: Any, x: Cells, y: Cells, address: int = 0, dtype: str = "float32") -> None:
+        """Put `values` (over the cores, their last axis over the elements) in memory before the run.
+
+        `address` counts elements of `dtype`; bfloat16 is given as float32 and rounded.
+        """
+        if dtype not in ITEM_BYTES:
+            raise LazyError(f"no element type {dtype!r}", todo=f"Use one of {', '.join(ITEM_BYTES)}.")
+        self._data.append((x, y, address, to_bits(values, dtype)))
 
     def reload(self, values: Any) -> None:
         """Put `values` [height, width, words] in all memories before the run, in place of all that was loaded."""
         self._data = []
         self.load(values, slice(None), slice(None))
 
-    def route(self, colour: int, x: Cells, y: Cells, source: int, targets: Iterable[int]) -> None:
-        """Have routers give what comes on `colour` from `source` to all of `targets`."""
+    def route(self, colour: int, x: Cells, y: Cells, source: int, targets: Iterable[int], position: int = 0) -> None:
+        """Have routers give what comes on `colour` from `source` to all of `targets` at a switch position."""
         if not 0 <= colour < self.machine.colours:
             raise LazyError(f"there is no colour {colour}", todo=f"Use 0 to {int(self.machine.colours) - 1}.")
-        table = self._routes.setdefault(colour, np.zeros((self.height, self.width), np.int32))
+        if not 0 <= position < POSITIONS_MOST:
+            raise LazyError(f"there is no switch position {position}", todo=f"Use 0 to {POSITIONS_MOST - 1}.")
+        outputs = sum({1 << t for t in targets})
+        if outputs == 0:
+            raise LazyError(f"a route of colour {colour} without targets", todo="Leave it out.")
+        blank = np.zeros((self.height, self.width), np.uint8)
+        table = self._routes.setdefault(colour, {}).setdefault(position, blank)
         before = table[y, x]
         if np.any((before != 0) & (before >> _SOURCE_SHIFT != source)):
             where = self._first(table, (table != 0) & (table >> _SOURCE_SHIFT != source), x, y)
-            raise LazyError(f"two inputs on colour {colour}", where=where, todo="Use another colour for one of them.")
-        table[y, x] = before | sum({1 << t for t in targets}) | source << _SOURCE_SHIFT
+            what = f"two inputs on colour {colour}" + (f" at switch position {position}" if position else "")
+            raise LazyError(what, where=where, todo="Use another colour or position for one of them.")
+        table[y, x] = before | np.uint8(outputs | source << _SOURCE_SHIFT)
 
-    def outputs(self, colour: int) -> np.ndarray:
+    def positions(self, colour: int) -> list[int]:
+        """The switch positions at which a colour has routes somewhere."""
+        return sorted(self._routes[colour])
+
+    def outputs(self, colour: int, position: int = 0) -> np.ndarray:
         """For each router the directions that it gives a colour to, as bits."""
-        return self._routes[colour] & (1 << _SOURCE_SHIFT) - 1
+        return self._table(colour, position).astype(np.int32) & (1 << _SOURCE_SHIFT) - 1
 
-    def sources(self, colour: int) -> np.ndarray:
+    def sources(self, colour: int, position: int = 0) -> np.ndarray:
         """For each router the direction that it takes a colour from, -1 without a route."""
-        table = self._routes[colour]
-        return np.where(table == 0, -1, table >> _SOURCE_SHIFT)
+        table = self._table(colour, position)
+        return np.where(table == 0, -1, table >> _SOURCE_SHIFT).astype(np.int8)
+
+    def _table(self, colour: int, position: int) -> np.ndarray:
+        nothing = np.zeros((self.height, self.width), np.uint8)
+        return self._routes.get(colour, {}).get(position, nothing)
 
     def memory(self) -> np.ndarray:
         """The memory before the run: [height, width, words] float32."""
-        memory = np.zeros((self.height, self.width, self.words), np.float32)
-        for x, y, address, values in self._data:
-            words = values.shape[-1] if values.ndim else 1
-            if address < 0 or address + words > self.words:
-                raise LazyError(f"data for words {address} to {address + words - 1} of {self.words}", todo="Load less.")
-            memory[y, x, address : address + words] = values
-        return memory
+        memory = np.zeros((self.height, self.width, self.words), np.uint32)
+        for x, y, address, bits in self._data:
+            size = self.words * WORD_BYTES // bits.itemsize
+            count = bits.shape[-1] if bits.ndim else 1
+            if address < 0 or address + count > size:
+                raise LazyError(f"data for elements {address} to {address + count - 1} of {size}", todo="Load less.")
+            memory.view(bits.dtype)[y, x, address : address + count] = bits
+        return memory.view(np.float32)
 
     @staticmethod
     def _first(table: np.ndarray, wrong: np.ndarray, x: Cells, y: Cells) -> str:
@@ -108,9 +142,10 @@ def at(x: Any, y: Any) -> str:
 def check(mesh: Mesh) -> None:
     """Raise for the first thing of a mesh that cannot run."""
     for colour in mesh.colours:
-        _check_fork(mesh, colour)
-        for direction in STEPS:
-            _check_links(mesh, colour, direction)
+        for position in mesh.positions(colour):
+            _check_fork(mesh, colour, position)
+            for direction in STEPS:
+                _check_links(mesh, colour, position, direction)
         _check_cores_read(mesh, colour)
     for i, program in enumerate(mesh.programs):
         _check_program(mesh, program, mesh.program_at == i)
@@ -123,36 +158,70 @@ def _refuse(wrong: np.ndarray, what: str, todo: str) -> None:
         raise LazyError(what, where=at(x, y), todo=todo)
 
 
-def _check_links(mesh: Mesh, colour: int, direction: int) -> None:
-    """What goes out in a direction stays on the mesh, and the neighbour there takes it from this side."""
-    dx, dy = STEPS[direction]
-    goes = mesh.outputs(colour) >> direction & 1 == 1
-    beyond = np.pad(mesh.sources(colour), 1, constant_values=-2)
-    h, w = goes.shape
-    takes = beyond[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
-    side = DIRECTIONS[direction]
-    _refuse(goes & (takes == -2), f"colour {colour} leaves the mesh to the {side}", "End the route one core earlier.")
+def _named(colour: int, position: int) -> str:
+    return f"colour {colour}" + (f" at switch position {position}" if position else "")
+
+
+def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None:
+    """What goes out in a direction stays on the mesh, and at some position the neighbour takes it from here."""
+    goes = mesh.outputs(colour, position) >> direction & 1 == 1
+    if not goes.any():
+        return
+    side, named = DIRECTIONS[direction], _named(colour, position)
+    there = [_beyond(mesh.sources(colour, p), direction) for p in mesh.positions(colour)]
+    _refuse(goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier.")
     _refuse(
-        goes & (takes == -1),
-        f"colour {colour} goes {side} to a router without a route for it",
+        goes & np.all([takes == -1 for takes in there], axis=0),
+        f"{named} goes {side} to a router without a route for it",
         "Route it there, or end the route here.",
     )
     _refuse(
-        goes & (takes != (direction + 2) % 4),
-        f"colour {colour} goes {side} to a router that takes it from another side: two inputs on one colour",
-        "Use another colour for one of them.",
+        goes & np.all([takes != (direction + 2) % 4 for takes in there], axis=0),
+        f"{named} goes {side} to a router that takes it from another side: two inputs on one colour",
+        "Use another colour for one of them, or another switch position.",
     )
 
 
-def _check_fork(mesh: Mesh, colour: int) -> None:
-    sources = mesh.sources(colour)
-    back = (sources >= 0) & (mesh.outputs(colour) >> np.maximum(sources, 0) & 1 == 1)
-    _refuse(back, f"the route of colour {colour} forks back to where it comes from", "Leave that direction out.")
+def _beyond(sources: np.ndarray, direction: int) -> np.ndarray:
+    """For each router what its neighbour in a direction takes; -2 if there is none."""
+    dx, dy = STEPS[direction]
+    h, w = sources.shape
+    return np.pad(sources, 1, constant_values=-2)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
+
+
+def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
+    sources = mesh.sources(colour, position)
+    back = (sources >= 0) & (mesh.outputs(colour, position) >> np.maximum(sources, 0) & 1 == 1)
+    todo = "Leave that direction out."
+    _refuse(back, f"the route of {_named(colour, position)} forks back to where it comes from", todo)
+
+
+def _to_core(mesh: Mesh, colour: int) -> np.ndarray:
+    """Which cores get a colour at some switch position."""
+    return np.any([mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_positions(mesh, colour))], axis=0)
+
+
+def from_core(mesh: Mesh, colour: int) -> np.ndarray:
+    """Which cores may send on a colour at some switch position."""
+    return np.any([mesh.sources(colour, p) == RAMP for p in (0, *_positions(mesh, colour))], axis=0)
+
+
+def _positions(mesh: Mesh, colour: int) -> list[int]:
+    return mesh.positions(colour) if colour in mesh.colours else []
 
 
 def _check_cores_read(mesh: Mesh, colour: int) -> None:
-    to_core = mesh.outputs(colour) >> RAMP & 1 == 1
-    readers = [i for i, p in enumerate(mesh.programs) if colour in _colours(p, Received)]
+    to_core = _to_core(mesh, colour)
+    called = {i.task for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control) and i.colour == colour}
+    called -= {""}
+    for task in sorted(called):
+        able = [i for i, p in enumerate(mesh.programs) if task in dict(p.tasks)]
+        _refuse(
+            to_core & ~np.isin(mesh.program_at, able),
+            f"control wavelets on colour {colour} activate {task!r} at a core that has no such task",
+            "Give its program the task, or use another colour.",
+        )
+    readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received(p)]
     _refuse(
         to_core & ~np.isin(mesh.program_at, readers),
         f"colour {colour} goes to a core whose program never receives it",
@@ -164,26 +233,29 @@ def _check_program(mesh: Mesh, program: Program, here: np.ndarray) -> None:
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
     _refuse(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
     for place, instruction in program.numbered():
-        for operand in instruction.operands if isinstance(instruction, Vector) else ():
-            if isinstance(operand, Memory | float | int):
-                continue
-            wrong = here & ~_is_routed(mesh, operand)
-            verb = "to" if isinstance(operand, Received) else "from"
+        for wrong, colour, lack in _unrouted(mesh, instruction):
             _refuse(
-                wrong,
-                f"{program.name}, {place}, `{instruction}`: colour {operand.colour} has no route {verb} the core",
+                here & wrong,
+                f"{program.name}, {place}, `{instruction}`: colour {colour} has no {lack} the core",
                 "Route the colour there.",
             )
 
 
-def _is_routed(mesh: Mesh, operand: Received | Sent) -> np.ndarray:
-    if operand.colour not in mesh.colours:
-        return np.zeros(mesh.program_at.shape, bool)
-    if isinstance(operand, Received):
-        return mesh.outputs(operand.colour) >> RAMP & 1 == 1
-    return mesh.sources(operand.colour) == RAMP
+def _unrouted(mesh: Mesh, instruction: Instruction) -> Iterator[tuple[np.ndarray, int, str]]:
+    """For each colour that an instruction names the cores that could not run it, and what they lack."""
+    match instruction:
+        case Vector():
+            for operand in instruction.operands:
+                if isinstance(operand, Received):
+                    yield ~_to_core(mesh, operand.colour), operand.colour, "route to"
+                elif isinstance(operand, Sent):
+                    yield ~from_core(mesh, operand.colour), operand.colour, "route from"
+        case Control(colour):
+            yield ~from_core(mesh, colour), colour, "route from"
+        case Configure(colour, position):
+            yield mesh.sources(colour, position) < 0, colour, f"route at switch position {position} at"
 
 
-def _colours(program: Program, kind: type[Received] | type[Sent]) -> set[int]:
+def _received(program: Program) -> set[int]:
     vectors = (i for _, i in program.numbered() if isinstance(i, Vector))
-    return {o.colour for v in vectors for o in v.operands if isinstance(o, kind)}
+    return {o.colour for v in vectors for o in v.operands if isinstance(o, Received)}

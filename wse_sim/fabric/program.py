@@ -1,47 +1,108 @@
 """Programs of one core: vector operations over memory and fabric, in tasks.
 
 An instruction names its destination first, then its sources. A vector operation takes `length` elements from each
-source, one after another: from memory (`memory(base, stride)`), from a colour (`received(colour)`), or one constant
-again and again. Its destination is memory or a colour (`sent(colour)`).
+source, one after another: from memory (`Memory(base, stride)`), from a colour (`Received(colour)`), or one constant
+again and again. Its destination is memory or a colour (`Sent(colour)`).
 
 | instruction | meaning for each element |
 |---|---|
-| `move d, a` | d = a |
-| `add d, a, b` | d = a + b |
-| `mul d, a, b` | d = a * b |
-| `max d, a, b` | d = the larger of a and b |
+| `move d, a` | d = a, the same bits |
+| `convert d, a` | d = a in another type |
+| `add`, `sub`, `mul d, a, b` | d = a + b, a - b, a * b |
+| `max d, a, b` | d = the larger of a and b, a if they are equal; NaN if one of them is |
+| `greater d, a, b` | d = 1 if a > b, else 0 |
 | `fmac d, a, b, c` | d = a * b + c, rounded after each of the two |
+| `exp`, `log`, `reciprocal`, `sqrt`, `tanh d, a` | library routines, at the price of the machine's `special` |
 | `loop n` ... `end` | the instructions between, n times |
-| `branch a ? x, task` | go on in `task` if the word at address a compares so with x |
+| `branch a ? x, task` | go on in `task` if the float32 word at address a compares so with x |
 | `activate`, `block`, `unblock` | change what a task may do |
 
+Sources are rounded to the type of the destination; then every result is rounded to it, to nearest, ties to even. A
+destination with stride 0 accumulates: the elements run one after another. Types are float32, float16, bfloat16 and
+uint16 (indices, which only move). Elements of 16 bits travel two to a wavelet, an odd last one alone.
+
 A task runs to its end once it is active and not blocked; of several the one that was declared first. A vector operation
-that is `asynchronous` runs beside the task and may activate or unblock a task when it completes. Elements are float32
-words, one to a wavelet.
+that is `asynchronous` runs beside the task and may activate or unblock a task when it completes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 
 from lazytensor.errors import LazyError
 
-VECTOR_OPS = {"move": 1, "add": 2, "mul": 2, "max": 2, "fmac": 3}
+SPECIAL_OPS = ("exp", "log", "reciprocal", "sqrt", "tanh")
+VECTOR_OPS = {
+    "move": 1,
+    "convert": 1,
+    "add": 2,
+    "sub": 2,
+    "mul": 2,
+    "max": 2,
+    "greater": 2,
+    "fmac": 3,
+    **dict.fromkeys(SPECIAL_OPS, 1),
+}
 """Name -> number of sources."""
+ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
+"""Element type -> its bytes."""
+WORD_BYTES = 4
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 TASKS_MOST = 30
 LOOPS_DEEPEST = 4
+OUTER_MOST = 3
+COMMANDS = ("nop", "advance", "reset", "teardown")
+"""What a control wavelet can tell a router's switch."""
+COMMANDS_MOST = 8
+POSITIONS_MOST = 4
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Words of the core's memory: `base`, `base + stride`, ..., as many as the instruction is long."""
+    """Elements of the core's memory: `base`, `base + stride`, ..., as many as the instruction is long.
+
+    Base and strides count elements of `dtype`, so element 1 of a 16-bit type lies in word 0. `outer` has up to three
+    pairs (extent, stride) around the innermost dimension, outermost first. In counted loops the base moves by
+    `steps[d]` for every finished round of the loop at depth d, outermost first. `index` is the address, in elements of
+    16 bits, of an unsigned number that is read when the operation starts: times `index_step` it is added to the base.
+    """
 
     base: int
     stride: int = 1
+    dtype: str = "float32"
+    steps: tuple[int, ...] = ()
+    outer: tuple[tuple[int, int], ...] = ()
+    index: int | None = None
+    index_step: int = 1
 
     def __str__(self) -> str:
-        return f"[{self.base}]" if self.stride == 1 else f"[{self.base} by {self.stride}]"
+        text = str(self.base)
+        if self.index is not None:
+            text += f" + {self.index_step} * ({self.index})"
+        text += "".join(f" + {step} a round of loop {d}" for d, step in enumerate(self.steps) if step)
+        text += "".join(f" over {extent} by {stride}" for extent, stride in self.outer)
+        text += f" by {self.stride}" if self.stride != 1 or self.outer else ""
+        return f"[{text}]{_suffix(self.dtype)}"
+
+    def reach(self, length: int) -> tuple[int, int]:
+        """The lowest and the highest element of `length`, from the base."""
+        inner = length // prod(extent for extent, _ in self.outer)
+        ends = [(n - 1) * stride for n, stride in (*self.outer, (inner, self.stride))]
+        return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
+
+    def span(self, length: int, rounds: Sequence[int]) -> tuple[int, int]:
+        """The lowest and the highest element over all rounds of the enclosing loops; without what an index adds."""
+        low, high = self.reach(length)
+        moved = [step * (times - 1) for step, times in zip(self.steps, rounds, strict=False)]
+        return (
+            self.base + low + sum(min(0, m) for m in moved),
+            self.base + high + sum(max(0, m) for m in moved),
+        )
+
+
+def _suffix(dtype: str) -> str:
+    return "" if dtype == "float32" else f":{dtype}"
 
 
 @dataclass(frozen=True)
@@ -49,9 +110,10 @@ class Received:
     """Wavelets that the router gives to the core on a colour."""
 
     colour: int
+    dtype: str = "float32"
 
     def __str__(self) -> str:
-        return f"in{self.colour}"
+        return f"in{self.colour}{_suffix(self.dtype)}"
 
 
 @dataclass(frozen=True)
@@ -59,9 +121,10 @@ class Sent:
     """Wavelets that the core gives to its router on a colour."""
 
     colour: int
+    dtype: str = "float32"
 
     def __str__(self) -> str:
-        return f"out{self.colour}"
+        return f"out{self.colour}{_suffix(self.dtype)}"
 
 
 Operand = Memory | Received | Sent | float
@@ -69,18 +132,25 @@ Operand = Memory | Received | Sent | float
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector operation. `then` is what completion does: (), ("activate", task) or ("unblock", task)."""
+    """A vector operation. `then` is what completion does: (), ("activate", task) or ("unblock", task).
+
+    With `advance`, the switch of the core's router goes on to its next position for the colour that is sent on, when
+    the last wavelet has passed.
+    """
 
     op: str
     operands: tuple[Operand, ...]
     length: int
     is_async: bool = False
     then: tuple[str, ...] = ()
+    advance: bool = False
 
     def __str__(self) -> str:
         text = f"{self.op} {', '.join(map(str, self.operands))} x{self.length}"
         if self.is_async:
             text += " async"
+        if self.advance:
+            text += " advance"
         return f"{text}, then {' '.join(self.then)}" if self.then else text
 
 
@@ -126,7 +196,34 @@ class Change:
         return f"{self.verb} {self.task}"
 
 
-Instruction = Vector | Loop | End | Branch | Change
+@dataclass(frozen=True)
+class Control:
+    """Send a control wavelet: each router that it passes takes the next of `commands`, the later ones none.
+
+    At a core that it is given to it activates `task`; without a task it goes up no ramp.
+    """
+
+    colour: int
+    commands: tuple[str, ...]
+    task: str = ""
+
+    def __str__(self) -> str:
+        text = f"control out{self.colour} {' '.join(self.commands)}".rstrip()
+        return f"{text}, activate {self.task}" if self.task else text
+
+
+@dataclass(frozen=True)
+class Configure:
+    """Put the core's router at a switch position of a colour, also after a teardown."""
+
+    colour: int
+    position: int
+
+    def __str__(self) -> str:
+        return f"configure colour {self.colour} to position {self.position}"
+
+
+Instruction = Vector | Loop | End | Branch | Change | Control | Configure
 
 
 @dataclass(frozen=True)
@@ -173,8 +270,14 @@ class Builder:
     def move(self, to: Operand, a: Operand, length: int, **more) -> None:
         self._vector("move", (to, a), length, **more)
 
+    def convert(self, to: Operand, a: Operand, length: int, **more) -> None:
+        self._vector("convert", (to, a), length, **more)
+
     def add(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
         self._vector("add", (to, a, b), length, **more)
+
+    def sub(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+        self._vector("sub", (to, a, b), length, **more)
 
     def mul(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
         self._vector("mul", (to, a, b), length, **more)
@@ -182,33 +285,52 @@ class Builder:
     def max(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
         self._vector("max", (to, a, b), length, **more)
 
+    def greater(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+        self._vector("greater", (to, a, b), length, **more)
+
     def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more) -> None:
         self._vector("fmac", (to, a, b, c), length, **more)
 
+    def special(self, op: str, to: Operand, a: Operand, length: int, **more) -> None:
+        """One of SPECIAL_OPS."""
+        self._vector(op, (to, a), length, **more)
+
     def _vector(
-        self, op: str, operands: tuple[Operand, ...], length: int, asynchronous: bool = False, **then: str
+        self,
+        op: str,
+        operands: tuple[Operand, ...],
+        length: int,
+        asynchronous: bool = False,
+        advance: bool = False,
+        **then: str,
     ) -> None:
         """`then` is activate=TASK or unblock=TASK."""
-        self._append(Vector(op, operands, length, asynchronous, next(iter(then.items()), ())))
+        self.append(Vector(op, operands, length, asynchronous, next(iter(then.items()), ()), advance))
+
+    def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
+        self.append(Control(colour, tuple(commands), task))
+
+    def configure(self, colour: int, position: int = 0) -> None:
+        self.append(Configure(colour, position))
 
     @contextmanager
     def loop(self, times: int) -> Iterator[None]:
         """Run what is built inside `times` times."""
-        self._append(Loop(times))
+        self.append(Loop(times))
         yield
-        self._append(End())
+        self.append(End())
 
     def branch(self, address: int, comparison: str, value: float, task: str) -> None:
-        self._append(Branch(address, comparison, value, task))
+        self.append(Branch(address, comparison, value, task))
 
     def activate(self, task: str) -> None:
-        self._append(Change("activate", task))
+        self.append(Change("activate", task))
 
     def block(self, task: str) -> None:
-        self._append(Change("block", task))
+        self.append(Change("block", task))
 
     def unblock(self, task: str) -> None:
-        self._append(Change("unblock", task))
+        self.append(Change("unblock", task))
 
     def build(self) -> Program:
         """The finished program. Raises LazyError, naming the instruction, if it cannot run on any mesh."""
@@ -216,7 +338,8 @@ class Builder:
         check_program(program)
         return program
 
-    def _append(self, instruction: Instruction) -> None:
+    def append(self, instruction: Instruction) -> None:
+        """Add an instruction to the task that is open."""
         self._tasks[self._current].append(instruction)
 
 
@@ -225,68 +348,130 @@ def check_program(program: Program) -> None:
     names = [name for name, _ in program.tasks]
     if len(names) > TASKS_MOST:
         raise LazyError(f"{program.name!r} has {len(names)} tasks", todo=f"A core has at most {TASKS_MOST}.")
-    for place, instruction in program.numbered():
-        try:
-            _check_instruction(instruction, program.words, names)
-        except LazyError as error:
-            raise LazyError(
-                f"{error.what} in `{instruction}`", where=f"{program.name}, {place}", todo=error.todo
-            ) from None
     for name, body in program.tasks:
-        _check_nesting(f"{program.name}, {name}", body)
+        check_body(body, program.words, names, f"{program.name}, {name}")
 
 
-def _check_instruction(instruction: Instruction, words: int, tasks: list[str]) -> None:
+def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], where: str) -> None:
+    """Raise LazyError for the first instruction that cannot run in `words` of memory, or loops that do not close."""
+    rounds: list[int] = []
+    for i, instruction in enumerate(body):
+        try:
+            if isinstance(instruction, Loop):
+                rounds.append(instruction.times)
+            elif isinstance(instruction, End):
+                _check(bool(rounds), "an end without a loop", "Open a loop first.")
+                rounds.pop()
+            _check_instruction(instruction, words, tasks, rounds)
+        except LazyError as error:
+            raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", todo=error.todo) from None
+    if rounds:
+        raise LazyError(f"a loop of {rounds[-1]} rounds is not closed", where=where, todo="Close it with an end.")
+
+
+def _check(holds: bool, what: str, todo: str) -> None:
+    if not holds:
+        raise LazyError(what, todo=todo)
+
+
+def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str], rounds: Sequence[int]) -> None:
     match instruction:
         case Vector():
-            _check_vector(instruction, words, tasks)
-        case Loop(times) if times < 1:
-            raise LazyError(f"a loop of {times} rounds", todo="Give a count of at least 1.")
+            _check_vector(instruction, words, rounds)
+            if instruction.then:
+                _check_completion(instruction.then, tasks)
+        case Loop(times):
+            _check(times >= 1, f"a loop of {times} rounds", "Give a count of at least 1.")
+            _check(len(rounds) <= LOOPS_DEEPEST, f"loops nest {len(rounds)} deep", f"Nest at most {LOOPS_DEEPEST}.")
         case Branch(address, comparison, _, task):
-            _check_memory(Memory(address), 1, words)
+            _check_memory(Memory(address), 1, words, ())
             _check_task(task, tasks)
-            if comparison not in COMPARISONS:
-                raise LazyError(f"no comparison {comparison!r}", todo=f"Use one of {' '.join(COMPARISONS)}.")
+            _check(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
         case Change(_, task):
             _check_task(task, tasks)
+        case Control(_, commands, _):
+            _check(len(commands) <= COMMANDS_MOST, f"{len(commands)} commands", f"Give at most {COMMANDS_MOST}.")
+            for command in commands:
+                _check(command in COMMANDS, f"no command {command!r}", f"Use one of {', '.join(COMMANDS)}.")
+        case Configure(_, position):
+            _check_position(position)
 
 
-def _check_vector(vector: Vector, words: int, tasks: list[str]) -> None:
+def _check_position(position: int) -> None:
+    _check(0 <= position < POSITIONS_MOST, f"switch position {position}", f"Use 0 to {POSITIONS_MOST - 1}.")
+
+
+def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
+    _check(then[0] in ("activate", "unblock"), f"completion cannot {then[0]!r}", "Use activate=TASK or unblock=TASK.")
+    _check_task(then[1], tasks)
+
+
+def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
+    _check(vector.op in VECTOR_OPS, f"no operation {vector.op!r}", f"Use one of {', '.join(VECTOR_OPS)}.")
     target, *sources = vector.operands
-    if vector.length < 1:
-        raise LazyError(f"a length of {vector.length}", todo="Give a length of at least 1.")
-    if not isinstance(target, Memory | Sent):
-        raise LazyError(f"{target} cannot be written", todo="The first operand is memory or a colour to send on.")
-    if any(isinstance(s, Sent) for s in sources):
-        raise LazyError("a colour to send on stands as a source", todo="Read with received(colour).")
+    given = len(sources)
+    _check(given == VECTOR_OPS[vector.op], f"{given} sources", f"Give {VECTOR_OPS[vector.op]}.")
+    _check(vector.length >= 1, f"a length of {vector.length}", "Give a length of at least 1.")
+    _check(
+        isinstance(target, Memory | Sent),
+        f"{target} cannot be written",
+        "The first operand is memory or a colour to send on.",
+    )
+    _check(
+        not any(isinstance(s, Sent) for s in sources),
+        "a colour to send on stands as a source",
+        "Read with received(colour).",
+    )
     colours = [s.colour for s in sources if isinstance(s, Received)]
-    if len(set(colours)) < len(colours):
-        raise LazyError("two sources read one colour", todo="Move one of them to memory first.")
+    _check(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
+    _check(
+        isinstance(target, Sent) or not vector.advance,
+        "an advance without a colour to send on",
+        "Use control() instead.",
+    )
+    _check_dtypes(vector)
     for operand in vector.operands:
         if isinstance(operand, Memory):
-            _check_memory(operand, vector.length, words)
-    if vector.then:
-        if vector.then[0] not in ("activate", "unblock"):
-            raise LazyError(f"completion cannot {vector.then[0]!r}", todo="Use activate=TASK or unblock=TASK.")
-        _check_task(vector.then[1], tasks)
+            _check_memory(operand, vector.length, words, rounds)
 
 
-def _check_memory(vector: Memory, length: int, words: int) -> None:
-    last = vector.base + (length - 1) * vector.stride
-    if min(vector.base, last) < 0 or max(vector.base, last) >= words:
-        raise LazyError(
-            f"{vector} x{length} reaches from word {vector.base} to {last} of {words}", todo="Stay inside the memory."
-        )
+def _check_dtypes(vector: Vector) -> None:
+    typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
+    dtypes = {o.dtype for o in typed}
+    for dtype in dtypes:
+        _check(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
+    if vector.op == "move":
+        _check(len(dtypes) == 1, "a move between two types", "Use convert.")
+    else:
+        _check("uint16" not in dtypes, "arithmetic on uint16", "They only move and index.")
+    widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
+    _check(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
 
 
-def _check_task(task: str, tasks: list[str]) -> None:
-    if task not in tasks:
-        raise LazyError(f"no task {task!r}", todo=f"The tasks are {', '.join(tasks)}.")
+def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]) -> None:
+    size = words * WORD_BYTES // ITEM_BYTES[vector.dtype]
+    extents = [extent for extent, _ in vector.outer]
+    _check(
+        len(extents) <= OUTER_MOST and min(extents, default=1) >= 1 and length % prod(extents) == 0,
+        f"{length} elements over {len(extents)} outer extents {extents}",
+        f"Give at most {OUTER_MOST}, whose product divides the length.",
+    )
+    _check(
+        len(vector.steps) <= len(rounds),
+        f"{len(vector.steps)} steps in {len(rounds)} loops",
+        "Give one for each enclosing loop.",
+    )
+    if vector.index is not None:
+        halves = words * WORD_BYTES // ITEM_BYTES["uint16"]
+        _check(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")
+        return
+    first, last = vector.span(length, rounds)
+    _check(
+        first >= 0 and last < size,
+        f"{vector} x{length} reaches from element {first} to {last} of {size}",
+        "Stay inside the memory.",
+    )
 
 
-def _check_nesting(where: str, body: tuple[Instruction, ...]) -> None:
-    depth = 0
-    for instruction in body:
-        depth += isinstance(instruction, Loop) - isinstance(instruction, End)
-        if depth > LOOPS_DEEPEST:
-            raise LazyError(f"loops nest {depth} deep", where=where, todo=f"Nest at most {LOOPS_DEEPEST}.")
+def _check_task(task: str, tasks: Sequence[str]) -> None:
+    _check(task in tasks, f"no task {task!r}", f"The tasks are {', '.join(tasks)}.")

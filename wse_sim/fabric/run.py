@@ -1,6 +1,7 @@
 """Runs a mesh cycle by cycle and says what came of it: cycles, memory, counters, and who waits for what."""
 
 import importlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -10,8 +11,12 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.assemble import CODE_COLUMNS, COUNTERS, NEVER, RECEIVED, SENT, Listing, State, assemble
-from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check
+from wse_sim.fabric import record
+from wse_sim.fabric.assemble import Lanes, State, assemble, lanes_of
+from wse_sim.fabric.listing import Listing
+from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check, from_core
+from wse_sim.fabric.program import ITEM_BYTES
+from wse_sim.fabric.rounding import from_bits
 
 ENGINES = ("auto", "list", "scan")
 SCAN_FROM = 20_000
@@ -25,11 +30,12 @@ _SHOWN = 8
 class Result:
     """What came of a run.
 
-    `status` is "finished", "deadlock" or "max_cycles". `cycles` counts from 0 to the last thing that happened.
-    `memory` is [height, width, words]. `counters` has an array [height, width] for each of COUNTERS: cycles for what a
-    core did, wavelets for what a router sent. `finished` has the cycle of the last thing that each core did. `sent` and
-    `received` count the wavelets that cores gave and took, `left` those that are still on the way, by colour. `waits`
-    names what is stuck, in words, up to WAITS_MOST.
+    `status` is "finished", "deadlock", "max_cycles" or "error": a core could not go on. `cycles` counts from 0 to the
+    last thing that happened. `memory` is [height, width, words] float32. `counters` has an array [height, width] for
+    each of record.COUNTERS: cycles for what a core did, wavelets for what a router sent. `finished` has the cycle of
+    the last thing that each core did. By colour: `sent` and `received` count the wavelets that cores gave and took,
+    `copied` how many more went out of routers than came in, `left` those that are still on the way; so sent and copied
+    are together received and left. `waits` names what is stuck, in words, up to WAITS_MOST.
     """
 
     status: str
@@ -40,8 +46,19 @@ class Result:
     waits: tuple[str, ...]
     sent: dict[int, int]
     received: dict[int, int]
+    copied: dict[int, int]
     left: dict[int, int]
     state_bytes: int
+
+    def read(self, x: Any, y: Any, base: int, length: int, dtype: str = "float32") -> np.ndarray:
+        """`length` elements of a type from element `base` on, of the cores at columns `x` and rows `y`.
+
+        bfloat16 comes as float32.
+        """
+        bits = self.memory.view(np.uint32 if ITEM_BYTES[dtype] == 4 else np.uint16)
+        if not 0 <= base <= base + length <= bits.shape[-1]:
+            raise LazyError(f"elements {base} to {base + length - 1} of {bits.shape[-1]}", todo="Read less.")
+        return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
     def expect_finished(self) -> "Result":
         """Itself. Raises LazyError with what waits if the run did not come to its end."""
@@ -64,10 +81,9 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
         raise LazyError(f"{threads} threads and {max_cycles} cycles", todo="Give at least 1 of each.")
     check(mesh)
     state, listing = assemble(mesh)
-    cores = mesh.width * mesh.height
     if engine == "auto":
-        engine = "scan" if threads > 1 and cores >= SCAN_FROM else "list"
-    end = _run(state, engine, threads, max_cycles)
+        engine = "scan" if threads > 1 and mesh.width * mesh.height >= SCAN_FROM else "list"
+    end = Runner(state).advance(0, max_cycles, engine == "list", 1 if engine == "list" else threads)
     return read_result(mesh, state, listing, end, max_cycles)
 
 
@@ -76,77 +92,150 @@ def load_engine() -> ModuleType:
     return importlib.import_module("wse_sim.fabric.kernel")
 
 
-def _run(state: State, engine: str, threads: int, max_cycles: int) -> int:
-    kernel = load_engine()
-    if engine == "list":
-        return kernel.run_list(state.addresses(), 0, max_cycles)
-    numba = importlib.import_module("numba")
-    before = numba.get_num_threads()
-    threads = min(threads, numba.config.NUMBA_NUM_THREADS)
-    numba.set_num_threads(threads)
-    try:
-        return kernel.run_scan(state.addresses(), 0, max_cycles, threads)
-    finally:
-        numba.set_num_threads(before)
+class Runner:
+    """Advances a state, with as many threads as asked for."""
+
+    def __init__(self, state: State):
+        self._state, self._engine = state, load_engine()
+        self._blocks = -(-state.size("cores") // 64)
+        self._lists: np.ndarray | None = None
+        self.visited = 0
+
+    def advance(self, now: int, most: int, by_list: bool, threads: int) -> int:
+        """Run from cycle `now` until `most`, or until nothing can happen any more. Returns that cycle."""
+        bands = max(1, min(threads, self._blocks))
+        if not by_list or self._lists is None or len(self._lists) != bands:
+            self._state.cores[:, record.SLEEPS] = 0
+            self._lists = np.zeros((bands, 2, self._blocks), np.int64)
+            self._lists[0, now & 1] = self._all()
+        ends = self._run_bands(bands, (now, most), by_list)
+        if not by_list:
+            self._lists = None
+        self.visited += ends[0][1]
+        return ends[0][0]
+
+    def _all(self) -> np.ndarray:
+        """A bit for each core."""
+        bits = np.full(self._blocks, -1, np.int64)
+        if over := self._state.size("cores") % 64:
+            bits[-1] = (1 << over) - 1
+        return bits
+
+    def _run_bands(self, bands: int, span: tuple[int, int], by_list: bool) -> list[tuple[int, int]]:
+        assert self._lists is not None
+        sync = np.zeros((2 + bands) * record.LINE, np.int64)
+        ends = [(0, 0)] * bands
+        arguments = self._state.addresses(), self._lists.reshape(-1), sync, *span
+
+        def work(band: int) -> None:
+            ends[band] = self._engine.run(*arguments, band, bands, by_list)
+
+        others = [threading.Thread(target=work, args=(band,)) for band in range(1, bands)]
+        for other in others:
+            other.start()
+        work(0)
+        for other in others:
+            other.join()
+        return ends
 
 
 def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
     """What the arrays say when the engine has stopped at cycle `end`."""
-    grid = (mesh.height, mesh.width)
-    waits = tuple(islice(_waiting(mesh, state, listing), WAITS_MOST))
-    tail, head = _by_colour(mesh, state, state.tail), _by_colour(mesh, state, state.head)
-    left = {c: n for c in mesh.colours if (n := int((tail[c] - head[c]).sum()))}
-    status = "max_cycles" if end >= max_cycles else ("deadlock" if waits or left else "finished")
+    grid, lanes = (mesh.height, mesh.width), lanes_of(mesh)
+    faults = tuple(_faults(mesh, state, listing))
+    waits = faults or tuple(islice(_waiting(mesh, state, listing, lanes), WAITS_MOST))
+    held = _by_colour(lanes, state.held())
+    left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
+    active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
+    is_through = not (waits or left or np.any(active & ~blocked))
+    status = "finished" if is_through else ("max_cycles" if end >= max_cycles else "deadlock")
     return Result(
-        status=status,
-        cycles=int(end if status == "max_cycles" else state.cores[:, 5].max(initial=0)),
+        status="error" if faults else status,
+        cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
-        counters={name: state.counters[:, i].reshape(grid) for i, name in enumerate(COUNTERS)},
-        finished=state.cores[:, 5].reshape(grid),
+        counters={name: column.reshape(grid) for name, column in _counters(state)},
+        finished=state.cores[:, record.FINISHED].reshape(grid),
         waits=waits,
-        sent={c: int(tail[c][0, mesh.sources(c) == RAMP].sum()) for c in mesh.colours},
-        received={c: int(head[c][1].sum()) for c in mesh.colours},
+        **_traffic(mesh, state, lanes, held),
         left=left,
         state_bytes=state.bytes,
     )
 
 
-def _by_colour(mesh: Mesh, state: State, counts: np.ndarray) -> dict[int, np.ndarray]:
-    """Counts of queues as [router or core, height, width] for each colour."""
-    table = counts.reshape(2, mesh.height, mesh.width, int(state.shape[0]))
-    return {c: table[..., i] for i, c in enumerate(mesh.colours)}
+def _counters(state: State) -> Iterator[tuple[str, np.ndarray]]:
+    for i, name in enumerate(record.COUNTERS):
+        yield name, state.cores[:, record.COUNTED + i].copy()
 
 
-def _waiting(mesh: Mesh, state: State, listing: Listing) -> Iterator[str]:
+def _traffic(mesh: Mesh, state: State, lanes: Lanes, held: dict[int, np.ndarray]) -> dict[str, dict[int, int]]:
+    """What cores sent and received and what routers copied, by colour."""
+    ramps = {c: lanes.of.get((k, RAMP), 0) for k, c in enumerate(lanes.colours)}
+    all_pushed = state.of_queues(record.PUSHED)
+    pushed, copied = (_by_colour(lanes, table) for table in (all_pushed, state.of_queues(record.COPIED)))
+    return {
+        "sent": {c: int(all_pushed[from_core(mesh, c).reshape(-1), lane].sum()) for c, lane in ramps.items()},
+        "received": {c: int(pushed[c][:, -1].sum() - held[c][:, -1].sum()) for c in lanes.colours},
+        "copied": {c: int(copied[c][:, :-1].sum()) for c in lanes.colours},
+    }
+
+
+def _by_colour(lanes: Lanes, table: np.ndarray) -> dict[int, np.ndarray]:
+    """Columns of queues as [cores, lanes of the colour and then the core's queue] for each colour."""
+    found = {}
+    for k, colour in enumerate(lanes.colours):
+        columns = sorted({lane for (number, _), lane in lanes.of.items() if number == k})
+        found[colour] = table[:, [*columns, lanes.count + k]]
+    return found
+
+
+def _faults(mesh: Mesh, state: State, listing: Listing) -> Iterator[str]:
+    """A line for each core that could not go on."""
+    for t in np.flatnonzero(state.cores[:, record.FAULT]):
+        source = listing.source(int(state.cores[t, record.FAULT]) - 1)
+        yield f"{_place(mesh, t)}: {source}: an index points outside the memory"
+
+
+def _waiting(mesh: Mesh, state: State, listing: Listing, lanes: Lanes) -> Iterator[str]:
     """A line for each thread that stands at an instruction, each blocked task, each queue that holds something."""
-    for t, u in np.argwhere(state.threads[:, :, 0] >= 0):
-        row, ready, done, _ = state.threads[t, u]
-        reason = _reason(mesh, state, int(t), int(row)) if ready != NEVER else "waits to be issued"
-        yield f"{_place(mesh, t)}: {listing.sources[row // CODE_COLUMNS]} after {done} elements {reason}"
-    for t in np.flatnonzero(state.cores[:, 1] & state.cores[:, 2]):
-        both = state.cores[t, 1] & state.cores[t, 2]
-        tasks = [name for i, (name, _) in enumerate(mesh.programs[state.cores[t, 0]].tasks) if both >> i & 1]
+    threads, held = state.threads(), state.held()
+    for t, u in np.argwhere(threads[:, :, record.PC] >= 0):
+        row, ready, done = threads[t, u, : record.CREDIT].tolist()
+        is_issued = ready < record.NEVER
+        reason = _reason(state, lanes, held[t], t, row) if is_issued else "waits to be issued"
+        yield f"{_place(mesh, t)}: {listing.source(row)} after {done if is_issued else 0} elements {reason}"
+    active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
+    for t in np.flatnonzero(active & blocked):
+        program = mesh.programs[state.cores[t, record.PROGRAM]]
+        tasks = [name for i, (name, _) in enumerate(program.tasks) if (active[t] & blocked[t]) >> i & 1]
         yield f"{_place(mesh, t)}: task {', '.join(tasks)} is active and blocked"
-    colours, shift = int(state.shape[0]), len(state.head) // 2
-    for q in np.flatnonzero(state.tail - state.head):
-        t, k = divmod(int(q) % shift, colours)
-        count, colour = state.tail[q] - state.head[q], mesh.colours[k]
-        outs = ", ".join(d for i, d in enumerate(DIRECTIONS) if state.route[q % shift] >> i & 1)
-        todo = f"to go to {outs}" if q < shift else "to be received"
-        yield f"{'router of ' if q < shift else ''}{_place(mesh, t)}: {count} of colour {colour} wait {todo}"
+    for j in range(lanes.count + len(lanes.colours)):
+        for t in np.flatnonzero(held[:, j]):
+            yield _stuck(mesh, state, lanes, int(t), j, int(held[t, j]))
+
+
+def _stuck(mesh: Mesh, state: State, lanes: Lanes, t: int, j: int, count: int) -> str:
+    """What waits in a queue."""
+    if j >= lanes.count:
+        return f"{_place(mesh, t)}: {count} of colour {lanes.colours[j - lanes.count]} wait to be received"
+    colour = lanes.colours[int(state.lanes[j, record.LANE_COLOUR])]
+    route = state.outputs()[t, j]
+    outs = ", ".join(d for i, d in enumerate(DIRECTIONS) if route >> i & 1)
+    return (
+        f"router of {_place(mesh, t)}: {count} of colour {colour} wait to go to {outs or 'where no switch lets them'}"
+    )
 
 
 def _place(mesh: Mesh, t: Any) -> str:
     return at(int(t) % mesh.width, int(t) // mesh.width)
 
 
-def _reason(mesh: Mesh, state: State, t: int, row: int) -> str:
-    colours, shift = int(state.shape[0]), len(state.head) // 2
-    operands = state.code[row // CODE_COLUMNS, 7:].reshape(4, 3)
-    for kind, base, _ in operands:
-        q = t * colours + int(base)
-        if kind == RECEIVED and state.head[shift + q] == state.tail[shift + q]:
-            return f"waits for colour {mesh.colours[base]}"
-        if kind == SENT and state.tail[q] - state.head[q] >= state.cap[q]:
-            return f"waits for room on colour {mesh.colours[base]}"
+def _reason(state: State, lanes: Lanes, held: np.ndarray, t: int, row: int) -> str:
+    """`held` is what the queues of the core have."""
+    first = row + record.OPERANDS
+    operands = state.code[first : first + 4 * record.OPERAND].reshape(4, record.OPERAND)
+    for kind, base in operands[:, : record.STRIDE].tolist():
+        if kind == record.RECEIVED and held[lanes.count + base] == 0:
+            return f"waits for colour {lanes.colours[base]}"
+        if kind == record.SENT and held[base] >= state.field(2)[t, base]:
+            return f"waits for room on colour {lanes.colours[int(state.lanes[base, record.LANE_COLOUR])]}"
     return "goes on"

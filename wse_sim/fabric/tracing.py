@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.assemble import CODE_COLUMNS, COUNTERS, Listing, State, assemble
+from wse_sim.fabric import record
+from wse_sim.fabric.assemble import State, assemble
+from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import Mesh, check
-from wse_sim.fabric.run import Result, load_engine, read_result
+from wse_sim.fabric.run import Result, Runner, read_result
 
 SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
 MAX_CYCLES = 100_000
@@ -36,11 +38,11 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
             )
     check(mesh)
     state, listing = assemble(mesh)
-    engine, addresses = load_engine(), state.addresses()
+    runner = Runner(state)
     moments: list[Moment] = []
     now = 0
     while now < max_cycles:
-        after = engine.run_list(addresses, now, now + 1)
+        after = runner.advance(now, now + 1, by_list=True, threads=1)
         if after == now:
             break
         moments += [_moment(mesh, state, listing, now, x, y) for x, y in cores]
@@ -50,9 +52,10 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
 
 def _moment(mesh: Mesh, state: State, listing: Listing, now: int, x: int, y: int) -> Moment:
     t = y * mesh.width + x
-    standing = [thread for thread in state.threads[t].tolist() if thread[0] >= 0]
-    places = tuple(listing.sources[row // CODE_COLUMNS] for row, *_ in standing)
-    return Moment(now, x, y, COUNTERS[state.cores[t, 3]], places, tuple(done for _, _, done, _ in standing))
+    standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
+    places = tuple(listing.source(thread[record.PC]) for thread in standing)
+    did = record.COUNTERS[state.cores[t, record.STATE]]
+    return Moment(now, x, y, did, places, tuple(thread[record.DONE] for thread in standing))
 
 
 def space_time(moments: Sequence[Moment], every: int = 1) -> str:

@@ -100,6 +100,7 @@ def _then(first: Result, second: Result) -> Result:
         counters={name: first.counters[name] + counts for name, counts in second.counters.items()},
         finished=waited,
         sent=_added(first.sent, second.sent),
+        copied=_added(first.copied, second.copied),
         received=_added(first.received, second.received),
         state_bytes=max(first.state_bytes, second.state_bytes),
     )

@@ -1,0 +1,140 @@
+"""How the engine is compiled: pointers to the arrays of a mesh, and the decorators of its functions.
+
+Only the entry points are kept on disk; what they call is compiled into them. Numba looks at the file of an entry point
+alone when it asks whether a kept one is stale, so the entry points close over `DIGEST` of all files.
+"""
+
+import os
+import zlib
+from collections import namedtuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_FILES = ("record", "compiled", "elements", "core", "router", "kernel")
+DIGEST = zlib.crc32(b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _FILES))
+
+SPINS = 2000
+"""How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""
+_YIELD = "sched_yield" if os.name == "posix" else "SwitchToThread"
+
+Pointers = namedtuple(
+    "Pointers",
+    "ints bytes longs floats words halves code entries named constants lanes lists sync "
+    "cores width nlanes colours threads mask stride words_per_core depth queued positions queues queue names "
+    "ramp hop turn task_start",
+)
+"""Where the arrays of a mesh lie, and its sizes. As arrays they would be counted in every call: seven times as slow.
+
+`ints`, `bytes` and `longs` are the records of the cores, `floats`, `words` and `halves` their memories.
+"""
+
+
+_intrinsic: Any = intrinsic
+
+
+def leaf(function: Any) -> Any:
+    """Compile a function that only the engine calls."""
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+    return njit(function, error_model="numpy", **options)
+
+
+def entry(signature: str) -> Any:
+    """Compile an entry point, or load it. It lets other threads run."""
+    return njit(signature, cache=True, error_model="numpy", nogil=True)
+
+
+def _pointer(element: Any) -> Any:
+    """A function from an address to a pointer to `element`."""
+
+    def typed(typingctx, address):
+        def lower(context, builder, signature, args):
+            return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(element)(types.int64), lower
+
+    return _intrinsic(typed)
+
+
+def _cast(source: Any, target: Any, llvm: Any) -> Any:
+    """A function that reads the bits of one type as another."""
+
+    def typed(typingctx, value):
+        def lower(context, builder, signature, args):
+            return builder.bitcast(args[0], llvm)
+
+        return target(source), lower
+
+    return _intrinsic(typed)
+
+
+ints, bytes_, longs = _pointer(types.int32), _pointer(types.int8), _pointer(types.int64)
+floats, halves = _pointer(types.float32), _pointer(types.uint16)
+bits_of = _cast(types.float32, types.int32, ir.IntType(32))
+float_of = _cast(types.int32, types.float32, ir.FloatType())
+
+
+@_intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is set."""
+
+    def lower(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), lower
+
+
+@_intrinsic
+def _atomic_add(typingctx, address, amount):
+    """Add to a word that threads share. Returns what it was."""
+
+    def lower(context, builder, signature, args):
+        return builder.atomic_rmw("add", args[0], args[1], "seq_cst")
+
+    return types.int64(types.CPointer(types.int64), types.int64), lower
+
+
+@_intrinsic
+def _give_way(typingctx):
+    """Let another thread run on this processor."""
+
+    def lower(context, builder, signature, args):
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, _YIELD), [])
+        return context.get_dummy_value()
+
+    return types.void(), lower
+
+
+@leaf
+def meet(sync, threads):
+    """Wait until all threads are here. `sync` has their number, and on another line how often they met."""
+    before = _atomic_add(sync, 0)
+    generation = before >> 32
+    if (_atomic_add(sync, 1) & 0xFFFF) + 1 == threads:
+        _atomic_add(sync, (np.int64(1) << 32) - threads)
+        return
+    spins = 0
+    while _atomic_add(sync, 0) >> 32 == generation:
+        spins += 1
+        if spins > SPINS:
+            _give_way()
+
+
+@leaf
+def pointers(at, lists, sync):
+    """`at` has the addresses of the arrays of a State, in their order; the others come as arrays."""
+    shape = ints(at[0])
+    return Pointers(
+        ints(at[1]), bytes_(at[1]), longs(at[1]), floats(at[2]), ints(at[2]), halves(at[2]), ints(at[3]), ints(at[4]),
+        ints(at[5]), floats(at[6]), ints(at[7]), longs(lists.ctypes.data), longs(sync.ctypes.data),
+        np.int64(shape[0]), np.int64(shape[1]), np.int64(shape[2]), np.int64(shape[3]), np.int64(shape[4]),
+        np.int64(shape[5] - 1), np.int64(shape[6]), np.int64(shape[7]), np.int64(shape[8] * 4), np.int64(shape[9]),
+        np.int64(shape[10]), np.int64(shape[11]), np.int64(shape[12]), np.int64(shape[13]), np.int64(shape[14]),
+        np.int64(shape[15]), np.int64(shape[16]), np.int64(shape[17]),
+    )  # fmt: skip

@@ -1,0 +1,448 @@
+"""One cycle of a core, as compiled leaves: tasks, threads and what their instructions do."""
+
+import numpy as np
+
+from wse_sim.fabric.compiled import bits_of, float_of, leaf
+from wse_sim.fabric.elements import decode, encode, one_source, rounded, two_sources
+from wse_sim.fabric.record import (
+    ACTIVATE,
+    ACTIVE,
+    ADD,
+    ADVANCE_FLAG,
+    ADVANCES,
+    ASYNC,
+    BASE,
+    BASES,
+    BLOCK,
+    BLOCKED,
+    BRANCH,
+    BUSY,
+    CONTROL_FLAG,
+    CONTROLS,
+    COUNTED,
+    CREDIT,
+    DONE,
+    END,
+    EVENT,
+    EXTRA,
+    FAULT,
+    FAULTED,
+    FINISHED,
+    FIRST_CONTROL,
+    FLOAT32,
+    FMAC,
+    FULL_RATE,
+    HIGH,
+    IDLE,
+    INDEX,
+    INDEX_STEP,
+    INNER,
+    INSTRUCTION,
+    KIND,
+    LENGTH,
+    LIMIT,
+    LOOP,
+    LOOPS,
+    LOW,
+    MAX,
+    MEMORY,
+    MOVE,
+    MUL,
+    NEVER,
+    ON_INPUT,
+    ON_MEMORY,
+    ON_OUTPUT,
+    OP,
+    OPERAND,
+    OPERAND_AT,
+    OPERANDS,
+    OUTER,
+    PC,
+    PLAIN,
+    POSITION,
+    PROGRAM,
+    RATE,
+    READY,
+    RECEIVED,
+    SEND_CONTROL,
+    SENT,
+    SETUP,
+    STATE,
+    STEP,
+    STEPS,
+    STOP,
+    STRIDE,
+    TASK,
+    TASK_SHIFT,
+    TASKS,
+    THEN,
+    THREAD,
+    THREADS_AT,
+    TIME,
+    TORN,
+    TYPE,
+    UNBLOCK,
+    WAITING,
+)
+from wse_sim.fabric.router import bytes_at, has_room, is_empty, pop, push, put_switch, slot_of_head, switch_of
+
+
+@leaf
+def _operand(row, i):
+    return row + OPERANDS + i * OPERAND
+
+
+@leaf
+def _can_take(m, t, row, now):
+    """Why the next element of an instruction cannot run now: BUSY if it can. Negative if only time is missing."""
+    late = False
+    for i in range(1, 4):
+        o = _operand(row, i)
+        if m.code[o + OPERAND_AT] == RECEIVED:
+            j = m.nlanes + m.code[o + BASE]
+            if is_empty(m, bytes_at(m, t), j):
+                return ON_INPUT
+            late |= m.ints[slot_of_head(m, t, j)] & TIME > now
+    o = _operand(row, 0)
+    if m.code[o + OPERAND_AT] == SENT and not has_room(m, t, m.code[o + BASE]):
+        return ON_OUTPUT
+    return -ON_INPUT if late else BUSY
+
+
+@leaf
+def _plain_source(m, t, h, row, i, element):
+    """One float32 of source `i`; takes it from the queue if it comes on a colour."""
+    o = _operand(row, i)
+    kind = m.code[o + OPERAND_AT]
+    if kind == MEMORY:
+        return m.floats[t * m.words_per_core + m.ints[h + BASES + i] + element * m.code[o + STRIDE]]
+    if kind == RECEIVED:
+        j = m.nlanes + m.code[o + BASE]
+        got = float_of(m.ints[slot_of_head(m, t, j) + 1])
+        pop(m, t, j)
+        return got
+    return m.constants[m.code[o + BASE]]
+
+
+@leaf
+def _stamp(m, row, element, now):
+    """When what a core sends can leave its router; the last element may turn the switch."""
+    ready = now + 1 + m.ramp
+    return ready | ADVANCE_FLAG if m.code[row + ADVANCES] and element == m.code[row + LENGTH] - 1 else ready
+
+
+@leaf
+def _plain_element(m, t, h, row, element, now):
+    """One element of an operation on float32 whose operands have one dimension."""
+    a = _plain_source(m, t, h, row, 1, element)
+    op = m.code[row + OP]
+    if op != MOVE:
+        b = _plain_source(m, t, h, row, 2, element)
+        if op == ADD:
+            a = a + b
+        elif op == MUL:
+            a = a * b
+        elif op == MAX:
+            a = np.float32(np.maximum(a, b))
+        else:
+            a = np.float32(a * b) + _plain_source(m, t, h, row, 3, element)
+    o = _operand(row, 0)
+    if m.code[o + OPERAND_AT] == MEMORY:
+        m.floats[t * m.words_per_core + m.ints[h + BASES] + element * m.code[o + STRIDE]] = a
+        return
+    push(m, t, m.code[o + BASE], bits_of(a), _stamp(m, row, element, now))
+
+
+@leaf
+def _place(m, h, row, i, element):
+    """Where an element of a memory operand lies, in elements of its type from the core's first."""
+    o = _operand(row, i)
+    base, stride, extra = m.ints[h + BASES + i], m.code[o + STRIDE], m.code[o + EXTRA]
+    if extra == 0:
+        return base + element * stride
+    inner = m.code[extra + INNER]
+    at, left = base + element % inner * stride, element // inner
+    for d in range(2, -1, -1):
+        extent = m.code[extra + OUTER + 2 * d]
+        at += left % extent * m.code[extra + OUTER + 2 * d + 1]
+        left //= extent
+    return at
+
+
+@leaf
+def _raw_source(m, t, h, row, i, element):
+    """The bits of one element of a source that is no constant."""
+    o = _operand(row, i)
+    wide = m.code[o + TYPE] == FLOAT32
+    if m.code[o + OPERAND_AT] == MEMORY:
+        at = _place(m, h, row, i, element)
+        if wide:
+            return np.int64(m.words[t * m.words_per_core + at])
+        return np.int64(m.halves[2 * t * m.words_per_core + at])
+    j = m.nlanes + m.code[o + BASE]
+    value = np.int64(m.ints[slot_of_head(m, t, j) + 1])
+    if wide or element & 1 or element == m.code[row + LENGTH] - 1:
+        pop(m, t, j)
+    return value if wide else (value >> 16 if element & 1 else value) & 0xFFFF
+
+
+@leaf
+def _source(m, t, h, row, i, element):
+    """One element of source `i`, rounded to the type of the destination."""
+    o = _operand(row, i)
+    if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
+        return m.constants[m.code[o + BASE]]
+    dtype, to = m.code[o + TYPE], m.code[_operand(row, 0) + TYPE]
+    raw = _raw_source(m, t, h, row, i, element)
+    value = float_of(np.int32(raw)) if dtype == FLOAT32 else decode(raw, dtype)
+    return value if dtype == to else rounded(value, to)
+
+
+@leaf
+def _computed(m, t, h, row, element):
+    """The bits of one element of the result."""
+    op, dtype = m.code[row + OP], m.code[_operand(row, 0) + TYPE]
+    if op == MOVE and m.code[_operand(row, 1) + OPERAND_AT] != 0:
+        return _raw_source(m, t, h, row, 1, element)
+    value = _source(m, t, h, row, 1, element)
+    if op == FMAC:
+        product = rounded(two_sources(MUL, value, _source(m, t, h, row, 2, element)), dtype)
+        value = product + _source(m, t, h, row, 3, element)
+    elif ADD <= op < FMAC:
+        value = two_sources(op, value, _source(m, t, h, row, 2, element))
+    elif op != MOVE:
+        value = one_source(op, value)
+    return np.int64(bits_of(value)) if dtype == FLOAT32 else encode(value, dtype)
+
+
+@leaf
+def _general_step(m, t, h, row, done, now):
+    """The elements of one step: one, or the two that one wavelet of a 16-bit type carries."""
+    o = _operand(row, 0)
+    wide = m.code[o + TYPE] == FLOAT32
+    last = min(done + m.code[row + STEP], m.code[row + LENGTH]) - 1
+    sent = np.int64(0)
+    for element in range(done, last + 1):
+        bits = _computed(m, t, h, row, element)
+        if m.code[o + OPERAND_AT] == SENT:
+            sent = bits if wide else sent | bits << 16 * (element & 1)
+        elif wide:
+            m.words[t * m.words_per_core + _place(m, h, row, 0, element)] = bits
+        else:
+            m.halves[2 * t * m.words_per_core + _place(m, h, row, 0, element)] = bits
+    if m.code[o + OPERAND_AT] == SENT:
+        push(m, t, m.code[o + BASE], sent, _stamp(m, row, last, now))
+    return last + 1
+
+
+@leaf
+def _after(m, row):
+    """Where the main thread stands after an instruction; -1 at the end of a task."""
+    return -1 if m.code[row + INSTRUCTION + OP] == STOP else row + INSTRUCTION
+
+
+@leaf
+def _complete(m, t, h, is_main, row):
+    """A vector operation is through: tell its task, and go on or free the microthread."""
+    if m.code[row + THEN] == ACTIVATE:
+        m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
+    elif m.code[row + THEN] == UNBLOCK:
+        m.ints[t * m.stride + BLOCKED] &= ~(1 << m.code[row + TASK])
+    m.ints[h + READY] = NEVER
+    m.ints[h + PC] = _after(m, row) if is_main else -1
+
+
+@leaf
+def _beat(m, t, h, is_main, now):
+    """Advance a started vector operation by the elements of one cycle. Returns what kept it, BUSY if nothing."""
+    row, done = m.ints[h + PC], m.ints[h + DONE]
+    why = _can_take(m, t, row, now)
+    if why != BUSY:
+        return why
+    credit = m.ints[h + CREDIT] + m.code[row + RATE]
+    why = BUSY if credit >= FULL_RATE else ON_MEMORY
+    length = m.code[row + LENGTH]
+    while credit >= FULL_RATE and done < length:
+        if m.code[row + KIND] == PLAIN:
+            _plain_element(m, t, h, row, done, now)
+            done += 1
+        else:
+            done = _general_step(m, t, h, row, done, now)
+        credit -= FULL_RATE
+    m.ints[h + DONE], m.ints[h + CREDIT] = done, credit
+    if done == length:
+        _complete(m, t, h, is_main, row)
+    return why
+
+
+@leaf
+def _based(m, t, row, i):
+    """Where a memory operand begins in this round of the loops. Returns (base, whether all elements exist)."""
+    o = _operand(row, i)
+    base, extra = m.code[o + BASE], m.code[o + EXTRA]
+    if extra == 0:
+        return base, True
+    for d in range(4):
+        base += m.ints[t * m.stride + LOOPS + d] * m.code[extra + STEPS + d]
+    if m.code[extra + INDEX] < 0:
+        return base, True
+    base += np.int64(m.halves[2 * t * m.words_per_core + m.code[extra + INDEX]]) * m.code[extra + INDEX_STEP]
+    return base, base + m.code[extra + LOW] >= 0 and base + m.code[extra + HIGH] < m.code[extra + LIMIT]
+
+
+@leaf
+def _start(m, t, h, row, now):
+    """Give an operation to a thread. Returns FAULTED if an index points outside the memory."""
+    m.ints[h + PC], m.ints[h + READY] = row, now + m.code[row + SETUP]
+    m.ints[h + DONE], m.ints[h + CREDIT] = 0, 0
+    for i in range(4):
+        if m.code[_operand(row, i) + OPERAND_AT] == MEMORY:
+            base, is_inside = _based(m, t, row, i)
+            if not is_inside:
+                m.ints[t * m.stride + FAULT] = 1 + row
+                return FAULTED
+            m.ints[h + BASES + i] = base
+    return EVENT
+
+
+@leaf
+def _compares(a, comparison, b):
+    if comparison == 0:
+        return a < b
+    if comparison == 1:
+        return a <= b
+    if comparison == 2:
+        return a == b
+    if comparison == 3:
+        return a != b
+    return a >= b if comparison == 4 else a > b
+
+
+@leaf
+def _control(m, t, row, op, now):
+    """Run one control instruction of the main thread. Returns where it stands then."""
+    a, b = m.code[row + OPERANDS], m.code[row + OPERANDS + 1]
+    c = t * m.stride
+    if op == LOOP:
+        m.ints[c + LOOPS + a] = 0
+    elif op == END:
+        m.ints[c + LOOPS + a] += 1
+        if m.ints[c + LOOPS + a] < m.code[row + LENGTH]:
+            return b
+        m.ints[c + LOOPS + a] = 0
+    elif op == BRANCH:
+        if _compares(m.floats[t * m.words_per_core + a], m.code[row + ASYNC], m.constants[b]):
+            return m.entries[m.ints[c + PROGRAM] * TASKS + m.code[row + TASK]]
+    elif op == ACTIVATE:
+        m.ints[c + ACTIVE] |= 1 << m.code[row + TASK]
+    elif op == BLOCK:
+        m.ints[c + BLOCKED] |= 1 << m.code[row + TASK]
+    elif op == UNBLOCK:
+        m.ints[c + BLOCKED] &= ~(1 << m.code[row + TASK])
+    elif op == SEND_CONTROL:
+        push(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
+    else:
+        put_switch(m, t, a, switch_of(m, t, a) & ~(POSITION | TORN) | b)
+    return _after(m, row)
+
+
+@leaf
+def _start_task(m, c, h, now):
+    """Put the main thread at the first task that is active and not blocked. False if there is none."""
+    able = m.ints[c + ACTIVE] & ~m.ints[c + BLOCKED]
+    if able == 0:
+        return False
+    task = 0
+    while not able >> task & 1:
+        task += 1
+    m.ints[c + ACTIVE] &= ~(1 << task)
+    m.ints[h + PC] = m.entries[m.ints[c + PROGRAM] * TASKS + task]
+    m.ints[h + READY] = NEVER + now + 1 + m.task_start
+    return True
+
+
+@leaf
+def _issue(m, t, main, now):
+    """Start what the main thread stands at, or a task if it stands at none. Returns EVENT, FAULTED or why not."""
+    row = m.ints[main + PC]
+    if row < 0:
+        return EVENT if _start_task(m, t * m.stride, main, now) else 0
+    op = m.code[row + OP]
+    if op == STOP:
+        m.ints[main + PC] = -1
+        return EVENT
+    if op > FIRST_CONTROL:
+        if op == SEND_CONTROL and not has_room(m, t, m.code[row + OPERANDS]):
+            return -ON_OUTPUT
+        m.ints[main + PC] = _control(m, t, row, op, now)
+        return EVENT
+    if not m.code[row + ASYNC]:
+        return _start(m, t, main, row, now)
+    for u in range(1, m.threads):
+        h = main + u * THREAD
+        if m.ints[h + PC] < 0:
+            m.ints[main + PC] = _after(m, row)
+            return _start(m, t, h, row, now)
+    return 0
+
+
+@leaf
+def _take_controls(m, t, now):
+    """Activate the tasks of control wavelets that arrived. Returns EVENT if there was one, WAITING if one is near."""
+    c, result = t * m.stride, 0
+    for k in range(m.colours):
+        j = m.nlanes + k
+        while not is_empty(m, bytes_at(m, t), j):
+            slot = slot_of_head(m, t, j)
+            if not m.ints[slot] & CONTROL_FLAG:
+                break
+            if m.ints[slot] & TIME > now:
+                result |= WAITING
+                break
+            task = m.named[m.ints[c + PROGRAM] * m.names + (m.ints[slot + 1] >> TASK_SHIFT) - 1]
+            m.ints[c + ACTIVE] |= 1 << task
+            m.ints[c + CONTROLS] -= 1
+            pop(m, t, j)
+            result |= EVENT
+    return result
+
+
+@leaf
+def decide(m, t, now, first):
+    """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits."""
+    c = t * m.stride
+    if m.ints[c + PROGRAM] < 0:
+        return 0
+    why, result, main = IDLE, 0, c + THREADS_AT
+    if m.ints[c + CONTROLS]:
+        result = _take_controls(m, t, now)
+    for i in range(m.threads):
+        u = i + first
+        u = u - m.threads if u >= m.threads else u
+        h = main + u * THREAD
+        ready = m.ints[h + READY]
+        if m.ints[h + PC] >= 0 and ready < NEVER:
+            if ready > now:
+                why, result = BUSY, result | WAITING
+                continue
+            kept = _beat(m, t, h, u == 0, now)
+            if kept in (BUSY, ON_MEMORY):
+                why, result = kept, result | EVENT
+                break
+            if kept < 0:
+                kept, result = -kept, result | WAITING
+            why = kept if why == IDLE else why
+        elif u == 0:
+            if ready > NEVER + now and m.ints[h + PC] >= 0:
+                why, result = BUSY, result | WAITING
+                continue
+            issued = _issue(m, t, main, now)
+            if issued > 0:
+                why, result = BUSY, result | issued
+                break
+            why = -issued if issued < 0 else why
+    m.ints[c + COUNTED + why] += 1
+    m.ints[c + STATE] = why
+    if result & EVENT:
+        m.ints[c + FINISHED] = now + 1
+    return result

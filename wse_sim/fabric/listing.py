@@ -1,0 +1,218 @@
+"""Programs as rows of numbers, and which instruction each row came from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wse_sim.fabric import record
+from wse_sim.fabric.mesh import RAMP, Mesh
+from wse_sim.fabric.pricing import elements_per_wavelet, step_rate
+from wse_sim.fabric.program import (
+    COMMANDS,
+    COMPARISONS,
+    ITEM_BYTES,
+    OUTER_MOST,
+    WORD_BYTES,
+    Branch,
+    Change,
+    Configure,
+    Control,
+    End,
+    Instruction,
+    Loop,
+    Memory,
+    Operand,
+    Program,
+    Received,
+    Sent,
+    Vector,
+)
+from wse_sim.fabric.rounding import round_constant
+from wse_sim.machine import Machine
+
+_CHANGES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
+_PLAIN_OPS = ("move", "add", "mul", "max", "fmac")
+
+
+@dataclass
+class Listing:
+    """`code` has the rows of all programs and, behind them, the extras of operands; `sources` names each row.
+
+    `entries` has for each program the rows of its tasks, `named` for each program the task of every name that control
+    wavelets carry, -1 without one.
+    """
+
+    code: np.ndarray
+    entries: np.ndarray
+    named: np.ndarray
+    constants: np.ndarray
+    sources: list[str]
+
+    def source(self, row: int) -> str:
+        """The instruction that stands in `code` from `row` on."""
+        return self.sources[row // record.INSTRUCTION]
+
+
+@dataclass
+class _Sheet:
+    """What grows while programs are written down."""
+
+    machine: Machine
+    lanes: Mapping[tuple[int, int], int]
+    colours: Mapping[int, int]
+    names: Sequence[str]
+    rows: list[list[int]] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    constants: list[float] = field(default_factory=lambda: [0.0])
+    extras: list[list[int]] = field(default_factory=list)
+
+    def constant(self, value: float) -> int:
+        self.constants.append(value)
+        return len(self.constants) - 1
+
+
+def whole(cycles: float) -> int:
+    """A latency in whole cycles, as the engine needs it."""
+    return round(cycles)
+
+
+def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Listing:
+    """All programs of a mesh."""
+    names = control_names(mesh)
+    sheet = _Sheet(mesh.machine, lanes, {c: k for k, c in enumerate(mesh.colours)}, names)
+    entries = np.zeros((max(1, len(mesh.programs)), record.TASKS), np.int32)
+    named = np.full((max(1, len(mesh.programs)), max(1, len(names))), -1, np.int32)
+    for i, program in enumerate(mesh.programs):
+        tasks = [name for name, _ in program.tasks]
+        named[i, : len(names)] = [tasks.index(name) if name in tasks else -1 for name in names]
+        for j, (name, body) in enumerate(program.tasks):
+            entries[i, j] = len(sheet.rows) * record.INSTRUCTION
+            _write_task(sheet, program, name, body, tasks)
+    if not sheet.rows:
+        sheet.rows.append(_blank(record.STOP))
+    return Listing(_code(sheet), entries, named, np.array(sheet.constants, np.float32), sheet.sources)
+
+
+def control_names(mesh: Mesh) -> list[str]:
+    """Names of tasks that control wavelets activate."""
+    found = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control))
+    return sorted({i.task for i in found if i.task})
+
+
+def _code(sheet: _Sheet) -> np.ndarray:
+    """The rows, then the extras; operands number those from 1, and the engine wants where they begin."""
+    first = len(sheet.rows) * record.INSTRUCTION
+    rows = np.array(sheet.rows, np.int32)
+    for i in range(4):
+        column = record.OPERANDS + i * record.OPERAND + record.EXTRA
+        has = (rows[:, column] > 0) & (rows[:, record.OP] < record.FIRST_CONTROL)
+        rows[has, column] = first + (rows[has, column] - 1) * record.EXTRAS
+    return np.concatenate([rows.reshape(-1), np.array(sheet.extras, np.int32).reshape(-1)])
+
+
+def _write_task(sheet: _Sheet, program: Program, name: str, body: Sequence[Instruction], tasks: list[str]) -> None:
+    open_loops: list[tuple[int, int]] = []
+    for j, instruction in enumerate(body):
+        sheet.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
+        sheet.rows.append(_row(sheet, instruction, program, open_loops, tasks))
+    sheet.rows.append(_blank(record.STOP))
+    sheet.sources.append(f"{program.name}, end of {name}")
+
+
+def _blank(op: int) -> list[int]:
+    return [op] + [0] * (record.INSTRUCTION - 1)
+
+
+def _row(
+    sheet: _Sheet, instruction: Instruction, program: Program, open_loops: list[tuple[int, int]], tasks: list[str]
+) -> list[int]:
+    """`open_loops` has for each enclosing loop the row after its start and its rounds."""
+    match instruction:
+        case Vector():
+            return _vector_row(sheet, instruction, program, tasks)
+        case Loop(times):
+            open_loops.append(((len(sheet.rows) + 1) * record.INSTRUCTION, times))
+            return _control_row(record.LOOP, len(open_loops) - 1)
+        case End():
+            start, times = open_loops.pop()
+            return _control_row(record.END, len(open_loops), start, times)
+        case Branch(address, comparison, value, task):
+            row = _control_row(record.BRANCH, address, sheet.constant(value))
+            row[record.ASYNC], row[record.TASK] = COMPARISONS.index(comparison), tasks.index(task)
+            return row
+        case Change(verb, task):
+            row = _blank(_CHANGES[verb])
+            row[record.TASK] = tasks.index(task)
+            return row
+        case Control(colour, commands, task):
+            bits = sum(COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
+            bits |= (sheet.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
+            return _control_row(record.SEND_CONTROL, sheet.lanes[sheet.colours[colour], RAMP], bits)
+        case Configure(colour, position):
+            return _control_row(record.CONFIGURE, sheet.colours[colour], position)
+
+
+def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
+    row = _blank(op)
+    row[record.OPERANDS], row[record.OPERANDS + 1], row[record.LENGTH] = a, b, times
+    return row
+
+
+def _vector_row(sheet: _Sheet, vector: Vector, program: Program, tasks: list[str]) -> list[int]:
+    row = _blank(getattr(record, vector.op.upper()))
+    row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, sheet.machine)
+    row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
+    row[record.SETUP] = whole(sheet.machine.dsd_setup_cycles)
+    row[record.STEP] = elements_per_wavelet(vector)
+    row[record.KIND] = record.PLAIN if _is_plain(vector) else record.GENERAL
+    if vector.then:
+        row[record.THEN], row[record.TASK] = _CHANGES[vector.then[0]], tasks.index(vector.then[1])
+    target = vector.operands[0]
+    assert isinstance(target, Memory | Sent)
+    for i in range(4):
+        first = record.OPERANDS + i * record.OPERAND
+        row[first : first + record.OPERAND] = (
+            _operand(sheet, vector.operands[i], vector.length, program.words, target.dtype)
+            if i < len(vector.operands)
+            else [record.NONE, 0, 0, 0, 0]
+        )
+    return row
+
+
+def _is_plain(vector: Vector) -> bool:
+    typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
+    flat = all(not o.outer for o in typed if isinstance(o, Memory))
+    return vector.op in _PLAIN_OPS and flat and all(o.dtype == "float32" for o in typed)
+
+
+def _operand(sheet: _Sheet, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
+    match operand:
+        case Memory(base, stride):
+            extra = _extra(sheet, operand, length, words)
+            return [record.MEMORY, base, stride, record.TYPES.index(operand.dtype), extra]
+        case Received(colour):
+            return [record.RECEIVED, sheet.colours[colour], 0, record.TYPES.index(operand.dtype), 0]
+        case Sent(colour):
+            lane = sheet.lanes[sheet.colours[colour], RAMP]
+            return [record.SENT, lane, 0, record.TYPES.index(operand.dtype), 0]
+    return [record.CONSTANT, sheet.constant(round_constant(operand, dtype)), 0, record.TYPES.index(dtype), 0]
+
+
+def _extra(sheet: _Sheet, memory: Memory, length: int, words: int) -> int:
+    """The number, from 1, of what does not fit an operand's columns; 0 if nothing is left."""
+    if not (any(memory.steps) or memory.outer or memory.index is not None):
+        return 0
+    row = [0] * record.EXTRAS
+    row[record.STEPS : record.STEPS + len(memory.steps)] = memory.steps
+    pairs = [(1, 0)] * (OUTER_MOST - len(memory.outer)) + list(memory.outer)
+    row[record.OUTER : record.OUTER + 2 * OUTER_MOST] = [number for pair in pairs for number in pair]
+    row[record.INNER] = length
+    for extent, _ in memory.outer:
+        row[record.INNER] //= extent
+    row[record.INDEX] = -1 if memory.index is None else memory.index
+    row[record.INDEX_STEP] = memory.index_step
+    row[record.LOW], row[record.HIGH] = memory.reach(length)
+    row[record.LIMIT] = words * WORD_BYTES // ITEM_BYTES[memory.dtype]
+    sheet.extras.append(row)
+    return len(sheet.extras)

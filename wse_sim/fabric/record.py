@@ -1,0 +1,58 @@
+"""Numbers that the assembler and the compiled engine share: columns of records, codes of operations and types.
+
+All records are 32-bit words. A core has one record: a header, its counters, `THREAD` words for each of its threads, the
+heads, tails and capacities of its queues as bytes with the outputs of lanes and the switches of colours, the routes of
+its lanes at every switch position, and the queues (`PUSHED`, `COPIED`, then a stamp and a value for each place).
+"""
+
+# Columns of a core's record. GRANTS takes two words, LOOPS as many as loops nest.
+PROGRAM, ACTIVE, BLOCKED, STATE, SLEEPS, FINISHED, GRANTS, CONTROLS, FAULT = 0, 1, 2, 3, 4, 5, 6, 8, 9
+LOOPS = 12
+COUNTED = 16
+# What a core did, from column COUNTED on; four links and the ramp follow.
+COUNTERS = ("busy", "on_input", "on_output", "on_memory", "idle", "north", "east", "south", "west", "ramp")
+BUSY, ON_INPUT, ON_OUTPUT, ON_MEMORY, IDLE, LINKS = 0, 1, 2, 3, 4, 5
+THREADS_AT = COUNTED + len(COUNTERS)
+# Columns of a thread; BASES has one for each operand. READY is NEVER or more before an operation is issued: NEVER and
+# the cycle from which it can be.
+PC, READY, DONE, CREDIT, BASES, THREAD = 0, 1, 2, 3, 4, 8
+NEVER = 1 << 30
+# Columns of a queue. The highest bits of a stamp mark a control wavelet, and the last wavelet before an advance.
+PUSHED, COPIED, RING_AT = 0, 1, 2
+TIME, CONTROL_FLAG, ADVANCE_FLAG = (1 << 30) - 1, 1 << 30, -1 << 31
+# A byte of a route: five bits of outputs, then the source. A byte of a switch: position, last position, torn down.
+OUTPUTS, SOURCE_SHIFT = 31, 5
+POSITION, LAST_SHIFT, TORN = 3, 2, 16
+# A control wavelet's value: eight commands of two bits, then the number of a task's name, from 1.
+COMMAND, COMMAND_BITS, COMMANDS_MASK, TASK_SHIFT = 3, 2, (1 << 16) - 1, 16
+NOP, ADVANCE, RESET, TEARDOWN = range(4)
+
+# Columns of `lanes`: the lane at the next router for four directions, then the colour.
+LANE_COLOUR, LANE = 4, 5
+# Columns of an instruction, then four operands.
+OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, OPERANDS = range(11)
+OPERAND_AT, BASE, STRIDE, TYPE, EXTRA, OPERAND = 0, 1, 2, 3, 4, 5
+INSTRUCTION = OPERANDS + 4 * OPERAND
+# What KIND says: float32 vectors that a short way through the engine serves, and all others.
+PLAIN, GENERAL = 0, 1
+# Columns of an operand's extras: steps of four loops, three outer pairs, inner extent, index, its step, range, limit.
+STEPS, OUTER, INNER, INDEX, INDEX_STEP, LOW, HIGH, LIMIT, EXTRAS = 0, 4, 10, 11, 12, 13, 14, 15, 16
+CONSTANT, MEMORY, RECEIVED, SENT, NONE = range(5)
+TYPES = ("float32", "float16", "bfloat16", "uint16")
+FLOAT32, FLOAT16, BFLOAT16, UINT16 = range(4)
+MOVE, CONVERT, ADD, SUB, MUL, MAX, GREATER, FMAC, EXP, LOG, RECIPROCAL, SQRT, TANH = range(13)
+FIRST_CONTROL, LOOP, END, BRANCH, ACTIVATE, BLOCK, UNBLOCK, SEND_CONTROL, CONFIGURE, STOP = range(13, 23)
+TASKS = 32
+"""Entries of one program."""
+FULL_RATE = 1_000_000
+
+# Results of one core in one cycle, as bits.
+EVENT, WAITING, KEPT, FAULTED = 1, 2, 4, 8
+
+# Entries of `shape`: sizes, places in a record, latencies.
+SHAPE = (
+    "cores width lanes colours threads ring stride words bytes_at queued positions_at queues_at queue names "
+    "ramp hop turn task_start"
+).split()
+LINE = 8
+"""Words of 64 bits in a line of the processor's cache."""

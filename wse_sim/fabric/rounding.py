@@ -1,0 +1,35 @@
+"""How numbers of the element types lie in memory: to bits and back, for what is loaded, read and constant."""
+
+from typing import Any
+
+import numpy as np
+
+_NUMPY = {"float32": np.float32, "float16": np.float16, "uint16": np.uint16}
+
+
+def to_bits(values: Any, dtype: str) -> np.ndarray:
+    """Values as the unsigned integers that memory holds for an element type."""
+    if dtype == "bfloat16":
+        return _bfloat16_bits(np.asarray(values, np.float32))
+    with np.errstate(over="ignore"):
+        array = np.asarray(values).astype(_NUMPY[dtype], order="C")
+    return array.view(np.uint32 if dtype == "float32" else np.uint16)
+
+
+def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
+    """What `to_bits` made from values; bfloat16, which NumPy does not have, as float32."""
+    if dtype == "bfloat16":
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return bits.view(_NUMPY[dtype])
+
+
+def _bfloat16_bits(array: np.ndarray) -> np.ndarray:
+    """To the nearest, ties to even; NaN stays NaN."""
+    bits = array.astype(np.float32, order="C").view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)
+    return np.where(np.isnan(array), bits >> np.uint32(16) | np.uint32(0x40), rounded).astype(np.uint16)
+
+
+def round_constant(value: float, dtype: str) -> float:
+    """A constant as the element type holds it."""
+    return float(from_bits(to_bits(np.array([value]), dtype), dtype)[0])
