@@ -19,9 +19,11 @@ from wse_sim.fabric.record import (
     FAULTED,
     GRANTS,
     LINE,
+    MOVES,
     PROGRAM,
     SLEEPS,
     STATE,
+    TRAVELS,
     WAITING,
 )
 
@@ -147,17 +149,19 @@ def _cycle(m, now, band, bands, by_list):
 
 
 @leaf
-def _run(m, now, most, band, bands, by_list):
+def _run(m, now, most, quiet, patience, band, bands, by_list):
+    """Returns the cycle, the active cores summed over the cycles, and for how many cycles now no core did anything."""
     visited = 0
-    while now < most:
+    while now < most and quiet < patience:
         results, active = _cycle(m, now, band, bands, by_list)
-        if results & (EVENT | WAITING) == 0:
+        if results & (EVENT | WAITING | MOVES | TRAVELS) == 0:
             break
         visited += active
         now += 1
+        quiet = 0 if results & (EVENT | WAITING) else quiet + 1
         if results & FAULTED:
-            break
-    return now, visited
+            return now, visited, -1
+    return now, visited, quiet
 
 
 @leaf
@@ -172,19 +176,21 @@ def _settle(m, first, last, until):
 def _entry(digest):
     """The entry point; what it closes over is part of the name under which it is kept."""
 
-    @entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, boolean)")
-    def run(addresses, lists, sync, now, most, band, bands, by_list):
+    @entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
+    def run(addresses, lists, sync, now, most, quiet, patience, band, bands, by_list):
         """Run a band from cycle `now` until `most`, or until nothing can happen or a core cannot go on.
 
-        Returns the cycle, and the number of active cores summed over the cycles. `addresses` says where the arrays of a
-        State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, 2, blocks]; `sync` is
-        where threads meet, LINE * (2 + bands) words. With more than one band each is run by a thread of its own.
+        Or until no core did anything for `patience` cycles, `quiet` of which are over. Returns the cycle, the number of
+        active cores summed over the cycles, and `quiet`, -1 if a core cannot go on. `addresses` says where the arrays
+        of a State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, 2, blocks]; `sync`
+        is where threads meet, LINE * (2 + bands) words. With more than one band each is run by a thread of its own.
         """
         m = pointers(addresses, lists, sync)
-        end, visited = _run(m, now, most, band, bands, by_list) if digest >= 0 else (now, 0)
+        most = most if digest >= 0 else now
+        end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
         if by_list:
             _settle(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
-        return end, visited
+        return end, visited, quiet
 
     return run
 

@@ -46,8 +46,9 @@ TASKS = 32
 """Entries of one program."""
 FULL_RATE = 1_000_000
 
-# Results of one core in one cycle, as bits.
-EVENT, WAITING, KEPT, FAULTED = 1, 2, 4, 8
+# Results of one core and its router in one cycle, as bits. The core did something, or waits for the clock alone; it
+# cannot go on; the router holds something, passes something on, or something is on the wire to it.
+EVENT, WAITING, FAULTED, KEPT, MOVES, TRAVELS = 1, 2, 4, 8, 16, 32
 
 # Entries of `shape`: sizes, places in a record, latencies.
 SHAPE = (

@@ -18,13 +18,13 @@ from wse_sim.fabric.record import (
     CONTROLS,
     COPIED,
     COUNTED,
-    EVENT,
     GRANTS,
     KEPT,
     LANE,
     LANE_COLOUR,
     LAST_SHIFT,
     LINKS,
+    MOVES,
     OUTPUTS,
     POSITION,
     PUSHED,
@@ -35,7 +35,7 @@ from wse_sim.fabric.record import (
     TEARDOWN,
     TIME,
     TORN,
-    WAITING,
+    TRAVELS,
 )
 
 
@@ -112,7 +112,7 @@ def decide(m, t, now, first):
             continue
         result |= KEPT
         if m.ints[slot_of_head(m, t, j)] & TIME > now:
-            result |= WAITING
+            result |= TRAVELS
             continue
         outs = m.bytes[o + j] & OUTPUTS
         if outs == 0 or outs & used:
@@ -120,7 +120,7 @@ def decide(m, t, now, first):
         if _all_free(m, t, j, outs):
             grant |= 1 << j
             used |= outs
-            result |= EVENT
+            result |= MOVES
     m.longs[(t * m.stride + GRANTS) >> 1] = grant
     return result
 

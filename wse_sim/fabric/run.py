@@ -1,11 +1,8 @@
 """Runs a mesh cycle by cycle and says what came of it: cycles, memory, counters, and who waits for what."""
 
-import importlib
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,10 +14,8 @@ from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check, from_core
 from wse_sim.fabric.program import ITEM_BYTES
 from wse_sim.fabric.rounding import from_bits
+from wse_sim.fabric.runner import ENGINES, circling, drive
 
-ENGINES = ("auto", "list", "scan")
-SCAN_FROM = 20_000
-"""Cores from which `auto` uses threads: two launches a cycle cost more than a smaller mesh gains."""
 MAX_CYCLES = 1_000_000_000
 WAITS_MOST = 1000
 _SHOWN = 8
@@ -30,10 +25,11 @@ _SHOWN = 8
 class Result:
     """What came of a run.
 
-    `status` is "finished", "deadlock", "max_cycles" or "error": a core could not go on. `cycles` counts from 0 to the
-    last thing that happened. `memory` is [height, width, words] float32. `counters` has an array [height, width] for
-    each of record.COUNTERS: cycles for what a core did, wavelets for what a router sent. `finished` has the cycle of
-    the last thing that each core did. By colour: `sent` and `received` count the wavelets that cores gave and took,
+    `status` is "finished", "deadlock" when nothing can happen any more, "livelock" when wavelets go round and no core
+    can do anything, "max_cycles", or "error" when a core could not go on. `cycles` counts from 0 to the last thing
+    that a core did. `memory` is [height, width, words] float32. `counters` has an array [height, width] for each of
+    record.COUNTERS: cycles for what a core did, wavelets for what a router sent. `finished` has the cycle of the last
+    thing that each core did. By colour: `sent` and `received` count the wavelets that cores gave and took,
     `copied` how many more went out of routers than came in, `left` those that are still on the way; so sent and copied
     are together received and left. `waits` names what is stuck, in words, up to WAITS_MOST.
     """
@@ -72,8 +68,9 @@ class Result:
 def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int = MAX_CYCLES) -> Result:
     """Check a mesh and run it until nothing can happen any more, at most `max_cycles`.
 
-    `engine` is "list" (one thread, visits what is active), "scan" (all cores, on `threads`) or "auto". Neither changes
-    a result. Raises LazyError or PlacementError for a mesh that cannot run.
+    `engine` is "list" (visits what is active), "scan" (visits all cores) or "auto", which goes by how many are active.
+    Neither it nor the number of threads changes a result. Raises LazyError or PlacementError for a mesh that cannot
+    run.
     """
     if engine not in ENGINES:
         raise LazyError(f"there is no engine {engine!r}", todo=f"Use one of {', '.join(ENGINES)}.")
@@ -81,62 +78,7 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
         raise LazyError(f"{threads} threads and {max_cycles} cycles", todo="Give at least 1 of each.")
     check(mesh)
     state, listing = assemble(mesh)
-    if engine == "auto":
-        engine = "scan" if threads > 1 and mesh.width * mesh.height >= SCAN_FROM else "list"
-    end = Runner(state).advance(0, max_cycles, engine == "list", 1 if engine == "list" else threads)
-    return read_result(mesh, state, listing, end, max_cycles)
-
-
-def load_engine() -> ModuleType:
-    """The compiled engine; the first call loads Numba."""
-    return importlib.import_module("wse_sim.fabric.kernel")
-
-
-class Runner:
-    """Advances a state, with as many threads as asked for."""
-
-    def __init__(self, state: State):
-        self._state, self._engine = state, load_engine()
-        self._blocks = -(-state.size("cores") // 64)
-        self._lists: np.ndarray | None = None
-        self.visited = 0
-
-    def advance(self, now: int, most: int, by_list: bool, threads: int) -> int:
-        """Run from cycle `now` until `most`, or until nothing can happen any more. Returns that cycle."""
-        bands = max(1, min(threads, self._blocks))
-        if not by_list or self._lists is None or len(self._lists) != bands:
-            self._state.cores[:, record.SLEEPS] = 0
-            self._lists = np.zeros((bands, 2, self._blocks), np.int64)
-            self._lists[0, now & 1] = self._all()
-        ends = self._run_bands(bands, (now, most), by_list)
-        if not by_list:
-            self._lists = None
-        self.visited += ends[0][1]
-        return ends[0][0]
-
-    def _all(self) -> np.ndarray:
-        """A bit for each core."""
-        bits = np.full(self._blocks, -1, np.int64)
-        if over := self._state.size("cores") % 64:
-            bits[-1] = (1 << over) - 1
-        return bits
-
-    def _run_bands(self, bands: int, span: tuple[int, int], by_list: bool) -> list[tuple[int, int]]:
-        assert self._lists is not None
-        sync = np.zeros((2 + bands) * record.LINE, np.int64)
-        ends = [(0, 0)] * bands
-        arguments = self._state.addresses(), self._lists.reshape(-1), sync, *span
-
-        def work(band: int) -> None:
-            ends[band] = self._engine.run(*arguments, band, bands, by_list)
-
-        others = [threading.Thread(target=work, args=(band,)) for band in range(1, bands)]
-        for other in others:
-            other.start()
-        work(0)
-        for other in others:
-            other.join()
-        return ends
+    return read_result(mesh, state, listing, drive(state, engine, threads, max_cycles), max_cycles)
 
 
 def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
@@ -147,10 +89,14 @@ def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles
     held = _by_colour(lanes, state.held())
     left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
     active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
-    is_through = not (waits or left or np.any(active & ~blocked))
-    status = "finished" if is_through else ("max_cycles" if end >= max_cycles else "deadlock")
+    status = "finished"
+    if faults:
+        status = "error"
+    elif waits or left or np.any(active & ~blocked):
+        stopped = "max_cycles" if end >= max_cycles else "deadlock"
+        status = "livelock" if end < max_cycles and circling(state).any() else stopped
     return Result(
-        status="error" if faults else status,
+        status=status,
         cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
         counters={name: column.reshape(grid) for name, column in _counters(state)},
@@ -208,20 +154,24 @@ def _waiting(mesh: Mesh, state: State, listing: Listing, lanes: Lanes) -> Iterat
         program = mesh.programs[state.cores[t, record.PROGRAM]]
         tasks = [name for i, (name, _) in enumerate(program.tasks) if (active[t] & blocked[t]) >> i & 1]
         yield f"{_place(mesh, t)}: task {', '.join(tasks)} is active and blocked"
+    rings = circling(state)
     for j in range(lanes.count + len(lanes.colours)):
         for t in np.flatnonzero(held[:, j]):
-            yield _stuck(mesh, state, lanes, int(t), j, int(held[t, j]))
+            goes_round = j < lanes.count and bool(rings[t, j])
+            yield _stuck(mesh, state, lanes, (int(t), j), int(held[t, j]), goes_round)
 
 
-def _stuck(mesh: Mesh, state: State, lanes: Lanes, t: int, j: int, count: int) -> str:
-    """What waits in a queue."""
+def _stuck(mesh: Mesh, state: State, lanes: Lanes, queue: tuple[int, int], count: int, goes_round: bool) -> str:
+    """What waits in a queue, or goes round."""
+    t, j = queue
     if j >= lanes.count:
         return f"{_place(mesh, t)}: {count} of colour {lanes.colours[j - lanes.count]} wait to be received"
     colour = lanes.colours[int(state.lanes[j, record.LANE_COLOUR])]
     route = state.outputs()[t, j]
     outs = ", ".join(d for i, d in enumerate(DIRECTIONS) if route >> i & 1)
+    here = f"router of {_place(mesh, t)}: {count} of colour {colour}"
     return (
-        f"router of {_place(mesh, t)}: {count} of colour {colour} wait to go to {outs or 'where no switch lets them'}"
+        f"{here} go round, to {outs}" if goes_round else f"{here} wait to go to {outs or 'where no switch lets them'}"
     )
 
 

@@ -8,7 +8,8 @@ from wse_sim.fabric import record
 from wse_sim.fabric.assemble import State, assemble
 from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import Mesh, check
-from wse_sim.fabric.run import Result, Runner, read_result
+from wse_sim.fabric.run import Result, read_result
+from wse_sim.fabric.runner import Runner
 
 SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
 MAX_CYCLES = 100_000
@@ -40,14 +41,12 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
     state, listing = assemble(mesh)
     runner = Runner(state)
     moments: list[Moment] = []
-    now = 0
-    while now < max_cycles:
-        after = runner.advance(now, now + 1, by_list=True, threads=1)
-        if after == now:
-            break
-        moments += [_moment(mesh, state, listing, now, x, y) for x, y in cores]
-        now = after
-    return read_result(mesh, state, listing, now, max_cycles), moments
+    while not runner.is_over and runner.now < max_cycles:
+        now = runner.now
+        runner.advance(now + 1, by_list=True)
+        if runner.now > now:
+            moments += [_moment(mesh, state, listing, now, x, y) for x, y in cores]
+    return read_result(mesh, state, listing, runner.now, max_cycles), moments
 
 
 def _moment(mesh: Mesh, state: State, listing: Listing, now: int, x: int, y: int) -> Moment:

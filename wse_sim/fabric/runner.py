@@ -1,0 +1,131 @@
+"""Runs the engine over a state: in threads, by list or over all cores, and until it can only go round in circles."""
+
+import importlib
+import threading
+from types import ModuleType
+
+import numpy as np
+
+from wse_sim.fabric import record
+from wse_sim.fabric.assemble import State
+from wse_sim.fabric.mesh import STEPS
+
+ENGINES = ("auto", "list", "scan")
+SAMPLE_CYCLES, SPAN_CYCLES = 64, 4096
+"""How long `auto` looks at the activity at first, and how long it then stays with what it chose."""
+SCAN_FROM = 0.6
+"""Share of active cores from which all are visited."""
+QUIET_CYCLES = 1000
+"""Cycles in which no core does anything, after which rings are looked for; and a few more for each lane of a router."""
+QUIET_A_LANE = 4
+
+
+def load_engine() -> ModuleType:
+    """The compiled engine; the first call loads Numba."""
+    return importlib.import_module("wse_sim.fabric.kernel")
+
+
+class Runner:
+    """Advances a state, with as many threads as asked for.
+
+    `now` is the cycle that comes next, `active` how many cores were active, summed over the cycles, and `is_over` says
+    that nothing can happen any more, or that wavelets go round and no core can do anything.
+    """
+
+    def __init__(self, state: State, threads: int = 1):
+        self._state, self._engine = state, load_engine()
+        self._blocks = -(-state.size("cores") // 64)
+        self._bands = max(1, min(threads, self._blocks))
+        self._lists: np.ndarray | None = None
+        self._quiet, self._patience = 0, QUIET_CYCLES + QUIET_A_LANE * state.size("cores") * state.size("lanes")
+        self.now, self.active, self.is_over = 0, 0, False
+
+    def advance(self, most: int, by_list: bool) -> None:
+        """Run until cycle `most`, or until it is over."""
+        if not by_list or self._lists is None:
+            self._state.cores[:, record.SLEEPS] = 0
+            self._lists = np.zeros((self._bands, 2, self._blocks), np.int64)
+            self._lists[0, self.now & 1] = self._all()
+        self.now, active, self._quiet = self._run_bands(most, by_list)
+        self.active += active
+        if not by_list:
+            self._lists = None
+        if self.now < most and self._quiet >= self._patience and not circling(self._state).any():
+            self._patience *= 2
+            self.advance(most, by_list)
+        self.is_over = self.is_over or self.now < most or self._quiet < 0
+
+    def _all(self) -> np.ndarray:
+        """A bit for each core."""
+        bits = np.full(self._blocks, -1, np.int64)
+        if over := self._state.size("cores") % 64:
+            bits[-1] = (1 << over) - 1
+        return bits
+
+    def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int]:
+        """Cycle, active cores and quiet cycles, on which all threads agree."""
+        assert self._lists is not None
+        sync = np.zeros((2 + self._bands) * record.LINE, np.int64)
+        ends = [(0, 0, 0)] * self._bands
+        addresses, lists = self._state.addresses(), self._lists.reshape(-1)
+
+        def work(band: int) -> None:
+            span = (self.now, most, self._quiet, self._patience)
+            ends[band] = self._engine.run(addresses, lists, sync, *span, band, self._bands, by_list)
+
+        others = [threading.Thread(target=work, args=(band,)) for band in range(1, self._bands)]
+        for other in others:
+            other.start()
+        work(0)
+        for other in others:
+            other.join()
+        return ends[0]
+
+
+def drive(state: State, engine: str, threads: int, max_cycles: int) -> int:
+    """Run a state to its end, at most `max_cycles`. Returns the cycle at which it stands."""
+    runner = Runner(state, threads)
+    if engine != "auto":
+        runner.advance(max_cycles, engine == "list")
+        return runner.now
+    by_list, span = True, SAMPLE_CYCLES
+    while not runner.is_over and runner.now < max_cycles:
+        before, counted = runner.now, runner.active
+        runner.advance(min(max_cycles, before + span), by_list)
+        visits = max(1, runner.now - before) * state.size("cores")
+        by_list, span = runner.active - counted < SCAN_FROM * visits, SPAN_CYCLES
+    return runner.now
+
+
+def circling(state: State) -> np.ndarray:
+    """Which lanes of routers, [cores, lanes], lie on a ring of routes and hold a wavelet.
+
+    A lane takes its wavelets from one other, so we walk against the routes: where a walk of as many steps as there are
+    lanes still stands somewhere, it stands on a ring, and every lane of a ring is such a place.
+    """
+    before = _upstream(state)
+    end = len(before) - 1
+    reached = before
+    for _ in range(end.bit_length()):
+        reached = reached[reached]
+    on_ring = np.zeros(end + 1, bool)
+    on_ring[reached] = True
+    lanes = state.size("lanes")
+    return on_ring[:end].reshape(-1, lanes) & (state.held()[:, :lanes] > 0)
+
+
+def _upstream(state: State) -> np.ndarray:
+    """For each lane of each router, numbered one after another, the lane that feeds it; past the last one for none."""
+    cores, lanes, width = state.size("cores"), state.size("lanes"), state.size("width")
+    routes, end = state.outputs()[:, :lanes], cores * lanes
+    before = np.full((cores, lanes), end, np.int64)
+    colour = state.lanes[:, record.LANE_COLOUR]
+    for d, (dx, dy) in STEPS.items():
+        step, back = dx + dy * width, (d + 2) % 4
+        takes = (routes & record.OUTPUTS != 0) & (routes >> record.SOURCE_SHIFT == d)
+        for j in range(lanes):
+            here = np.flatnonzero(takes[:, j])
+            for other in np.flatnonzero(colour == colour[j]):
+                feeds = here[routes[here + step, other] >> back & 1 == 1]
+                before[feeds, j] = (feeds + step) * lanes + other
+    return np.append(before.reshape(-1), end)
