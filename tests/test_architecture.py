@@ -35,13 +35,13 @@ LAYERS = """
     lazytensor.serialization
     lazytensor
 
-    wse_sim.machine  wse_sim.timeline  wse_sim.wiring  wse_sim.fabric.program
-    wse_sim.layout  wse_sim.report
-    wse_sim.collectives  wse_sim.phase
+    wse_sim.machine  wse_sim.timeline  wse_sim.wiring  wse_sim.fabric.program  wse_sim.fabric.rounding
+    wse_sim.layout  wse_sim.report  wse_sim.packing
+    wse_sim.collectives  wse_sim.phase  wse_sim.local
     wse_sim.reduction_tree
     wse_sim.fabric
     wse_sim.core_time
-    wse_sim.cost
+    wse_sim.cost  wse_sim.data
     wse_sim.recipes  wse_sim.place  wse_sim.programs
     wse_sim.modes
     wse_sim.backend  wse_sim.viz  wse_sim.validation
