@@ -1,5 +1,56 @@
-"""Phase programs of kernels that were published with their measurements, written by hand.
+"""Phase programs written by hand: kernels as published with their measurements, and kernels that run.
 
 Unlike a recipe, such a program starts from no CIRH: it takes the extents of the problem and says what the authors'
-kernel does. It is what the validation prices, and can be run as data or cycle by cycle like any other phase program.
+kernel does. The published ones are what the validation prices. `KERNELS` has those with addresses, which can be read
+three ways: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory)` as data, and
+`simulate_phase(kernel.phase, machine, memory)` as wavelets; `scatter` and `gather` take global matrices to the memories
+and back.
+
+How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
+sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:
+
+| kernel | ULP |
+|---|---|
+| products, gemv, embedding_gradient | one for each term of a sum, and for each PE that it is combined over |
+| star | 1, and 4 for each distance |
+| softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
+| layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
+| bias_relu, embedding | 0: NumPy's bits |
+| bias_gelu | 1; wide: 8 |
+| sgd_momentum | 1; wide: 2 |
+| adam | 1; wide: 8; moments 2 and 3 |
 """
+
+from collections.abc import Callable, Mapping
+
+from wse_sim.programs.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
+from wse_sim.programs.embedding import embedding, embedding_gradient
+from wse_sim.programs.gemv import gemv_kernel
+from wse_sim.programs.inplace import operand_in_place
+from wse_sim.programs.kernel import Kernel, Placed, blank, gather, scatter
+from wse_sim.programs.products import cannon, input_gradient, summa, two_hop, weight_gradient
+from wse_sim.programs.rowwise import layer_norm, softmax, softmax_cross_entropy
+from wse_sim.programs.stencil import star
+from wse_sim.programs.streamed import stream_of, streamed_product, wavelets_of
+
+KERNELS: Mapping[str, Callable[..., Kernel]] = {
+    "gemv": gemv_kernel,
+    "summa": summa,
+    "cannon": cannon,
+    "two_hop": two_hop,
+    "weight_gradient": weight_gradient,
+    "input_gradient": input_gradient,
+    "operand_in_place": operand_in_place,
+    "streamed_product": streamed_product,
+    "softmax": softmax,
+    "softmax_cross_entropy": softmax_cross_entropy,
+    "layer_norm": layer_norm,
+    "bias_relu": bias_relu,
+    "bias_gelu": bias_gelu,
+    "embedding": embedding,
+    "embedding_gradient": embedding_gradient,
+    "sgd_momentum": sgd_momentum,
+    "adam": adam,
+    "star": star,
+}
+"""Name -> a function that takes a rectangle, extents and an element type."""

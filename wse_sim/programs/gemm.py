@@ -35,11 +35,16 @@ def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> C
     return Compute(rect, "fma", tile.k * short, long, tile.itemsize, machine.loop_cycles, slowdown)
 
 
+def step(moves: tuple[Phase, ...], *work: Phase) -> Par:
+    """The tiles of the next step come while those of this one are multiplied."""
+    return Par((*moves, *work))
+
+
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """The steps of SUMMA: two broadcasts beside the products."""
     a, b = _tile_words(tile, machine)
     moves = (Broadcast(rect, "x", a), Broadcast(rect, "y", b))
-    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
+    return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 
 def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
@@ -55,7 +60,7 @@ def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Ph
 def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, hops: int) -> Phase:
     a, b = _tile_words(tile, machine)
     moves = (Shift(rect, "x", a, hops), Shift(rect, "y", b, hops))
-    return Repeat(rect.width, Par((*moves, products(rect, tile, machine, slowdown))))
+    return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 
 def _tile_words(tile: Tile, machine: Machine) -> tuple[int, int]:

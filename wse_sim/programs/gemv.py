@@ -5,8 +5,10 @@ from collections.abc import Callable
 from wse_sim.cost import words
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import Compute, Phase, Seq
+from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
 from wse_sim.programs.collective import centred_all_reduce
+from wse_sim.programs.kernel import Kernel, Room, body_of
+from wse_sim.programs.products import Operand, multiply
 
 Sum = Callable[[Rect, str, int, Machine], Phase]
 """An all-reduce: rectangle, axis, words, machine."""
@@ -22,4 +24,21 @@ def gemv(
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
     local = Compute(rect, "fma", short, long, itemsize, machine.loop_cycles)
-    return Seq((local, all_reduce(rect, "y", words(columns, itemsize, machine), machine)))
+    return _local_then_sum(local, all_reduce(rect, "y", words(columns, itemsize, machine), machine))
+
+
+def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> Kernel:
+    """y [1, outer] = x^T a of x [inner, 1] and a [inner, outer]; every PE of a column gets its part of y."""
+    room = Room()
+    a = room.place("a", rect, inner, outer, dtype)
+    x = room.place("x", rect, inner, 1, dtype, column_kind="replicated")
+    y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")
+    build = room.builder()
+    build.move(y.vector(), 0.0, y.elements)
+    multiply(build, Operand.of(x, is_transposed=True), Operand.of(a), Operand.of(y))
+    total = AllReduce(rect, "y", y.words, algorithm=algorithm, at=y.address, dtype=dtype)
+    return Kernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
+
+
+def _local_then_sum(local: Phase, total: Phase) -> Phase:
+    return Seq((local, total))

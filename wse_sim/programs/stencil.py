@@ -1,8 +1,11 @@
 """Stencils: a column of cells, or a tile of a plane, on every PE, and its neighbours' borders before each step."""
 
+from itertools import pairwise
+
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.phase import Broadcast, Compute, Phase, Repeat, Seq, Shift
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
+from wse_sim.programs.kernel import Kernel, Placed, Room, body_of
 
 STAR_RADIUS = 4
 
@@ -29,3 +32,37 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int) -> Phase:
     """One step on tiles of side x side float32 cells: four borders of `radius` rows, one operation a tap and row."""
     borders = [Shift(rect, axis, radius * side) for axis in ("x", "x", "y", "y")]
     return Seq((*borders, Compute(rect, "fma", taps * side, side, 4)))
+
+
+def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> Kernel:
+    """v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d); outside u there is zero.
+
+    u and v are [height, width, cells] with a column of cells on every PE; two weights make the 7-point star, five the
+    25-point star. Columns are handed on by one PE in four directions at once, once for each distance.
+    """
+    radius, room = len(weights) - 1, Room()
+    room.take(radius, dtype)
+    u = room.place("u", rect, rect.height, rect.width * cells, dtype)
+    room.take(radius + 1, dtype)
+    v = room.place("v", rect, rect.height, rect.width * cells, dtype, bank=1)
+    total = room.again(u, bank=2)
+    halos = [[room.again(u, bank=3) for _ in _DIRECTIONS] for _ in range(radius)]
+    build = room.builder()
+    build.mul(v.vector(), u.vector(), weights[0], cells)
+    for distance, halo in enumerate(halos, 1):
+        up, down = u.vector(start=-distance), u.vector(start=distance)
+        build.add(total.vector(), up, down, cells)
+        for side in halo:
+            build.add(total.vector(), total.vector(), side.vector(), cells)
+        build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
+    exchange = [_hand_on(rect, near, far) for near, far in pairwise([[u] * len(_DIRECTIONS), *halos])]
+    return Kernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
+
+
+_DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
+
+
+def _hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
+    """What came from one distance goes to the PEs at the next."""
+    sides = zip(_DIRECTIONS, near, far, strict=True)
+    return Par(tuple(Shift(rect, axis, a.words, hop, take=a.address, put=b.address) for (axis, hop), a, b in sides))

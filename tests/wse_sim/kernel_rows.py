@@ -1,0 +1,311 @@
+"""For every kernel that runs: how to draw one with its operands, what NumPy says, and how close it has to come.
+
+An error is counted in units of the last place: of the result's type ("own"), and of float32 ("wide") where a kernel
+works in float32 whatever its operands are. A unit is epsilon times a scale, which for a sum is the sum of the
+magnitudes of its terms: it is what any order of summation can be held to, and what cancels is not in it. References are
+float64 on the operands as rounded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import strategies as st
+
+from wse_sim.layout import Rect
+from wse_sim.packing import rounded
+from wse_sim.programs import KERNELS, Kernel, stream_of
+
+EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
+DTYPES = tuple(EPSILON)
+LARGEST_PES, LARGEST_EXTENT = 5, 7
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A result: its value, and the error it may have."""
+
+    exact: np.ndarray
+    scale: np.ndarray | float
+    dtype: str
+    own: float = 0
+    wide: float = 0
+
+    @property
+    def bound(self) -> np.ndarray:
+        ulp = self.own * EPSILON[self.dtype] + self.wide * EPSILON["float32"]
+        return ulp * np.abs(self.scale) + (self.own + self.wide) * SMALLEST[self.dtype]
+
+
+@dataclass(frozen=True)
+class Case:
+    kernel: Kernel
+    values: dict[str, np.ndarray]
+    expected: dict[str, Expected]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draws what the cases have in common."""
+
+    draw: Callable
+    dtype: str
+    random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "random", np.random.default_rng(self.draw(st.integers(0, 2**32 - 1))))
+
+    def extent(self) -> int:
+        return self.draw(st.integers(1, LARGEST_EXTENT))
+
+    def rect(self, narrowest: int = 1) -> Rect:
+        place, side = st.integers(0, 1), st.integers(1, LARGEST_PES)
+        width = self.draw(st.integers(narrowest, LARGEST_PES))
+        return Rect(self.draw(place), self.draw(place), width, self.draw(side))
+
+    def square(self) -> Rect:
+        side = self.draw(st.integers(1, LARGEST_PES))
+        return Rect(self.draw(st.integers(0, 1)), 0, side, side)
+
+    def numbers(self, *shape: int, dtype: str = "") -> np.ndarray:
+        """Of a type, of either sign."""
+        return rounded(self.random.standard_normal(shape).astype(np.float32), dtype or self.dtype)
+
+    def number(self, value: float, dtype: str = "float32") -> float:
+        """A constant as an instruction of that type takes it."""
+        return float(rounded(np.array([value], np.float32), dtype)[0])
+
+
+Row = Callable[[Draw], Case]
+
+
+def wide(*arrays: np.ndarray) -> list[np.ndarray]:
+    return [a.astype(np.float64) for a in arrays]
+
+
+def sums(a: np.ndarray, b: np.ndarray, dtype: str, more: int) -> Expected:
+    """A matrix product: each term is rounded as a product and as a sum, half a unit each; `more` partial sums."""
+    a, b = wide(a, b)
+    return Expected(a @ b, np.abs(a) @ np.abs(b), dtype, own=a.shape[1] + more)
+
+
+def gemv(on: Draw) -> Case:
+    rect, inner, outer = on.rect(), on.extent(), on.extent()
+    a, x = on.numbers(inner, outer), on.numbers(inner, 1)
+    return Case(
+        KERNELS["gemv"](rect, inner, outer, on.dtype),
+        {"a": a, "x": x},
+        {"y": sums(x.T, a, on.dtype, rect.height)},
+    )
+
+
+def product(name: str) -> Row:
+    """Of m x k and k x n; backward with one of the two on its side. Sums of 16-bit operands may be in float32."""
+
+    def row(on: Draw) -> Case:
+        rect, m, k, n = on.square(), on.extent(), on.extent(), on.extent()
+        sum_dtype = on.draw(st.sampled_from([on.dtype, "float32"]))
+        how = {}
+        if name not in ("summa", "two_hop"):
+            how = on.draw(st.sampled_from([{}, {"has_skew": True}, {"is_folded": True}]))
+        kernel = KERNELS[name](rect, m, k, n, on.dtype, sum_dtype, **how)
+        extents = {"weight_gradient": ((m, k), (m, n)), "input_gradient": ((m, n), (k, n))}
+        left, right = extents.get(name, ((m, k), (k, n)))
+        a, b = on.numbers(*left), on.numbers(*right)
+        turned = {"weight_gradient": (a.T, b), "input_gradient": (a, b.T)}.get(name, (a, b))
+        return Case(kernel, {"a": a, "b": b}, {"c": sums(*turned, sum_dtype, 0)})
+
+    return row
+
+
+def operand_in_place(on: Draw) -> Case:
+    rect, passing, inner, outer = on.rect(), on.extent(), on.extent(), on.extent()
+    a, b = on.numbers(passing, inner), on.numbers(inner, outer)
+    return Case(
+        KERNELS["operand_in_place"](rect, passing, inner, outer, on.dtype, on.draw(st.integers(1, 4))),
+        {"a": a, "b": b},
+        {"c": sums(a, b, on.dtype, rect.height)},
+    )
+
+
+def streamed_product(on: Draw) -> Case:
+    rect, inputs, outputs, tokens = on.rect(narrowest=2), on.extent(), on.extent(), on.extent()
+    kept = on.random.random((inputs, outputs)) < on.draw(st.sampled_from([0, 0.3, 1]))
+    weights, x = on.numbers(inputs, outputs) * kept, on.numbers(inputs, tokens)
+    return Case(
+        KERNELS["streamed_product"](rect, weights, tokens, on.dtype),
+        {"x": x, "stream": stream_of(weights, rect.height, on.dtype)},
+        {"y": sums(weights.T, x, on.dtype, rect.height)},
+    )
+
+
+def softmax(on: Draw) -> Case:
+    """The exponent x - max is rounded, which its exponential shows as often as the exponent is large."""
+    rect, rows, columns = on.rect(), on.extent(), on.extent()
+    x = on.numbers(rows, columns)
+    less = x.astype(np.float64) - x.max(1, keepdims=True)
+    exact = np.exp(less) / np.exp(less).sum(1, keepdims=True)
+    terms = columns + rect.width + 6
+    scale = exact * (1 + np.abs(less).max() / terms)
+    return Case(
+        KERNELS["softmax"](rect, rows, columns, on.dtype),
+        {"x": x},
+        {"y": Expected(exact, scale, on.dtype, own=1, wide=terms)},
+    )
+
+
+def softmax_cross_entropy(on: Draw) -> Case:
+    """Targets are zeros and a one in each row; the loss holds the logarithm of a sum and one element."""
+    rect, rows, columns = on.rect(), on.extent(), on.extent()
+    x, target = on.numbers(rows, columns), np.eye(columns, dtype=np.float32)[on.random.integers(0, columns, rows)]
+    less = x.astype(np.float64) - x.max(1, keepdims=True)
+    total = np.exp(less).sum(1, keepdims=True)
+    aimed = (less * target).sum(1, keepdims=True)
+    terms = columns + rect.width + 6
+    deep = 1 + np.abs(less).max() / terms
+    p = np.exp(less) / total
+    return Case(
+        KERNELS["softmax_cross_entropy"](rect, rows, columns, on.dtype),
+        {"x": x, "target": target},
+        {
+            "y": Expected(p - target, p * deep + target, on.dtype, own=on.dtype != "float32", wide=terms),
+            "loss": Expected(np.log(total) - aimed, deep + np.log(total) + np.abs(aimed), "float32", own=terms),
+        },
+    )
+
+
+def layer_norm(on: Draw) -> Case:
+    """Sums of a row go into every element, and the mean's error into the variance."""
+    rect, rows, columns = on.rect(), on.extent(), on.extent()
+    x, gain, bias = on.numbers(rows, columns), on.numbers(1, columns), on.numbers(1, columns)
+    high, g, b = wide(x, gain, bias)
+    less = high - high.mean(1, keepdims=True)
+    scaled = less / np.sqrt((less * less).mean(1, keepdims=True) + 1e-5)
+    reach = np.abs(high).max(1, keepdims=True) / np.sqrt((less * less).mean(1, keepdims=True) + 1e-5)
+    scale = (1 + reach) * (1 + np.abs(scaled).max(1, keepdims=True)) * np.abs(g) + np.abs(b)
+    own = Expected(scaled * g + b, scale, on.dtype, own=on.dtype != "float32", wide=2 * (columns + rect.width) + 8)
+    return Case(KERNELS["layer_norm"](rect, rows, columns, on.dtype), {"x": x, "gain": gain, "bias": bias}, {"y": own})
+
+
+def biased(on: Draw) -> tuple[Rect, np.ndarray, np.ndarray]:
+    rows, columns = on.extent(), on.extent()
+    return on.rect(), on.numbers(rows, columns), on.numbers(1, columns)
+
+
+def bias_relu(on: Draw) -> Case:
+    """One sum, rounded once: NumPy's own, to the last bit."""
+    rect, x, bias = biased(on)
+    exact = np.maximum(rounded(x + bias, on.dtype), 0)
+    return Case(
+        KERNELS["bias_relu"](rect, *x.shape, on.dtype), {"x": x, "bias": bias}, {"y": Expected(exact, 0, on.dtype)}
+    )
+
+
+def bias_gelu(on: Draw) -> Case:
+    rect, x, bias = biased(on)
+    u = x.astype(np.float64) + bias
+    exact = u * (1 + np.tanh(np.sqrt(2 / np.pi) * (u + 0.044715 * u**3))) / 2
+    expected = Expected(exact, np.abs(x) + np.abs(bias), on.dtype, own=on.dtype != "float32", wide=8)
+    return Case(KERNELS["bias_gelu"](rect, *x.shape, on.dtype), {"x": x, "bias": bias}, {"y": expected})
+
+
+def embedding(on: Draw) -> Case:
+    rect, tokens, vocabulary, width = on.rect(), on.extent(), on.extent(), on.extent()
+    table, numbers = on.numbers(vocabulary, width), on.random.integers(0, vocabulary, tokens)
+    return Case(
+        KERNELS["embedding"](rect, tokens, vocabulary, width, on.dtype),
+        {"table": table, "tokens": numbers},
+        {"y": Expected(table[numbers], 0, on.dtype)},
+    )
+
+
+def embedding_gradient(on: Draw) -> Case:
+    rect, tokens, vocabulary, width = on.rect(), on.extent(), on.extent(), on.extent()
+    dy, numbers = on.numbers(tokens, width), on.random.integers(0, vocabulary, tokens)
+    chosen = (numbers == np.arange(vocabulary)[:, None]).astype(np.float32)
+    return Case(
+        KERNELS["embedding_gradient"](rect, tokens, vocabulary, width, on.dtype),
+        {"dy": dy, "tokens": numbers},
+        {"gradient": sums(chosen, dy, on.dtype, rect.height)},
+    )
+
+
+def sgd_momentum(on: Draw) -> Case:
+    rect, rows, columns = on.rect(), on.extent(), on.extent()
+    weight, gradient = on.numbers(rows, columns), on.numbers(rows, columns)
+    velocity = on.numbers(rows, columns, dtype="float32")
+    w, g, v = wide(weight, gradient, velocity)
+    momentum, rate = on.number(0.9), on.number(0.1)
+    sizes = momentum * np.abs(v) + np.abs(g)
+    after = momentum * v + g
+    return Case(
+        KERNELS["sgd_momentum"](rect, rows, columns, on.dtype),
+        {"weight": weight, "gradient": gradient, "velocity": velocity},
+        {
+            "velocity": Expected(after, sizes, "float32", own=1),
+            "weight": Expected(w - rate * after, np.abs(w) + rate * sizes, on.dtype, own=1, wide=2),
+        },
+    )
+
+
+def adam(on: Draw) -> Case:
+    """The second moment is at least 1, so that the change is no larger than some rates."""
+    rect, rows, columns = on.rect(), on.extent(), on.extent()
+    step = on.draw(st.integers(1, 9))
+    weight, gradient = on.numbers(rows, columns), on.numbers(rows, columns)
+    first, second = on.numbers(rows, columns, dtype="float32"), 1 + on.numbers(rows, columns, dtype="float32") ** 2
+    w, g, m, v = wide(weight, gradient, first, second)
+    m, v = on.number(0.9) * m + on.number(0.1) * g, on.number(0.999) * v + on.number(0.001) * g * g
+    change = on.number(1e-3 / (1 - 0.9**step)) * m / np.sqrt(v * on.number(1 / (1 - 0.999**step)))
+    sizes = 0.9 * np.abs(first) + 0.1 * np.abs(g)
+    return Case(
+        KERNELS["adam"](rect, rows, columns, on.dtype, step=step),
+        {"weight": weight, "gradient": gradient, "first": first, "second": second},
+        {
+            "first": Expected(m, sizes, "float32", own=2),
+            "second": Expected(v, v, "float32", own=3),
+            "weight": Expected(w - change, np.abs(w) + np.abs(change) + 0.01 * sizes, on.dtype, own=1, wide=8),
+        },
+    )
+
+
+def star(on: Draw) -> Case:
+    """7 or 25 points: with every distance six terms come to the sum, by five sums and a multiply-add."""
+    rect, cells, radius = on.rect(), on.extent(), on.draw(st.sampled_from([1, 4]))
+    weights = tuple(on.numbers(radius + 1).tolist())
+    u = on.numbers(rect.height, rect.width, cells)
+    padded = np.pad(u.astype(np.float64), radius)
+    inner = (slice(radius, -radius),) * 3
+    exact, scale = weights[0] * padded, abs(weights[0]) * np.abs(padded)
+    for d in range(1, radius + 1):
+        for axis in range(3):
+            for hop in (-d, d):
+                exact = exact + weights[d] * np.roll(padded, hop, axis)
+                scale = scale + abs(weights[d]) * np.abs(np.roll(padded, hop, axis))
+    shape = rect.height, rect.width * cells
+    expected = Expected(exact[inner].reshape(shape), scale[inner].reshape(shape), on.dtype, own=1 + 4 * radius)
+    return Case(KERNELS["star"](rect, cells, weights, on.dtype), {"u": u}, {"v": expected})
+
+
+ROWS: dict[str, Row] = {
+    "gemv": gemv,
+    **{name: product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
+    "operand_in_place": operand_in_place,
+    "streamed_product": streamed_product,
+    "softmax": softmax,
+    "softmax_cross_entropy": softmax_cross_entropy,
+    "layer_norm": layer_norm,
+    "bias_relu": bias_relu,
+    "bias_gelu": bias_gelu,
+    "embedding": embedding,
+    "embedding_gradient": embedding_gradient,
+    "sgd_momentum": sgd_momentum,
+    "adam": adam,
+    "star": star,
+}
+
+
+@st.composite
+def cases(draw, name: str, dtype: str = "") -> Case:
+    return ROWS[name](Draw(draw, dtype or draw(st.sampled_from(DTYPES))))

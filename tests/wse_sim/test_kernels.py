@@ -1,0 +1,122 @@
+"""Kernels that run: places of matrices, wavelets against data bit for bit, closed form against cycles."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_rows import DTYPES, cases
+from programs import patient
+
+from lazytensor.errors import LazyError
+from wse_sim.cost import cost
+from wse_sim.data import apply
+from wse_sim.fabric import simulate_phase
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2
+from wse_sim.phase import Par, Reduce
+from wse_sim.programs import KERNELS, Kernel, Placed, gather, gemm, scatter, stream_of, wavelets_of
+from wse_sim.programs.compare import SAMPLES
+
+few = settings(deadline=None, max_examples=5)
+seeds = st.integers(0, 2**32 - 1)
+WIDE = "float32"
+NARROW = ("gemv", "operand_in_place", "streamed_product", "embedding_gradient")
+"""Kernels that reduce in the type of their operands; such reductions of 16 bits have no wavelets yet."""
+LOWERED = [(name, dtype) for name in sorted(KERNELS) for dtype in DTYPES if dtype == WIDE or name not in NARROW]
+
+
+@pytest.mark.parametrize(
+    "name, dtype", [(n, d) for n in sorted(KERNELS) for d in DTYPES if d == WIDE or n not in NARROW]
+)
+@few
+@given(st.data())
+def test_wavelets_are_the_data_to_the_last_bit(name, dtype, data):
+    case = data.draw(cases(name, dtype))
+    memory = scatter(case.kernel, case.values)
+    done = simulate_phase(case.kernel.phase, WSE2, memory).expect_finished()
+    expected = gather(case.kernel, apply(case.kernel.phase, memory, WSE2))
+    found = gather(case.kernel, done.memory)
+    for result in case.expected:
+        np.testing.assert_array_equal(found[result].view(np.uint32), expected[result].view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@settings(deadline=None, max_examples=10)
+@given(seeds, st.integers(1, 3), st.integers(1, 4), st.sampled_from([0.1, 0.5, 1]))
+def test_only_weights_that_are_not_zero_are_sent(dtype, seed, height, width, density):
+    """Two wavelets for each in float32, one in 16 bits; what else is sent are the sums."""
+    random = np.random.default_rng(seed)
+    weights = (random.random((7, 5)) < density) * random.choice([-1, 2], (7, 5)).astype(np.float32)
+    rect = Rect(0, 0, width + 1, height)
+    kernel = KERNELS["streamed_product"](rect, weights, 3, dtype)
+    values = {"x": random.standard_normal((7, 3)), "stream": stream_of(weights, height, dtype)}
+    streaming, sums = kernel.phase.parts
+    done = simulate_phase(streaming, WSE2, scatter(kernel, values)).expect_finished()
+    count = np.count_nonzero(weights) * (2 if dtype == "float32" else 1)
+    assert sum(done.sent.values()) == count == wavelets_of(weights, dtype)
+    assert isinstance(sums, Reduce)
+    assert sum(done.received.values()) == count * width
+
+
+kinds = st.sampled_from(["block", "cyclic"])
+
+
+@patient
+@given(
+    st.integers(1, 5), st.integers(1, 5), st.integers(1, 12), st.integers(1, 12), kinds, kinds, st.booleans(), st.data()
+)
+def test_every_element_lies_in_one_place_and_comes_back(width, height, rows, columns, down, along, is_turned, data):
+    skew = data.draw(st.sampled_from(["", "row", "column"])) if width == height else ""
+    rect = Rect(1, 0, width, height)
+    how = {"row_kind": down, "column_kind": along, "skew": skew, "is_turned": is_turned}
+    placed = Placed("a", rect, rows, columns, "bfloat16", 2, **how, is_folded=data.draw(st.booleans()))
+    matrix = np.arange(rows * columns).reshape(rows, columns)
+    kernel = Kernel(Par(()), (placed,), (placed,), 2 + placed.words)
+    memory = scatter(kernel, {"a": matrix})
+    np.testing.assert_array_equal(gather(kernel, memory)["a"], matrix)
+    tiles = [placed.held(x, y) for x in range(width) for y in range(height)]
+    held = sorted((r, c) for rows_, columns_ in tiles for r in rows_ for c in columns_)
+    assert held == [(r, c) for r in range(rows) for c in range(columns)]
+    assert not memory[:, 0].any() and not memory[..., :2].any()
+
+
+def test_replicated_operands_lie_everywhere_and_fills_take_the_rest():
+    placed = Placed("a", Rect(0, 0, 2, 2), 1, 3, "float32", 0, row_kind="replicated", fill=-1)
+    ones = replace(placed, name="ones", address=2, constant=1, fill=0)
+    memory = scatter(Kernel(Par(()), (placed, ones), (), 4), {"a": [5, 6, 7]})
+    np.testing.assert_array_equal(memory[:, 0], [[5, 6, 1, 1]] * 2)
+    np.testing.assert_array_equal(memory[:, 1], [[7, -1, 1, 0]] * 2)
+
+
+@pytest.mark.parametrize(
+    "values, text", [({"a": np.zeros(3)}, "Give 2 x 2 elements"), ({"b": np.zeros(4)}, "Give a"), ({}, "Give a")]
+)
+def test_operands_that_are_not_the_kernels_are_refused(values, text):
+    placed = Placed("a", Rect(0, 0, 1, 1), 2, 2, "float32", 0)
+    with pytest.raises(LazyError, match=text):
+        scatter(Kernel(Par(()), (placed,), (), 4), values)
+
+
+def test_products_need_a_square_and_a_plain_ring_to_turn_into_place():
+    with pytest.raises(LazyError, match="2 x 3 PEs"):
+        KERNELS["summa"](Rect(0, 0, 2, 3), 4, 4, 4)
+    with pytest.raises(LazyError, match="folded ring"):
+        KERNELS["cannon"](Rect(0, 0, 2, 2), 4, 4, 4, is_folded=True, has_skew=True)
+
+
+@pytest.mark.parametrize("name", ["summa", "cannon", "two_hop"])
+@pytest.mark.parametrize("size", [(4, 16), (8, 32), (16, 16)])
+def test_published_products_and_those_that_run_have_one_price(name, size):
+    """On a machine whose loops turn in a cycle, as the fabric's cores do; the published ones take `loop_cycles`."""
+    pes, tile = size
+    machine = replace(WSE2, loop_cycles=1)
+    rect, extent = Rect(0, 0, pes, pes), pes * tile
+    published = gemm.GEMM_ALGORITHMS[name](rect, gemm.Tile.of(extent, extent, extent, pes, 4), machine)
+    runs = KERNELS[name](rect, extent, extent, extent)
+    assert cost(runs.phase, machine).cycles == pytest.approx(cost(published, machine).cycles, rel=0.05)
+
+
+def test_every_kernel_is_compared():
+    assert set(SAMPLES) == set(KERNELS)

@@ -1,0 +1,32 @@
+"""Every kernel that runs equals NumPy, within the units of the last place that its row states."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_rows import DTYPES, ROWS, cases
+from programs import quick
+
+from wse_sim.data import apply
+from wse_sim.programs import KERNELS, gather, scatter
+
+
+def test_every_kernel_has_a_row():
+    assert set(ROWS) == set(KERNELS)
+
+
+def check(case, memory):
+    found = gather(case.kernel, memory)
+    assert set(found) == set(case.expected)
+    for name, expected in case.expected.items():
+        error = np.abs(found[name].astype(np.float64) - expected.exact)
+        assert (error <= expected.bound).all(), (name, np.max(error / np.maximum(expected.bound, 1e-300)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(KERNELS))
+@quick
+@given(st.data())
+def test_data_reading_equals_numpy(name, dtype, data):
+    case = data.draw(cases(name, dtype))
+    check(case, apply(case.kernel.phase, scatter(case.kernel, case.values)))
