@@ -119,6 +119,30 @@ def product(name: str) -> Row:
     return row
 
 
+def linear_step(on: Draw) -> Case:
+    """What dy is off by, half a unit of its own type and the error of y, goes on into both gradients."""
+    rect, m, k, n = on.square(), on.extent(), on.extent(), on.extent()
+    x, w, target, rate = on.numbers(m, k), on.numbers(k, n), on.numbers(m, n), on.number(0.1)
+    a, b, t = wide(x, w, target)
+    y = a @ b
+    dy = y - t
+    own, f32 = EPSILON[on.dtype], EPSILON["float32"]
+    y_error = k * f32 * (np.abs(a) @ np.abs(b))
+    dy_error = y_error + own * (np.abs(dy) + y_error) + f32 * np.abs(dy)
+    dx_error = dy_error @ np.abs(b).T + n * f32 * (np.abs(dy) @ np.abs(b).T)
+    dw, dw_error = a.T @ dy, np.abs(a).T @ dy_error + m * f32 * (np.abs(a).T @ np.abs(dy))
+    w_error = own * (np.abs(b) + rate * np.abs(dw)) + 2 * rate * dw_error
+    return Case(
+        KERNELS["linear_step"](rect, m, k, n, on.dtype, is_folded=on.draw(st.booleans())),
+        {"x": x, "w": w, "target": target},
+        {
+            "y": Expected(y, y_error / f32, "float32", wide=1),
+            "dx": Expected(dy @ b.T, dx_error / f32, "float32", wide=1),
+            "w": Expected(b - rate * dw, w_error / f32, on.dtype, wide=1),
+        },
+    )
+
+
 def operand_in_place(on: Draw) -> Case:
     rect, passing, inner, outer = on.rect(), on.extent(), on.extent(), on.extent()
     a, b = on.numbers(passing, inner), on.numbers(inner, outer)
@@ -291,6 +315,7 @@ def star(on: Draw) -> Case:
 ROWS: dict[str, Row] = {
     "gemv": gemv,
     **{name: product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
+    "linear_step": linear_step,
     "operand_in_place": operand_in_place,
     "streamed_product": streamed_product,
     "softmax": softmax,

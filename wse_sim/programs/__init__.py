@@ -12,6 +12,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | kernel | ULP |
 |---|---|
 | products, gemv, embedding_gradient | one for each term of a sum, and for each PE that it is combined over |
+| linear_step | one for each term of a sum, wide; 1 where dy and w are rounded, and what comes of it |
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
@@ -32,6 +33,7 @@ from wse_sim.programs.products import cannon, input_gradient, summa, two_hop, we
 from wse_sim.programs.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.programs.stencil import star
 from wse_sim.programs.streamed import stream_of, streamed_product, wavelets_of
+from wse_sim.programs.training import linear_step
 
 KERNELS: Mapping[str, Callable[..., Kernel]] = {
     "gemv": gemv_kernel,
@@ -40,6 +42,7 @@ KERNELS: Mapping[str, Callable[..., Kernel]] = {
     "two_hop": two_hop,
     "weight_gradient": weight_gradient,
     "input_gradient": input_gradient,
+    "linear_step": linear_step,
     "operand_in_place": operand_in_place,
     "streamed_product": streamed_product,
     "softmax": softmax,

@@ -39,7 +39,10 @@ def _lookup(name: str) -> Callable[[Rect, int, int, str], Kernel]:
 
 SAMPLES: Mapping[str, Callable[[Rect, int, int, str], Kernel]] = {
     "gemv": _tiles("gemv"),
-    **{name: _product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
+    **{
+        name: _product(name)
+        for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient", "linear_step")
+    },
     "operand_in_place": lambda rect, pes, tile, dtype: KERNELS["operand_in_place"](
         rect, tile, pes * tile, pes * tile, dtype, 4
     ),

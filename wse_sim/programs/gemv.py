@@ -8,7 +8,7 @@ from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
 from wse_sim.programs.collective import centred_all_reduce
 from wse_sim.programs.kernel import Kernel, Room, body_of
-from wse_sim.programs.products import Operand, multiply
+from wse_sim.programs.tiles import Operand, multiply
 
 Sum = Callable[[Rect, str, int, Machine], Phase]
 """An all-reduce: rectangle, axis, words, machine."""

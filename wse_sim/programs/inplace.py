@@ -10,7 +10,7 @@ from wse_sim.layout import Rect
 from wse_sim.packing import words_of
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 from wse_sim.programs.kernel import BANK_PAIRS, Kernel, Placed, Room, base_of, body_of
-from wse_sim.programs.products import Operand, clear, multiply
+from wse_sim.programs.tiles import Operand, clear, multiply
 
 
 def operand_in_place(
