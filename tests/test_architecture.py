@@ -42,7 +42,8 @@ LAYERS = """
     wse_sim.fabric
     wse_sim.core_time
     wse_sim.cost  wse_sim.data
-    wse_sim.recipes  wse_sim.place  wse_sim.programs
+    wse_sim.programs
+    wse_sim.recipes  wse_sim.place
     wse_sim.modes
     wse_sim.backend  wse_sim.viz  wse_sim.validation
     wse_sim

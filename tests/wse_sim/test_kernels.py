@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_rows import DTYPES, cases
-from programs import patient
+from programs import Builder, patient
 
+from lazytensor.dtype import int32
 from lazytensor.errors import LazyError
 from wse_sim.cost import cost
 from wse_sim.data import apply
@@ -18,6 +19,8 @@ from wse_sim.machine import WSE2
 from wse_sim.phase import Par, Reduce
 from wse_sim.programs import KERNELS, Kernel, Placed, gather, gemm, scatter, stream_of, wavelets_of
 from wse_sim.programs.compare import SAMPLES
+from wse_sim.recipes import phase_program
+from wse_sim.wiring import wire
 
 few = settings(deadline=None, max_examples=5)
 seeds = st.integers(0, 2**32 - 1)
@@ -116,6 +119,42 @@ def test_published_products_and_those_that_run_have_one_price(name, size):
     published = gemm.GEMM_ALGORITHMS[name](rect, gemm.Tile.of(extent, extent, extent, pes, 4), machine)
     runs = KERNELS[name](rect, extent, extent, extent)
     assert cost(runs.phase, machine).cycles == pytest.approx(cost(published, machine).cycles, rel=0.05)
+
+
+def matmul_program(m, k, n, resident):
+    b = Builder()
+    b.matmul(b.input((m, k)), b.weight("w", (k, n)) if resident else b.input((k, n)))
+    return b.program()
+
+
+@pytest.mark.parametrize("pes, tile", [(8, 16), (16, 16), (8, 32)])
+def test_what_a_report_prices_for_a_matmul_is_what_runs(pes, tile):
+    """The recipe has one stream over all rows, the kernel chunks of rows; loops turn in a cycle for both."""
+    machine, rect, extent = replace(WSE2, loop_cycles=1), Rect(0, 0, pes, pes), pes * tile
+    passing = 4 * tile
+
+    def price(program):
+        return cost(phase_program(program.instrs[-1], wire(program), rect, machine), machine).cycles
+
+    in_place = KERNELS["operand_in_place"](rect, passing, extent, extent, chunk=4)
+    panels = KERNELS["summa"](rect, extent, extent, extent)
+    weights_stay, result_stays = (
+        matmul_program(rows, extent, extent, is_weight) for rows, is_weight in ((passing, True), (extent, False))
+    )
+    assert cost(in_place.phase, machine).cycles == pytest.approx(price(weights_stay), rel=0.1)
+    assert cost(panels.phase, machine).cycles == pytest.approx(price(result_stays), rel=0.05)
+
+
+@pytest.mark.parametrize("pes, rows, columns", [(8, 1, 128), (16, 1, 256), (8, 2, 256)])
+def test_what_a_report_prices_for_a_loss_is_what_runs(pes, rows, columns):
+    """So few rows that each is cut over the PEs; the recipe leaves out that sums begin with a zero."""
+    rect = Rect(0, 0, pes, pes)
+    b = Builder()
+    b.cross_entropy(b.input((pes * rows, pes * columns)), b.input((pes * rows,), int32))
+    program = b.program()
+    priced = cost(phase_program(program.instrs[-1], wire(program), rect, WSE2), WSE2).cycles
+    runs = KERNELS["softmax_cross_entropy"](rect, pes * rows, pes * columns)
+    assert cost(runs.phase, WSE2).cycles == pytest.approx(priced, rel=0.1)
 
 
 def test_every_kernel_is_compared():

@@ -14,7 +14,8 @@ from lazytensor.ir.cirh import Instr
 from wse_sim.cost import cost, words
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import IDLE, Broadcast, Compute, Par, Phase, Reduce, Repeat
+from wse_sim.phase import IDLE, Broadcast, Compute, Phase, Reduce, Repeat
+from wse_sim.programs.gemm import Tile, products, step
 from wse_sim.recipes.generic import element_bytes
 from wse_sim.wiring import Wiring
 
@@ -93,18 +94,17 @@ class _Mesh:
     def operand_in_place(self, passing: int, inner: int, outer: int) -> Phase:
         """The operand of inner x outer stays: inner along y, outer along x; `passing` rows flow by.
 
-        All three parts overlap row by row, so each is one long stream over all the rows.
+        All three parts overlap row by row, so each is one long stream over all the rows; `programs.operand_in_place`
+        runs it in chunks.
         """
         used, groups = self._used(outer, inner)
         tile_inner = ceil_div(inner, used.height // groups)
         tile_outer = ceil_div(outer, used.width)
-        return Par(
-            (
-                Broadcast(used, "x", self._words(passing * tile_inner)),
-                self._products(used, passing, tile_inner, tile_outer),
-                Reduce(used, "y", self._words(passing * tile_outer), groups),
-            )
+        moves = (
+            Broadcast(used, "x", self._words(passing * tile_inner)),
+            Reduce(used, "y", self._words(passing * tile_outer), groups),
         )
+        return step(moves, self._products(used, passing, tile_inner, tile_outer))
 
     def result_in_place(self, m: int, n: int, k: int) -> Phase:
         """The result of m x n stays: m along y, n along x; k passes in one stream from the border.
@@ -114,13 +114,11 @@ class _Mesh:
         """
         used, groups = self._used(n, m)
         tile_m, tile_n = ceil_div(m, used.height // groups), ceil_div(n, used.width)
-        return Par(
-            (
-                Broadcast(used, "x", self._words(tile_m * k)),
-                Broadcast(used, "y", self._words(tile_n * k), groups),
-                self._products(used, k, tile_m, tile_n),
-            )
+        moves = (
+            Broadcast(used, "x", self._words(tile_m * k)),
+            Broadcast(used, "y", self._words(tile_n * k), groups),
         )
+        return step(moves, self._products(used, k, tile_m, tile_n))
 
     def _used(self, columns: int, rows: int) -> tuple[Rect, int]:
         """The part of the rectangle that gets data, and the number of strips in it."""
@@ -129,8 +127,7 @@ class _Mesh:
         return Rect(self.rect.x, self.rect.y, width, height * self.strips), self.strips
 
     def _products(self, used: Rect, times: int, one: int, other: int) -> Compute:
-        vectors = times * min(one, other)
-        return Compute(used, "fma", vectors, max(one, other), self.itemsize, self.machine.loop_cycles)
+        return products(used, Tile(one, times, other, self.itemsize), self.machine)
 
     def _words(self, elements: int) -> int:
         return words(elements, self.itemsize, self.machine)
