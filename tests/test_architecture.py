@@ -45,7 +45,7 @@ LAYERS = """
     wse_sim.programs
     wse_sim.recipes  wse_sim.place
     wse_sim.modes
-    wse_sim.backend  wse_sim.viz  wse_sim.validation
+    wse_sim.backend  wse_sim.mesh  wse_sim.viz  wse_sim.validation
     wse_sim
 
     cstorch_compat.builtin_errors

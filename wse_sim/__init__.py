@@ -7,6 +7,7 @@ from wse_sim.backend import WaferBackend, WaferExecutable
 from wse_sim.cost import Cost, cost
 from wse_sim.layout import Layout, Rect
 from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
+from wse_sim.mesh import MeshBackend, MeshExecutable
 from wse_sim.modes import MODES, Plan, plan, simulate
 from wse_sim.place import Placement
 from wse_sim.recipes import RECIPES, phase_program
@@ -26,6 +27,8 @@ __all__ = [
     "KernelRow",
     "Layout",
     "Machine",
+    "MeshBackend",
+    "MeshExecutable",
     "ModeReport",
     "Placement",
     "Plan",

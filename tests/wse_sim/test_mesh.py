@@ -1,0 +1,267 @@
+"""Compiled programs on simulated cores: every operation, nests of any form, whole training steps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kernel_rows import DTYPES, EPSILON
+from programs import Builder, patient
+
+import lazytensor as lt
+from lazytensor.compiler.lower import lower_to_host
+from lazytensor.compiler.pipeline import compile_graph
+from lazytensor.compiler.simplify import simplify
+from lazytensor.dtype import bool_, by_name, float32, int32
+from lazytensor.errors import LazyError
+from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import OPS
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.store import Store as States
+from lazytensor.trace import Capture
+from wse_sim.data import apply
+from wse_sim.fabric import simulate_phase
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2
+from wse_sim.mesh import MeshBackend
+from wse_sim.packing import rounded
+from wse_sim.programs import gather, scatter
+from wse_sim.programs.nest import nest_kernel, nest_operands, nest_results
+from wse_sim.programs.scalars import POINTWISE
+
+POSITIVE = ("log", "sqrt", "rsqrt")
+TWO = ("add", "sub", "mul", "div", "maximum", "minimum")
+COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
+LOGICAL = ("logical_and", "logical_or")
+
+
+def meaning(name, attrs):
+    return lambda *arrays: OPS[name].eval(*arrays, **attrs)
+
+
+def run(nest: Nest, inputs: list, rect: Rect, wavelets: bool = False) -> list[np.ndarray]:
+    kernel = nest_kernel(rect, nest)
+    memory = scatter(kernel, nest_operands(nest, inputs))
+    if wavelets:
+        memory = simulate_phase(kernel.phase, WSE2, memory).expect_finished().memory
+    else:
+        memory = apply(kernel.phase, memory, WSE2)
+    outputs = [np.zeros(type.shape, type.dtype.host) for type in nest.outputs]
+    nest_results(nest, gather(kernel, memory), outputs)
+    return outputs
+
+
+def expected(nest: Nest, inputs: list) -> list[np.ndarray]:
+    outputs = [np.zeros(type.shape, type.dtype.host) for type in nest.outputs]
+    evaluate(nest, inputs, outputs, meaning)
+    return outputs
+
+
+def single(op: str, types: list, made, rows: int, columns: int) -> Nest:
+    """One operation over matrices."""
+    access = Access((columns, 1))
+    loads = tuple(Scalar("load", type, attr=k) for k, type in enumerate(types))
+    body = (*loads, Scalar(op, made, tuple(range(len(types)))))
+    operands = tuple(Type((rows, columns), type) for type in types)
+    loops = (Loop("i", rows), Loop("j", columns))
+    out = (Type((rows, columns), made),)
+    return Nest(op, loops, operands, out, (access,) * len(types), (access,), body, (Store(0, len(types)),)).check()
+
+
+def numbers(seed: int, shape: tuple, dtype: str, op: str = "") -> np.ndarray:
+    """Some of them equal to each other."""
+    random = np.random.default_rng(seed)
+    found = np.where(random.random(shape) < 0.3, 1.5, random.standard_normal(shape)).astype(np.float32)
+    return rounded(np.abs(found) + np.float32(0.1) if op in POSITIVE else found, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("op", sorted(set(POINTWISE) - {"cast"}))
+def test_operation_is_numpys_within_its_units_of_the_last_place(op, dtype):
+    """In 16 bits both round what they found in float32, which may fall to either side."""
+    kind, shape = by_name(dtype), (5, 7)
+    arity = (
+        3 if op == "where" else 1 + (op in (*COMPARISONS, *LOGICAL, "add", "sub", "mul", "div", "maximum", "minimum"))
+    )
+    types = [bool_ if op in LOGICAL or (op, k) == ("where", 0) else kind for k in range(arity)]
+    inputs = [numbers(k, shape, dtype, op) for k in range(arity)]
+    inputs = [array > 0 if type is bool_ else array for array, type in zip(inputs, types, strict=True)]
+    nest = single(op, types, bool_ if op in (*COMPARISONS, *LOGICAL) else kind, *shape)
+    (found,), (right,) = run(nest, inputs, Rect(1, 0, 3, 2)), expected(nest, inputs)
+    ulp = POINTWISE[op].ulp if dtype == "float32" else float(POINTWISE[op].ulp > 0)
+    error = np.abs(found.astype(np.float64) - right.astype(np.float64))
+    assert (error <= ulp * EPSILON[dtype] * np.abs(right.astype(np.float64))).all()
+
+
+@pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
+def test_casts_round_to_nearest(narrow):
+    values = numbers(0, (4, 6), "float32")
+    there = single("cast", [float32], by_name(narrow), 4, 6)
+    back = single("cast", [by_name(narrow)], float32, 4, 6)
+    (rough,) = run(there, [values], Rect(0, 0, 2, 3))
+    np.testing.assert_array_equal(rough, rounded(values, narrow))
+    np.testing.assert_array_equal(run(back, [rough], Rect(0, 0, 2, 3))[0], rough)
+
+
+rects = st.builds(Rect, st.integers(0, 1), st.integers(0, 1), st.integers(1, 4), st.integers(1, 4))
+
+
+@st.composite
+def nests(draw) -> Nest:
+    """(a + b) c over up to three loops, of operands that skip some of them, stored and summed over some."""
+    kind = by_name(draw(st.sampled_from(DTYPES)))
+    extents = draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
+    summed = [draw(st.booleans()) for _ in extents]
+    reads, types = [], []
+    for _ in range(3):
+        shape, strides, step = [], [], 1
+        for extent in reversed(extents):
+            kept = draw(st.booleans())
+            strides.insert(0, step if kept else 0)
+            shape[:0] = [extent] * kept
+            step *= extent if kept else 1
+        reads.append(Access(tuple(strides)))
+        types.append(Type(tuple(shape), kind))
+    loops = tuple(Loop(f"i{n}", e, s) for n, (e, s) in enumerate(zip(extents, summed, strict=True)))
+    whole = Access(tuple(int(np.prod(extents[n + 1 :])) for n in range(len(extents))))
+    left = [e for e, s in zip(extents, summed, strict=True) if not s]
+    steps, step = [], 1
+    for extent, is_summed in reversed(list(zip(extents, summed, strict=True))):
+        steps.insert(0, 0 if is_summed else step)
+        step *= 1 if is_summed else extent
+    loads = tuple(Scalar("load", kind, attr=k) for k in range(3))
+    body = (*loads, Scalar("add", kind, (0, 1)), Scalar("mul", kind, (3, 2)))
+    combine = draw(st.sampled_from(["add", "maximum"]))
+    stores = (Store(0, 4), Store(1, 4, combine)) if any(summed) else (Store(0, 4), Store(1, 3))
+    outputs = Type(tuple(extents), kind), Type(tuple(left if any(summed) else extents), kind)
+    writes = whole, Access(tuple(steps)) if any(summed) else whole
+    return Nest("n", loops, tuple(types), outputs, tuple(reads), writes, body, stores).check()
+
+
+@patient
+@given(nests(), rects, st.integers(0, 2**32 - 1), st.booleans())
+def test_nests_of_any_form_are_the_oracles(nest, rect, seed, wavelets):
+    """To the last bit but for sums, which are in float32 and rounded once on the mesh."""
+    name = nest.inputs[0].dtype.name
+    inputs = [numbers(seed + k, type.shape, name) for k, type in enumerate(nest.inputs)]
+    found, right = run(nest, inputs, rect, wavelets), expected(nest, inputs)
+    np.testing.assert_array_equal(found[0], right[0])
+    if nest.stores[1].reduce != "add":
+        np.testing.assert_array_equal(found[1], right[1])
+        return
+    terms = right[0].size / max(1, right[1].size)
+    bound = np.abs(right[0]).max() * terms * (terms * EPSILON["float32"] + EPSILON[name])
+    assert (np.abs(found[1].astype(np.float64) - right[1]) <= bound).all()
+
+
+class Cells:
+    """State of its own, copied from a store."""
+
+    def __init__(self, store, names):
+        self.cells = {name: store.copy(name) for name in names}
+
+    def array(self, name):
+        return self.cells[name]
+
+
+def captured(step, arrays: dict, named: dict):
+    """The compiled program of a step, its store and its batch."""
+    for name, cell in named.items():
+        lt.trace.register(cell, name)
+    store = States()
+    capture = Capture(store, readable=False)
+    for k, (name, tensor) in enumerate(arrays.items()):
+        capture.feed(tensor.cell, k, name)
+    with capture:
+        result = step(*arrays.values())
+        graph, _ = capture.graph()
+    assert result is not None
+    return compile_graph(simplify(lower_to_host(graph))), store, capture.arrays()
+
+
+class MLP(lt.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = lt.nn.Linear(9, 7), lt.nn.Linear(7, 5)
+
+    def forward(self, x):
+        return self.second(lt.nn.functional.relu(self.first(x)))
+
+
+def training_step(make_optimizer):
+    lt.manual_seed(0)
+    model = MLP()
+    optimizer = make_optimizer(model.parameters())
+
+    def step(x, labels):
+        loss = lt.nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    arrays = {"x": lt.randn(6, 9), "labels": lt.arange(6) % 5}
+    return captured(step, arrays, {f"model.{n}": p.cell for n, p in model.named_parameters()})
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: lt.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: lt.optim.AdamW(p, lr=0.01)]
+)
+def test_training_step_on_cores_is_the_hosts(make):
+    """Forward, loss, both backward products, update: as data, and the first step as wavelets to the last bit."""
+    program, store, batch = training_step(make)
+    states = [Cells(store, program.state) for _ in range(3)]
+    host = HostBackend().compile(program, states[0])
+    data = MeshBackend(3).compile(program, states[1])
+    wavelets = MeshBackend(3, wavelets=True).compile(program, states[2])
+    np.testing.assert_array_equal(wavelets.step(batch)[0], data.step(batch)[0])
+    for name, cell in states[2].cells.items():
+        np.testing.assert_array_equal(cell, states[1].cells[name])
+    assert wavelets.cycles == pytest.approx(data.cycles, rel=0.15)
+    host.step(batch)
+    for _ in range(3):
+        np.testing.assert_allclose(data.step(batch)[0], host.step(batch)[0], rtol=1e-5)
+    for name, cell in states[0].cells.items():
+        np.testing.assert_allclose(states[1].cells[name], cell, rtol=1e-3, atol=1e-5)
+
+
+def attention(q, k, v):
+    scores = q @ k.transpose(-1, -2) * 0.5
+    return lt.nn.functional.softmax(scores, -1) @ v
+
+
+def test_attention_of_several_heads_on_cores_is_the_hosts():
+    lt.manual_seed(1)
+    arrays = {name: lt.randn(2, 3, 4, 5) for name in "qkv"}
+    program, store, batch = captured(attention, arrays, {})
+    found = MeshBackend(2).compile(program, Cells(store, ())).step(batch)
+    expected = HostBackend().compile(program, Cells(store, ())).step(batch)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_integers_that_float32_does_not_hold_are_refused():
+    nest = single("gt", [int32, int32], bool_, 2, 2)
+    small, large = np.ones((2, 2), np.int32), np.full((2, 2), 2**24 + 1, np.int32)
+    assert not run(nest, [small, small], Rect(0, 0, 2, 2))[0].any()
+    with pytest.raises(LazyError, match="integers beyond 16,777,216"):
+        run(nest, [small, large], Rect(0, 0, 2, 2))
+
+
+def compiled(build):
+    b = Builder()
+    build(b)
+    return MeshBackend(2).compile(b.program(), None)
+
+
+@pytest.mark.parametrize(
+    "build, text",
+    [
+        (lambda b: b.pointwise("erf", (b.input((4, 4)),)), "no instructions for 'erf'"),
+        (lambda b: b.call("sort", (b.input((4,)),), [(4,)], 1), "no kernel that runs for 'sort'"),
+        (lambda b: b.matmul(b.input((4, 3)), b.input((2, 4)), transpose_a=True, transpose_b=True), "one at most"),
+        (lambda b: b.call("nest", (), [], 1, nest=single("neg", [int32], int32, 2, 2)), "a nest over int32"),
+    ],
+)
+def test_what_cores_cannot_do_is_refused_before_it_runs(build, text):
+    with pytest.raises(LazyError, match=text):
+        compiled(build)

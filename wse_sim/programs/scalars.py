@@ -1,0 +1,96 @@
+"""Pointwise operations of a compiled program as instructions of a core.
+
+Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 and rounded once. `where` multiplies both
+sides by 1 or 0 and adds them, so a side that is not chosen has to be finite all the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.program import SPECIAL_OPS, Builder, Memory, Operand
+
+Spare = tuple[Memory, Memory]
+Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
+"""Appends instructions: (builder, target, arguments, length, two float32 vectors to work in)."""
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """How an operation is done, and how far the result may be from NumPy's, in units of the last place."""
+
+    emit: Emit
+    ulp: float
+
+
+def emit(build: Builder, op: str, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+    """Append the instructions of one operation. Raises LazyError for one that cores do not have."""
+    if op not in POINTWISE:
+        raise LazyError(f"no instructions for {op!r}", todo=f"Use {', '.join(sorted(POINTWISE))}.")
+    POINTWISE[op].emit(build, target, arguments, length, spare)
+
+
+def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
+    """An instruction by its name."""
+    if op in SPECIAL_OPS:
+        build.special(op, operands[0], operands[1], length)
+    else:
+        getattr(build, op)(*operands, length)
+
+
+def _one(name: str, ulp: float = 0) -> Pointwise:
+    """A single instruction, with the arguments in their order."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        append(build, name, (target, *arguments), length)
+
+    return Pointwise(run, ulp)
+
+
+def _with(name: str, constant: float) -> Pointwise:
+    """A single instruction whose second source is a constant."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        append(build, name, (target, arguments[0], constant), length)
+
+    return Pointwise(run, 0)
+
+
+def _several(ulp: float, *steps: str) -> Pointwise:
+    """Steps like "s = greater b a"; the last one says what the result is."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        known: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("st", spare, strict=True))
+        for step in steps:
+            to, _, name, *sources = step.split()
+            operands = [known[s] if s in known else float(s) for s in sources]
+            append(build, name, (known[to], *operands), length)
+        build.convert(target, known["s"], length)
+
+    return Pointwise(run, ulp)
+
+
+POINTWISE: dict[str, Pointwise] = {
+    **{name: _one(name) for name in ("add", "sub", "mul")},
+    **{name: _one(name, 4) for name in ("exp", "log", "tanh")},
+    **{name: _one(name, 0.5) for name in ("sqrt", "reciprocal")},
+    "maximum": _one("max"),
+    "gt": _one("greater"),
+    "cast": _one("convert"),
+    "neg": _with("mul", -1.0),
+    "relu": _with("max", 0.0),
+    "logical_and": _one("mul"),
+    "logical_or": _one("max"),
+    "lt": _several(0, "s = greater b a"),
+    "ge": _several(0, "s = greater b a", "s = sub 1 s"),
+    "le": _several(0, "s = greater a b", "s = sub 1 s"),
+    "ne": _several(0, "s = greater a b", "t = greater b a", "s = add s t"),
+    "eq": _several(0, "s = greater a b", "t = greater b a", "s = add s t", "s = sub 1 s"),
+    "abs": _several(0, "s = mul a -1", "s = max a s"),
+    "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
+    "div": _several(1.5, "s = reciprocal b", "s = mul a s"),
+    "rsqrt": _several(1.5, "s = sqrt a", "s = reciprocal s"),
+    "sigmoid": _several(4, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s"),
+    "where": _several(0, "s = mul a b", "t = sub 1 a", "t = mul t c", "s = add s t"),
+}
+"""Name in the op table -> what a core does."""
