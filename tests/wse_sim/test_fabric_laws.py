@@ -6,11 +6,24 @@ import numpy as np
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from wse_sim.fabric import RAMP, Builder, Memory, Mesh, Received, Result, Sent, mesh_of, simulate, space_time, trace
+from wse_sim.fabric import (
+    RAMP,
+    Builder,
+    Memory,
+    Mesh,
+    Received,
+    Result,
+    Sent,
+    mesh_of,
+    simulate,
+    simulate_phase,
+    space_time,
+    trace,
+)
 from wse_sim.fabric.mesh import STEPS
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
-from wse_sim.phase import Reduce
+from wse_sim.phase import AllReduce, Reduce
 
 REGION = 16
 SCANS = (1, 1, 1, 2)
@@ -136,6 +149,18 @@ def _assert_conserved(done: Result, flow: Flow, i: int) -> None:
         assert sent == taken + done.left.get(flow.colour, 0)
     if any(words != flow.words for words in flow.takes.values()):
         assert done.status != "finished"
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(1, 3), st.integers(520, 700), st.integers(1, 3), st.sampled_from([WSE2, WSE3]))
+def test_bands_of_threads_see_each_other(width, height, words, machine):
+    """Long columns, of which each thread has a part."""
+    data = np.random.default_rng(height).integers(-9, 9, (height, width, words)).astype(np.float32)
+    phase = AllReduce(Rect(0, 0, width, height), "y", words, algorithm="tree")
+    first = simulate_phase(phase, machine, data, engine="list")
+    np.testing.assert_array_equal(first.memory, np.broadcast_to(data.sum(0), data.shape))
+    for engine, threads in (("list", 2), ("scan", 2), ("scan", 3), ("auto", 2)):
+        assert_equal(first, simulate_phase(phase, machine, data, engine=engine, threads=threads))
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,7 +13,7 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric import record
 from wse_sim.fabric.listing import Listing, assemble_programs, whole
 from wse_sim.fabric.mesh import RAMP, STEPS, Mesh
-from wse_sim.fabric.program import POSITIONS_MOST, Vector
+from wse_sim.fabric.program import POSITIONS_MOST, Memory, Vector
 
 LANES_MOST = 62
 DEPTH_MOST = 120
@@ -53,7 +53,7 @@ class State:
     def field(self, number: int) -> np.ndarray:
         """Bytes of the queues, [cores, queues]: heads, tails or capacities."""
         first = 4 * self.size("bytes_at") + number * self.size("queued")
-        return self.cores.view(np.uint8)[:, first : first + self.size("queued")]
+        return self.cores.view(np.uint8)[:, first : first + self.size("lanes") + self.size("colours")]
 
     def outputs(self) -> np.ndarray:
         """Bytes of the routes that lanes have now, then of the switches of colours: [cores, lanes and colours]."""
@@ -67,7 +67,7 @@ class State:
     def of_queues(self, column: int) -> np.ndarray:
         """A column of the queues' records, [cores, queues]."""
         first, step = self.size("queues_at"), self.size("queue")
-        return self.cores[:, first + column : first + step * self.size("queued") : step]
+        return self.cores[:, first + column : first + step * (self.size("lanes") + self.size("colours")) : step]
 
     @property
     def bytes(self) -> int:
@@ -137,19 +137,27 @@ def _sizes(mesh: Mesh, lanes: Lanes, listing: Listing) -> dict[str, int]:
     if machine.queue_depth > DEPTH_MOST:
         raise LazyError(f"queues of {machine.queue_depth} wavelets", todo=f"The engine holds {DEPTH_MOST} at most.")
     colours = max(1, len(lanes.colours))
-    queued = lanes.count + colours
+    queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares heads and tails in eights
     ring = 1 << (max(_capacities(mesh)) - 1).bit_length()
     bytes_at = record.THREADS_AT + threads * record.THREAD
+    assert bytes_at % 2 == 0, "heads begin where a word of 64 bits does"
     positions_at = bytes_at + -(-(3 * queued + lanes.count + colours) // 4)
     queues_at, queue = positions_at + lanes.count, record.RING_AT + 2 * ring
-    stride = queues_at + queue * queued
+    stride = queues_at + queue * (lanes.count + colours)
     return {
         "cores": mesh.width * mesh.height, "width": mesh.width, "lanes": lanes.count, "colours": colours,
         "threads": threads, "ring": ring, "stride": stride + stride % 2, "words": mesh.words, "bytes_at": bytes_at,
         "queued": queued, "positions_at": positions_at, "queues_at": queues_at, "queue": queue,
         "names": listing.named.shape[1], "ramp": whole(machine.ramp_cycles), "hop": whole(machine.hop_cycles),
         "turn": whole(machine.turn_cycles), "task_start": whole(machine.task_start_cycles),
+        "sweep": 1 if _can_fail(mesh) else record.SWEEP,
     }  # fmt: skip
+
+
+def _can_fail(mesh: Mesh) -> bool:
+    """Whether an index may point outside a memory; then the run ends in that very cycle."""
+    vectors = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Vector))
+    return any(isinstance(o, Memory) and o.index is not None for v in vectors for o in v.operands)
 
 
 def _start(state: State, mesh: Mesh) -> None:

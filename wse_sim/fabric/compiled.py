@@ -27,7 +27,7 @@ Pointers = namedtuple(
     "Pointers",
     "ints bytes longs floats words halves code entries named constants lanes lists sync "
     "cores width nlanes colours threads mask stride words_per_core depth queued positions queues queue names "
-    "ramp hop turn task_start",
+    "ramp hop turn task_start sweep",
 )
 """Where the arrays of a mesh lie, and its sizes. As arrays they would be counted in every call: seven times as slow.
 
@@ -90,6 +90,21 @@ def lowest_bit(typingctx, bits):
 
 
 @_intrinsic
+def fetch_ahead(typingctx, array, index):
+    """Ask for the line of the processor's cache in which an element of an array of int32 lies."""
+
+    def lower(context, builder, signature, args):
+        byte, word = ir.IntType(8), ir.IntType(32)
+        address = builder.bitcast(builder.gep(args[0], [args[1]]), byte.as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(function, [address, word(1), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.CPointer(types.int32), types.int64), lower
+
+
+@_intrinsic
 def _atomic_add(typingctx, address, amount):
     """Add to a word that threads share. Returns what it was."""
 
@@ -136,5 +151,5 @@ def pointers(at, lists, sync):
         np.int64(shape[0]), np.int64(shape[1]), np.int64(shape[2]), np.int64(shape[3]), np.int64(shape[4]),
         np.int64(shape[5] - 1), np.int64(shape[6]), np.int64(shape[7]), np.int64(shape[8] * 4), np.int64(shape[9]),
         np.int64(shape[10]), np.int64(shape[11]), np.int64(shape[12]), np.int64(shape[13]), np.int64(shape[14]),
-        np.int64(shape[15]), np.int64(shape[16]), np.int64(shape[17]),
+        np.int64(shape[15]), np.int64(shape[16]), np.int64(shape[17]), np.int64(shape[18]),
     )  # fmt: skip

@@ -72,6 +72,7 @@ from wse_sim.fabric.record import (
     STEPS,
     STOP,
     STRIDE,
+    TAKES,
     TASK,
     TASK_SHIFT,
     TASKS,
@@ -79,12 +80,23 @@ from wse_sim.fabric.record import (
     THREAD,
     THREADS_AT,
     TIME,
+    TO,
     TORN,
     TYPE,
     UNBLOCK,
     WAITING,
 )
-from wse_sim.fabric.router import bytes_at, has_room, is_empty, pop, push, put_switch, slot_of_head, switch_of
+from wse_sim.fabric.router import (
+    bytes_at,
+    count_push,
+    has_room,
+    is_empty,
+    pop,
+    push,
+    put_switch,
+    slot_of_head,
+    switch_of,
+)
 
 
 @leaf
@@ -95,16 +107,13 @@ def _operand(row, i):
 @leaf
 def _can_take(m, t, row, now):
     """Why the next element of an instruction cannot run now: BUSY if it can. Negative if only time is missing."""
-    late = False
-    for i in range(1, 4):
-        o = _operand(row, i)
-        if m.code[o + OPERAND_AT] == RECEIVED:
-            j = m.nlanes + m.code[o + BASE]
-            if is_empty(m, bytes_at(m, t), j):
-                return ON_INPUT
-            late |= m.ints[slot_of_head(m, t, j)] & TIME > now
-    o = _operand(row, 0)
-    if m.code[o + OPERAND_AT] == SENT and not has_room(m, t, m.code[o + BASE]):
+    late, i = False, row + TAKES
+    while m.code[i] >= 0:
+        if is_empty(m, bytes_at(m, t), m.code[i]):
+            return ON_INPUT
+        late |= m.ints[slot_of_head(m, t, m.code[i])] & TIME > now
+        i += 1
+    if m.code[row + TO] >= 0 and not has_room(m, t, m.code[row + TO]):
         return ON_OUTPUT
     return -ON_INPUT if late else BUSY
 
@@ -132,6 +141,12 @@ def _stamp(m, row, element, now):
 
 
 @leaf
+def _send(m, t, lane, value, stamp):
+    push(m, t, lane, value, stamp)
+    count_push(m, t, lane)
+
+
+@leaf
 def _plain_element(m, t, h, row, element, now):
     """One element of an operation on float32 whose operands have one dimension."""
     a = _plain_source(m, t, h, row, 1, element)
@@ -150,7 +165,7 @@ def _plain_element(m, t, h, row, element, now):
     if m.code[o + OPERAND_AT] == MEMORY:
         m.floats[t * m.words_per_core + m.ints[h + BASES] + element * m.code[o + STRIDE]] = a
         return
-    push(m, t, m.code[o + BASE], bits_of(a), _stamp(m, row, element, now))
+    _send(m, t, m.code[o + BASE], bits_of(a), _stamp(m, row, element, now))
 
 
 @leaf
@@ -231,7 +246,7 @@ def _general_step(m, t, h, row, done, now):
         else:
             m.halves[2 * t * m.words_per_core + _place(m, h, row, 0, element)] = bits
     if m.code[o + OPERAND_AT] == SENT:
-        push(m, t, m.code[o + BASE], sent, _stamp(m, row, last, now))
+        _send(m, t, m.code[o + BASE], sent, _stamp(m, row, last, now))
     return last + 1
 
 
@@ -340,7 +355,7 @@ def _control(m, t, row, op, now):
     elif op == UNBLOCK:
         m.ints[c + BLOCKED] &= ~(1 << m.code[row + TASK])
     elif op == SEND_CONTROL:
-        push(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
+        _send(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
     else:
         put_switch(m, t, a, switch_of(m, t, a) & ~(POSITION | TORN) | b)
     return _after(m, row)
@@ -408,39 +423,48 @@ def _take_controls(m, t, now):
 
 
 @leaf
+def _advance(m, t, h, u, now):
+    """What a thread of a core does in this cycle, or what keeps it, and the result bits."""
+    ready, is_at_work = m.ints[h + READY], m.ints[h + PC] >= 0
+    if is_at_work and ready < NEVER:
+        if ready > now:
+            return BUSY, WAITING
+        kept = _beat(m, t, h, u == 0, now)
+        if kept in (BUSY, ON_MEMORY):
+            return kept, EVENT
+        return (-kept, WAITING) if kept < 0 else (kept, 0)
+    if u > 0:
+        return IDLE, 0
+    if is_at_work and ready > NEVER + now:
+        return BUSY, WAITING
+    issued = _issue(m, t, h, now)
+    if issued > 0:
+        return BUSY, issued
+    return -issued if issued < 0 else IDLE, 0
+
+
+@leaf
 def decide(m, t, now, first):
-    """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits."""
+    """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits.
+
+    If none can, the lowest thread that is kept says why: a core that sleeps must not depend on `first`.
+    """
     c = t * m.stride
     if m.ints[c + PROGRAM] < 0:
         return 0
-    why, result, main = IDLE, 0, c + THREADS_AT
+    why, result, told = IDLE, 0, m.threads
     if m.ints[c + CONTROLS]:
         result = _take_controls(m, t, now)
     for i in range(m.threads):
         u = i + first
         u = u - m.threads if u >= m.threads else u
-        h = main + u * THREAD
-        ready = m.ints[h + READY]
-        if m.ints[h + PC] >= 0 and ready < NEVER:
-            if ready > now:
-                why, result = BUSY, result | WAITING
-                continue
-            kept = _beat(m, t, h, u == 0, now)
-            if kept in (BUSY, ON_MEMORY):
-                why, result = kept, result | EVENT
-                break
-            if kept < 0:
-                kept, result = -kept, result | WAITING
-            why = kept if why == IDLE else why
-        elif u == 0:
-            if ready > NEVER + now and m.ints[h + PC] >= 0:
-                why, result = BUSY, result | WAITING
-                continue
-            issued = _issue(m, t, main, now)
-            if issued > 0:
-                why, result = BUSY, result | issued
-                break
-            why = -issued if issued < 0 else why
+        did, found = _advance(m, t, c + THREADS_AT + u * THREAD, u, now)
+        result |= found
+        if found & (EVENT | FAULTED):
+            why = did
+            break
+        if did != IDLE and why != BUSY and (u < told or did == BUSY):
+            why, told = did, u
     m.ints[c + COUNTED + why] += 1
     m.ints[c + STATE] = why
     if result & EVENT:

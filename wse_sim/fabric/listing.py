@@ -67,6 +67,10 @@ class _Sheet:
     constants: list[float] = field(default_factory=lambda: [0.0])
     extras: list[list[int]] = field(default_factory=list)
 
+    def queue(self, colour: int) -> int:
+        """The queue of a core in which a colour arrives: they follow those of the lanes."""
+        return max(1, len(set(self.lanes.values()))) + self.colours[colour]
+
     def constant(self, value: float) -> int:
         self.constants.append(value)
         return len(self.constants) - 1
@@ -170,6 +174,9 @@ def _vector_row(sheet: _Sheet, vector: Vector, program: Program, tasks: list[str
         row[record.THEN], row[record.TASK] = _CHANGES[vector.then[0]], tasks.index(vector.then[1])
     target = vector.operands[0]
     assert isinstance(target, Memory | Sent)
+    row[record.TO] = sheet.lanes[sheet.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
+    taken = [sheet.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
+    row[record.TAKES : record.OPERANDS] = [*taken, *[-1] * (record.OPERANDS - record.TAKES - len(taken))]
     for i in range(4):
         first = record.OPERANDS + i * record.OPERAND
         row[first : first + record.OPERAND] = (

@@ -30,7 +30,8 @@ NOP, ADVANCE, RESET, TEARDOWN = range(4)
 # Columns of `lanes`: the lane at the next router for four directions, then the colour.
 LANE_COLOUR, LANE = 4, 5
 # Columns of an instruction, then four operands.
-OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, OPERANDS = range(11)
+# TAKES has the queues that an operation reads, three at most and then -1; TO the lane that it sends on, -1 if none.
+OP, LENGTH, RATE, ASYNC, THEN, TASK, SETUP, KIND, STEP, ADVANCES, TO, TAKES, OPERANDS = *range(12), 15
 OPERAND_AT, BASE, STRIDE, TYPE, EXTRA, OPERAND = 0, 1, 2, 3, 4, 5
 INSTRUCTION = OPERANDS + 4 * OPERAND
 # What KIND says: float32 vectors that a short way through the engine serves, and all others.
@@ -53,7 +54,15 @@ EVENT, WAITING, FAULTED, KEPT, MOVES, TRAVELS = 1, 2, 4, 8, 16, 32
 # Entries of `shape`: sizes, places in a record, latencies.
 SHAPE = (
     "cores width lanes colours threads ring stride words bytes_at queued positions_at queues_at queue names "
-    "ramp hop turn task_start"
+    "ramp hop turn task_start sweep"
 ).split()
-LINE = 8
-"""Words of 64 bits in a line of the processor's cache."""
+SWEEP, PLANES, SLOT = 4, 8, 8
+"""Cycles of a sweep at most, sets of bits in the lists (more than a sweep has), words of 64 bits for what it finds."""
+
+
+def lag_of(reach: int) -> int:
+    """How many blocks of 64 cores phases stay apart, so that each sees the other's state before or after, not amid.
+
+    Both look at queues up to `reach` cores away.
+    """
+    return (2 * reach + 126) >> 6

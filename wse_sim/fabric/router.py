@@ -7,7 +7,7 @@ one reader, which alone advances `head`, and one writer, which alone advances `t
 
 import numpy as np
 
-from wse_sim.fabric.compiled import leaf
+from wse_sim.fabric.compiled import leaf, lowest_bit
 from wse_sim.fabric.record import (
     ADVANCE,
     ADVANCE_FLAG,
@@ -75,8 +75,12 @@ def push(m, t, j, value, stamp):
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
     m.ints[slot] = stamp
     m.ints[slot + 1] = value
-    m.ints[q + PUSHED] += 1
     m.bytes[b] += 1
+
+
+@leaf
+def count_push(m, t, j):
+    m.ints[t * m.stride + m.queues + j * m.queue + PUSHED] += 1
 
 
 @leaf
@@ -93,23 +97,43 @@ def outputs_at(m, t):
 @leaf
 def _all_free(m, t, j, outs):
     """Whether all of a lane's outputs have room."""
-    free = not outs & 16 or has_room(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR])
-    for d in range(4):
-        if outs >> d & 1:
-            free = free and has_room(m, neighbour(m, t, d), np.int64(m.lanes[j * LANE + d]))
+    if outs & 16 and not has_room(m, t, m.nlanes + m.lanes[j * LANE + LANE_COLOUR]):
+        return False
+    outs = outs & 15
+    free = True
+    while outs and free:
+        d = lowest_bit(outs)
+        outs &= outs - 1
+        free = has_room(m, neighbour(m, t, d), np.int64(m.lanes[j * LANE + d]))
     return free
+
+
+@leaf
+def _lanes_that_hold(m, t):
+    """The lanes of a router that are not empty, as bits. Eight heads and eight tails are compared at once."""
+    found, heads = np.int64(0), bytes_at(m, t) >> 3
+    for eight in range((m.nlanes + 7) >> 3):
+        differ = m.longs[heads + eight] ^ m.longs[heads + eight + (m.queued >> 3)]
+        while differ:
+            byte = lowest_bit(differ) >> 3
+            differ &= ~(np.int64(255) << 8 * byte)
+            found |= np.int64(1) << (8 * eight + byte)
+    return found & ((np.int64(1) << m.nlanes) - 1)
 
 
 @leaf
 def decide(m, t, now, first):
     """Note the lanes that a router passes on in this cycle; it begins to look at lane `first`. Returns result bits."""
     grant, used, result = 0, 0, 0
-    b, o = bytes_at(m, t), outputs_at(m, t)
-    for i in range(m.nlanes):
-        j = i + first
-        j = j - m.nlanes if j >= m.nlanes else j
-        if is_empty(m, b, j):
-            continue
+    held = _lanes_that_hold(m, t)
+    later = held & ((1 << first) - 1)
+    held ^= later
+    o = outputs_at(m, t)
+    while held | later:
+        if held == 0:
+            held, later = later, 0
+        j = lowest_bit(held)
+        held &= held - 1
         result |= KEPT
         if m.ints[slot_of_head(m, t, j)] & TIME > now:
             result |= TRAVELS
@@ -176,15 +200,18 @@ def _pass_on(m, t, j, now):
     counted = t * m.stride + COUNTED + LINKS
     if outs & 16:
         push(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
+        count_push(m, t, m.nlanes + colour)
         m.ints[counted + 4] += 1
         if control:
             m.ints[t * m.stride + CONTROLS] += 1
-    for d in range(4):
-        if outs >> d & 1:
-            turns = source < 4 and (source ^ d) & 1
-            ready = now + m.hop + (m.turn if turns else 0)
-            push(m, neighbour(m, t, d), m.lanes[j * LANE + d], value, ready | control)
-            m.ints[counted + d] += 1
+    links = outs & 15
+    while links:
+        d = lowest_bit(links)
+        links &= links - 1
+        turns = source < 4 and (source ^ d) & 1
+        ready = now + m.hop + (m.turn if turns else 0)
+        push(m, neighbour(m, t, d), m.lanes[j * LANE + d], value, ready | control)
+        m.ints[counted + d] += 1
     if outs & (outs - 1) or outs == 0:
         m.ints[t * m.stride + m.queues + j * m.queue + COPIED] += _copies(outs)
     pop(m, t, j)

@@ -35,7 +35,7 @@ class Runner:
     def __init__(self, state: State, threads: int = 1):
         self._state, self._engine = state, load_engine()
         self._blocks = -(-state.size("cores") // 64)
-        self._bands = max(1, min(threads, self._blocks))
+        self._bands = self._cut(threads)
         self._lists: np.ndarray | None = None
         self._quiet, self._patience = 0, QUIET_CYCLES + QUIET_A_LANE * state.size("cores") * state.size("lanes")
         self.now, self.active, self.is_over = 0, 0, False
@@ -44,8 +44,8 @@ class Runner:
         """Run until cycle `most`, or until it is over."""
         if not by_list or self._lists is None:
             self._state.cores[:, record.SLEEPS] = 0
-            self._lists = np.zeros((self._bands, 2, self._blocks), np.int64)
-            self._lists[0, self.now & 1] = self._all()
+            self._lists = np.zeros((self._bands, record.PLANES, self._blocks), np.int64)
+            self._lists[0, self.now % record.PLANES] = self._all()
         self.now, active, self._quiet = self._run_bands(most, by_list)
         self.active += active
         if not by_list:
@@ -54,6 +54,16 @@ class Runner:
             self._patience *= 2
             self.advance(most, by_list)
         self.is_over = self.is_over or self.now < most or self._quiet < 0
+
+    def _cut(self, threads: int) -> int:
+        """How many bands there are. What happens at the ends of one must not meet, so short ones have short sweeps."""
+        cores, width = self._state.size("cores"), self._state.size("width")
+        lag = record.lag_of(width if cores > width else 1)
+        bands = max(1, min(threads, self._blocks // (2 * lag)))
+        if bands > 1:
+            sweep = self._state.shape[record.SHAPE.index("sweep") :]
+            sweep[0] = min(sweep[0], (self._blocks // bands // (2 * lag) + 1) // 2)
+        return bands
 
     def _all(self) -> np.ndarray:
         """A bit for each core."""
@@ -65,7 +75,7 @@ class Runner:
     def _run_bands(self, most: int, by_list: bool) -> tuple[int, int, int]:
         """Cycle, active cores and quiet cycles, on which all threads agree."""
         assert self._lists is not None
-        sync = np.zeros((2 + self._bands) * record.LINE, np.int64)
+        sync = np.zeros((2 + 2 * self._bands) * record.SLOT, np.int64)
         ends = [(0, 0, 0)] * self._bands
         addresses, lists = self._state.addresses(), self._lists.reshape(-1)
 
