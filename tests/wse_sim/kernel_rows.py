@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from wse_sim.layout import Rect
 from wse_sim.packing import rounded
-from wse_sim.programs import KERNELS, Kernel, stream_of
+from wse_sim.programs import KERNELS, Kernel, elements_of, stream_of
+from wse_sim.programs.bicgstab import NEIGHBOURS
 
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
@@ -161,6 +162,17 @@ def streamed_product(on: Draw) -> Case:
         KERNELS["streamed_product"](rect, weights, tokens, on.dtype),
         {"x": x, "stream": stream_of(weights, rect.height, on.dtype)},
         {"y": sums(weights.T, x, on.dtype, rect.height)},
+    )
+
+
+def spmm(on: Draw) -> Case:
+    rect, n, k, columns = on.rect(), on.extent(), on.extent(), on.extent()
+    kept = on.random.random((n, k)) < on.draw(st.sampled_from([0, 0.3, 1]))
+    a, b = on.numbers(n, k) * kept, on.numbers(k, columns)
+    return Case(
+        KERNELS["spmm"](rect, a, columns, on.dtype),
+        {"b": b, "elements": elements_of(a, rect, on.dtype)},
+        {"c": sums(a, b, on.dtype, rect.width)},
     )
 
 
@@ -312,6 +324,47 @@ def star(on: Draw) -> Case:
     return Case(KERNELS["star"](rect, cells, weights, on.dtype), {"u": u}, {"v": expected})
 
 
+def bicgstab(on: Draw) -> Case:
+    """One iteration from zero, which solves three cells or more not to the end.
+
+    The matrix is within 0.6 of 1, so no sum of products is less than a quarter of its terms.
+    """
+    rect, cells = on.rect(), 2 + on.extent()
+    shape = rect.height, rect.width, cells
+    b = on.numbers(*shape)
+    factors = [rounded(-0.1 * on.random.random(shape).astype(np.float32), on.dtype) for _ in NEIGHBOURS]
+    x, r = one_iteration(b.astype(np.float64), wide(*factors))
+    many = 8 * (cells + rect.width + rect.height)
+    flat = rect.height, rect.width * cells
+    return Case(
+        KERNELS["bicgstab"](rect, cells, 1, on.dtype),
+        {"b": b, **dict(zip(NEIGHBOURS, factors, strict=True))},
+        {
+            name: Expected(exact.reshape(flat), np.abs(b).max(), on.dtype, own=8, wide=many)
+            for name, exact in (("x", x), ("r", r))
+        },
+    )
+
+
+def one_iteration(b: np.ndarray, factors: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """x and r of BiCGSTAB after an iteration from zero."""
+    v = stencil_product(b, factors)
+    alpha = (b * b).sum() / (b * v).sum()
+    s = b - alpha * v
+    t = stencil_product(s, factors)
+    omega = (t * s).sum() / (t * t).sum()
+    return alpha * b + omega * s, s - omega * t
+
+
+def stencil_product(u: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
+    """The matrix of a 7-point stencil with factors for west, east, north, south, above and below, times u."""
+    padded, inner = np.pad(u, 1), slice(1, -1)
+    total = u
+    for factor, (axis, hop) in zip(factors, [(1, 1), (1, -1), (0, 1), (0, -1), (2, 1), (2, -1)], strict=True):
+        total = total + factor * np.roll(padded, hop, axis)[inner, inner, inner]
+    return total
+
+
 ROWS: dict[str, Row] = {
     "gemv": gemv,
     **{name: product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
@@ -328,6 +381,8 @@ ROWS: dict[str, Row] = {
     "sgd_momentum": sgd_momentum,
     "adam": adam,
     "star": star,
+    "spmm": spmm,
+    "bicgstab": bicgstab,
 }
 
 

@@ -11,8 +11,9 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 | kernel | ULP |
 |---|---|
-| products, gemv, embedding_gradient | one for each term of a sum, and for each PE that it is combined over |
+| products, gemv, spmm, embedding_gradient | one for each term of a sum, and for each PE that it is combined over |
 | linear_step | one for each term of a sum, wide; 1 where dy and w are rounded, and what comes of it |
+| bicgstab | 8 after one iteration, wide: 8 (cells + PEs of both sides), of the largest element of b |
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
@@ -24,6 +25,8 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 from collections.abc import Callable, Mapping
 
+from wse_sim.programs.bicgstab import bicgstab
+from wse_sim.programs.elements import elements_of, spmm
 from wse_sim.programs.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.programs.embedding import embedding, embedding_gradient
 from wse_sim.programs.gemv import gemv_kernel
@@ -45,6 +48,7 @@ KERNELS: Mapping[str, Callable[..., Kernel]] = {
     "linear_step": linear_step,
     "operand_in_place": operand_in_place,
     "streamed_product": streamed_product,
+    "spmm": spmm,
     "softmax": softmax,
     "softmax_cross_entropy": softmax_cross_entropy,
     "layer_norm": layer_norm,
@@ -55,5 +59,6 @@ KERNELS: Mapping[str, Callable[..., Kernel]] = {
     "sgd_momentum": sgd_momentum,
     "adam": adam,
     "star": star,
+    "bicgstab": bicgstab,
 }
 """Name -> a function that takes a rectangle, extents and an element type."""

@@ -33,6 +33,11 @@ def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
     return KERNELS["streamed_product"](wider, weights.astype(np.float32), pes * tile, dtype)
 
 
+def _sparse(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
+    matrix = np.random.default_rng(0).random((pes * tile, pes * tile)) < _DENSITY
+    return KERNELS["spmm"](rect, matrix.astype(np.float32), tile, dtype)
+
+
 def _lookup(name: str) -> Callable[[Rect, int, int, str], Kernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, 2 * tile, pes * tile, dtype)
 
@@ -51,6 +56,8 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], Kernel]] = {
     **{name: _tiles(name) for name in ("sgd_momentum", "adam")},
     "embedding": _lookup("embedding"),
     "embedding_gradient": _lookup("embedding_gradient"),
+    "spmm": _sparse,
+    "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
     "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
 }
 """Name of a kernel -> one of a size: (rectangle, PEs on a side, elements on a side of a tile, type)."""

@@ -46,7 +46,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
     room.take(radius + 1, dtype)
     v = room.place("v", rect, rect.height, rect.width * cells, dtype, bank=1)
     total = room.again(u, bank=2)
-    halos = [[room.again(u, bank=3) for _ in _DIRECTIONS] for _ in range(radius)]
+    halos = [[room.again(u, bank=3) for _ in DIRECTIONS] for _ in range(radius)]
     build = room.builder()
     build.mul(v.vector(), u.vector(), weights[0], cells)
     for distance, halo in enumerate(halos, 1):
@@ -55,14 +55,14 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
         for side in halo:
             build.add(total.vector(), total.vector(), side.vector(), cells)
         build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
-    exchange = [_hand_on(rect, near, far) for near, far in pairwise([[u] * len(_DIRECTIONS), *halos])]
+    exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
     return Kernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
 
 
-_DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
+DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
 
 
-def _hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
+def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
     """What came from one distance goes to the PEs at the next."""
-    sides = zip(_DIRECTIONS, near, far, strict=True)
+    sides = zip(DIRECTIONS, near, far, strict=True)
     return Par(tuple(Shift(rect, axis, a.words, hop, take=a.address, put=b.address) for (axis, hop), a, b in sides))
