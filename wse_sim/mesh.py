@@ -16,7 +16,7 @@ from wse_sim.fabric import simulate_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.phase import Phase
-from wse_sim.programs.calls import VIEWS, Call, call_of
+from wse_sim.programs.calls import CARRIES, Call, call_of
 
 
 class MeshBackend:
@@ -42,7 +42,7 @@ class MeshExecutable:
         self._backend, self._store = backend, store
         types = [buffer.type for buffer in program.buffers]
         self._calls: list[Call | None] = [
-            None if instr.kernel in VIEWS else call_of(instr, [types[r] for r in instr.reads], backend.rect)
+            None if instr.kernel in CARRIES else call_of(instr, [types[r] for r in instr.reads], backend.rect)
             for instr in program.instrs
         ]
 
@@ -51,10 +51,11 @@ class MeshExecutable:
         program = self.program
         arrays = self._arrays(batch)
         for instr, call in zip(program.instrs, self._calls, strict=True):
-            if call is None:
-                arrays[instr.writes[0]] = arrays[instr.reads[0]].reshape(program.buffers[instr.writes[0]].type.shape)
-                continue
-            call.run([arrays[r] for r in instr.reads], [arrays[w] for w in instr.writes], self._read)
+            reads, writes = [arrays[r] for r in instr.reads], [arrays[w] for w in instr.writes]
+            if call:
+                call.run(reads, writes, self._read)
+            else:
+                CARRIES[instr.kernel](instr, reads, writes[0])
             for w in instr.writes:
                 arrays[w][...] = round_to(arrays[w], program.buffers[w].type.dtype)
         updates = [(old, arrays[new].copy()) for old, new in program.state.values() if old != new]

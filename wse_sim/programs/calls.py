@@ -1,6 +1,7 @@
 """Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
 
-Between two calls the host holds the arrays: each call scatters its operands and gathers its results.
+Between two calls the host holds the arrays: each call scatters its operands and gathers its results. What only moves
+whole arrays, a concatenation or the write into a part, the host does on the way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,6 @@ from wse_sim.programs.rowwise import softmax, softmax_cross_entropy
 Arrays = Sequence[np.ndarray]
 Reading = Callable[[Phase, np.ndarray], np.ndarray]
 """A phase program and the memories before it -> the memories after it."""
-VIEWS = ("reshape", "view")
 WIDE = "float32"
 
 
@@ -129,6 +129,28 @@ def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
     kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
     return Call(kernel, lambda arrays, number: {"x": arrays[0]}, take)
 
+
+def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    write.reshape(-1)[:] = reads[0].reshape(-1)
+
+
+def _concat(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    np.concatenate(reads, instr.attrs["dim"], write)
+
+
+def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    bounds = zip(*(instr.attrs[name] for name in ("starts", "limits", "strides")), strict=True)
+    write[...] = reads[0]
+    write[tuple(slice(*bound) for bound in bounds)] = reads[1]
+
+
+CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
+    "reshape": _view,
+    "view": _view,
+    "concat": _concat,
+    "slice_update": _slice_update,
+}
+"""What the host does with whole arrays: kernel name -> function of the arrays read and the one written."""
 
 CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], Call]] = {
     "matmul": _matmul,

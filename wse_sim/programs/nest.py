@@ -17,7 +17,7 @@ from wse_sim.fabric.program import ITEM_BYTES, Builder, Instruction, Memory, Ope
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 from wse_sim.programs.kernel import Kernel, Placed, Room, body_of
-from wse_sim.programs.scalars import append, emit
+from wse_sim.programs.scalars import append, known
 
 WIDE = "float32"
 LARGEST_INTEGER = 2**24
@@ -185,7 +185,8 @@ class _Making:
             if scalar.op not in ("load", "const"):
                 assert isinstance(place, Placed)
                 arguments = [_source(self.scalars[a], is_whole) for a in scalar.args]
-                emit(build, scalar.op, _vector(place, is_whole), arguments, length, spare)
+                operation = known(scalar.op, scalar.attr or {})
+                operation.emit(build, _vector(place, is_whole), arguments, length, spare)
         for store in self.nest.stores:
             value = _source(self.scalars[store.value], is_whole)
             if store.reduce:

@@ -4,11 +4,13 @@ Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 an
 sides by 1 or 0 and adds them, so a side that is not chosen has to be finite all the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.program import SPECIAL_OPS, Builder, Memory, Operand
+from wse_sim.programs.elementwise import GELU_CUBIC, GELU_SCALE
 
 Spare = tuple[Memory, Memory]
 Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
@@ -17,17 +19,21 @@ Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
 
 @dataclass(frozen=True)
 class Pointwise:
-    """How an operation is done, and how far the result may be from NumPy's, in units of the last place."""
+    """How an operation is done, and how far the result may be from NumPy's: units of the last place of itself.
+
+    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument.
+    """
 
     emit: Emit
     ulp: float
 
 
-def emit(build: Builder, op: str, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-    """Append the instructions of one operation. Raises LazyError for one that cores do not have."""
-    if op not in POINTWISE:
-        raise LazyError(f"no instructions for {op!r}", todo=f"Use {', '.join(sorted(POINTWISE))}.")
-    POINTWISE[op].emit(build, target, arguments, length, spare)
+def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
+    """How an operation with these attributes is done. Raises LazyError for one that cores do not have."""
+    name = f"{op} {' '.join(map(str, attrs.values()))}".strip()
+    if name not in POINTWISE:
+        raise LazyError(f"no instructions for {name!r}", todo=f"Use {', '.join(sorted(POINTWISE))}.")
+    return POINTWISE[name]
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
@@ -89,8 +95,19 @@ POINTWISE: dict[str, Pointwise] = {
     "abs": _several(0, "s = mul a -1", "s = max a s"),
     "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
     "div": _several(1.5, "s = reciprocal b", "s = mul a s"),
+    "silu": _several(5, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s", "s = mul s a"),
+    "gelu tanh": _several(
+        8,
+        "s = mul a a",
+        f"s = fmac s {GELU_CUBIC} 1",
+        "s = mul s a",
+        f"s = mul s {GELU_SCALE}",
+        "s = tanh s",
+        "s = fmac s 0.5 0.5",
+        "s = mul s a",
+    ),
     "rsqrt": _several(1.5, "s = sqrt a", "s = reciprocal s"),
     "sigmoid": _several(4, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s"),
     "where": _several(0, "s = mul a b", "t = sub 1 a", "t = mul t c", "s = add s t"),
 }
-"""Name in the op table -> what a core does."""
+"""Name in the op table, with its attributes -> what a core does."""
