@@ -106,6 +106,21 @@ def test_casts_round_to_nearest(narrow):
     np.testing.assert_array_equal(run(back, [rough], Rect(0, 0, 2, 3))[0], rough)
 
 
+def test_long_chain_needs_no_more_tiles_than_are_read_at_once():
+    access, kind = Access((4, 1)), Type((4, 4), float32)
+    load = Scalar("load", float32, attr=0)
+
+    def chain(length: int) -> Nest:
+        body = (load, *(Scalar("add", float32, (n, 0)) for n in range(length)))
+        loops = Loop("i", 4), Loop("j", 4)
+        return Nest("chain", loops, (kind,), (kind,), (access,), (access,), body, (Store(0, length),)).check()
+
+    short, long = (nest_kernel(Rect(0, 0, 2, 2), chain(length)) for length in (3, 30))
+    assert long.words == short.words
+    values = numbers(0, (4, 4), "float32")
+    np.testing.assert_array_equal(run(chain(30), [values], Rect(0, 0, 2, 2))[0], expected(chain(30), [values])[0])
+
+
 rects = st.builds(Rect, st.integers(0, 1), st.integers(0, 1), st.integers(1, 4), st.integers(1, 4))
 
 

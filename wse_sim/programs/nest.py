@@ -101,7 +101,7 @@ class _Making:
         self.domain = Domain(nest)
         self.rows, self.columns = self.domain.extents
         self.inputs = [self._operand(k, access) for k, access in enumerate(nest.reads)]
-        self.scalars = [self._place(scalar) for scalar in nest.body]
+        self.scalars = self._scalars()
         self.work = [self._tile("work", WIDE) for _ in range(2)]
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
         self.outputs = {s.output: self._output(s) for s in nest.stores}
@@ -131,14 +131,29 @@ class _Making:
             if axis:
                 yield Broadcast(self.rect, axis, placed.words, take=placed.address, put=placed.address)
 
-    def _place(self, scalar: Scalar) -> Placed | float:
+    def _scalars(self) -> list[Placed | float]:
+        """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
+        last = {a: n for n, scalar in enumerate(self.nest.body) for a in scalar.args}
+        last |= {store.value: len(self.nest.body) for store in self.nest.stores}
+        free: dict[str, list[Placed]] = {}
+        placed: list[Placed | float] = []
+        for n, scalar in enumerate(self.nest.body):
+            placed.append(self._place(scalar, free))
+            for a in sorted(set(scalar.args)):
+                tile = placed[a]
+                if last[a] == n and isinstance(tile, Placed) and self.nest.body[a].op != "load":
+                    free.setdefault(tile.dtype, []).append(tile)
+        return placed
+
+    def _place(self, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
         if scalar.op == "const":
             return float(scalar.attr)
         if scalar.op == "load":
             return self.inputs[scalar.attr]
         if scalar.op == "index":
             raise LazyError("a nest that computes with its indices", todo="Cores have no integers.")
-        return self._tile("scalar", _type(scalar.dtype.name))
+        dtype = _type(scalar.dtype.name)
+        return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
 
     def _sum(self) -> Placed:
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated")
