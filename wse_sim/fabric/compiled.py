@@ -44,6 +44,15 @@ def leaf(function: Any) -> Any:
     return njit(function, error_model="numpy", **options)
 
 
+def woven(function: Any) -> Any:
+    """Put the text of a function into its callers before they are compiled.
+
+    A leaf is optimised once for itself and again inside each function above it; on the long way from the entry point
+    down to a core's operation that would take most of the time of compiling.
+    """
+    return njit(function, inline="always", error_model="numpy")
+
+
 def entry(signature: str) -> Any:
     """Compile an entry point, or load it. It lets other threads run."""
     return njit(signature, cache=True, error_model="numpy", nogil=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from wse_sim.fabric.compiled import bits_of, float_of, leaf
+from wse_sim.fabric.compiled import bits_of, float_of, leaf, woven
 from wse_sim.fabric.elements import decode, encode, one_source, rounded, two_sources
 from wse_sim.fabric.record import (
     ACTIVATE,
@@ -98,6 +98,9 @@ from wse_sim.fabric.router import (
     switch_of,
 )
 
+TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))
+"""Operands of an instruction. As plain constants each would make a version of what takes it."""
+
 
 @leaf
 def _operand(row, i):
@@ -109,11 +112,12 @@ def _can_take(m, t, row, now):
     """Why the next element of an instruction cannot run now: BUSY if it can. Negative if only time is missing."""
     late, i = False, row + TAKES
     while m.code[i] >= 0:
-        if is_empty(m, bytes_at(m, t), m.code[i]):
+        j = np.int64(m.code[i])
+        if is_empty(m, bytes_at(m, t), j):
             return ON_INPUT
-        late |= m.ints[slot_of_head(m, t, m.code[i])] & TIME > now
+        late |= m.ints[slot_of_head(m, t, j)] & TIME > now
         i += 1
-    if m.code[row + TO] >= 0 and not has_room(m, t, m.code[row + TO]):
+    if m.code[row + TO] >= 0 and not has_room(m, t, np.int64(m.code[row + TO])):
         return ON_OUTPUT
     return -ON_INPUT if late else BUSY
 
@@ -149,10 +153,10 @@ def _send(m, t, lane, value, stamp):
 @leaf
 def _plain_element(m, t, h, row, element, now):
     """One element of an operation on float32 whose operands have one dimension."""
-    a = _plain_source(m, t, h, row, 1, element)
+    a = _plain_source(m, t, h, row, FIRST, element)
     op = m.code[row + OP]
     if op != MOVE:
-        b = _plain_source(m, t, h, row, 2, element)
+        b = _plain_source(m, t, h, row, SECOND, element)
         if op == ADD:
             a = a + b
         elif op == MUL:
@@ -160,12 +164,12 @@ def _plain_element(m, t, h, row, element, now):
         elif op == MAX:
             a = np.float32(np.maximum(a, b))
         else:
-            a = np.float32(a * b) + _plain_source(m, t, h, row, 3, element)
-    o = _operand(row, 0)
+            a = np.float32(a * b) + _plain_source(m, t, h, row, THIRD, element)
+    o = _operand(row, TARGET)
     if m.code[o + OPERAND_AT] == MEMORY:
         m.floats[t * m.words_per_core + m.ints[h + BASES] + element * m.code[o + STRIDE]] = a
         return
-    _send(m, t, m.code[o + BASE], bits_of(a), _stamp(m, row, element, now))
+    _send(m, t, np.int64(m.code[row + TO]), np.int64(bits_of(a)), _stamp(m, row, element, now))
 
 
 @leaf
@@ -207,7 +211,7 @@ def _source(m, t, h, row, i, element):
     o = _operand(row, i)
     if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
         return m.constants[m.code[o + BASE]]
-    dtype, to = m.code[o + TYPE], m.code[_operand(row, 0) + TYPE]
+    dtype, to = m.code[o + TYPE], m.code[_operand(row, TARGET) + TYPE]
     raw = _raw_source(m, t, h, row, i, element)
     value = float_of(np.int32(raw)) if dtype == FLOAT32 else decode(raw, dtype)
     return value if dtype == to else rounded(value, to)
@@ -216,15 +220,15 @@ def _source(m, t, h, row, i, element):
 @leaf
 def _computed(m, t, h, row, element):
     """The bits of one element of the result."""
-    op, dtype = m.code[row + OP], m.code[_operand(row, 0) + TYPE]
-    if op == MOVE and m.code[_operand(row, 1) + OPERAND_AT] != 0:
-        return _raw_source(m, t, h, row, 1, element)
-    value = _source(m, t, h, row, 1, element)
+    op, dtype = m.code[row + OP], m.code[_operand(row, TARGET) + TYPE]
+    if op == MOVE and m.code[_operand(row, FIRST) + OPERAND_AT] != 0:
+        return _raw_source(m, t, h, row, FIRST, element)
+    value = _source(m, t, h, row, FIRST, element)
     if op == FMAC:
-        product = rounded(two_sources(MUL, value, _source(m, t, h, row, 2, element)), dtype)
-        value = product + _source(m, t, h, row, 3, element)
+        product = rounded(two_sources(MUL, value, _source(m, t, h, row, SECOND, element)), dtype)
+        value = product + _source(m, t, h, row, THIRD, element)
     elif ADD <= op < FMAC:
-        value = two_sources(op, value, _source(m, t, h, row, 2, element))
+        value = two_sources(op, value, _source(m, t, h, row, SECOND, element))
     elif op != MOVE:
         value = one_source(op, value)
     return np.int64(bits_of(value)) if dtype == FLOAT32 else encode(value, dtype)
@@ -233,7 +237,7 @@ def _computed(m, t, h, row, element):
 @leaf
 def _general_step(m, t, h, row, done, now):
     """The elements of one step: one, or the two that one wavelet of a 16-bit type carries."""
-    o = _operand(row, 0)
+    o = _operand(row, TARGET)
     wide = m.code[o + TYPE] == FLOAT32
     last = min(done + m.code[row + STEP], m.code[row + LENGTH]) - 1
     sent = np.int64(0)
@@ -242,11 +246,11 @@ def _general_step(m, t, h, row, done, now):
         if m.code[o + OPERAND_AT] == SENT:
             sent = bits if wide else sent | bits << 16 * (element & 1)
         elif wide:
-            m.words[t * m.words_per_core + _place(m, h, row, 0, element)] = bits
+            m.words[t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
         else:
-            m.halves[2 * t * m.words_per_core + _place(m, h, row, 0, element)] = bits
+            m.halves[2 * t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
     if m.code[o + OPERAND_AT] == SENT:
-        _send(m, t, m.code[o + BASE], sent, _stamp(m, row, last, now))
+        _send(m, t, np.int64(m.code[row + TO]), sent, _stamp(m, row, last, now))
     return last + 1
 
 
@@ -267,10 +271,10 @@ def _complete(m, t, h, is_main, row):
     m.ints[h + PC] = _after(m, row) if is_main else -1
 
 
-@leaf
+@woven
 def _beat(m, t, h, is_main, now):
     """Advance a started vector operation by the elements of one cycle. Returns what kept it, BUSY if nothing."""
-    row, done = m.ints[h + PC], m.ints[h + DONE]
+    row, done = np.int64(m.ints[h + PC]), np.int64(m.ints[h + DONE])
     why = _can_take(m, t, row, now)
     if why != BUSY:
         return why
@@ -336,7 +340,7 @@ def _compares(a, comparison, b):
 @leaf
 def _control(m, t, row, op, now):
     """Run one control instruction of the main thread. Returns where it stands then."""
-    a, b = m.code[row + OPERANDS], m.code[row + OPERANDS + 1]
+    a, b = np.int64(m.code[row + OPERANDS]), np.int64(m.code[row + OPERANDS + 1])
     c = t * m.stride
     if op == LOOP:
         m.ints[c + LOOPS + a] = 0
@@ -379,15 +383,15 @@ def _start_task(m, c, h, now):
 @leaf
 def _issue(m, t, main, now):
     """Start what the main thread stands at, or a task if it stands at none. Returns EVENT, FAULTED or why not."""
-    row = m.ints[main + PC]
+    row = np.int64(m.ints[main + PC])
     if row < 0:
         return EVENT if _start_task(m, t * m.stride, main, now) else 0
-    op = m.code[row + OP]
+    op = np.int64(m.code[row + OP])
     if op == STOP:
         m.ints[main + PC] = -1
         return EVENT
     if op > FIRST_CONTROL:
-        if op == SEND_CONTROL and not has_room(m, t, m.code[row + OPERANDS]):
+        if op == SEND_CONTROL and not has_room(m, t, np.int64(m.code[row + OPERANDS])):
             return -ON_OUTPUT
         m.ints[main + PC] = _control(m, t, row, op, now)
         return EVENT
@@ -425,7 +429,7 @@ def _take_controls(m, t, now):
 @leaf
 def _advance(m, t, h, u, now):
     """What a thread of a core does in this cycle, or what keeps it, and the result bits."""
-    ready, is_at_work = m.ints[h + READY], m.ints[h + PC] >= 0
+    ready, is_at_work = np.int64(m.ints[h + READY]), m.ints[h + PC] >= 0
     if is_at_work and ready < NEVER:
         if ready > now:
             return BUSY, WAITING
@@ -443,7 +447,7 @@ def _advance(m, t, h, u, now):
     return -issued if issued < 0 else IDLE, 0
 
 
-@leaf
+@woven
 def decide(m, t, now, first):
     """One cycle of a core: the first of its threads, from `first` on, that can do something. Returns result bits.
 

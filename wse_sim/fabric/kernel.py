@@ -12,7 +12,7 @@ once in several cycles. Each thread has a band of blocks. By list, a bit for eac
 import numpy as np
 
 from wse_sim.fabric import core, router
-from wse_sim.fabric.compiled import DIGEST, entry, fetch_ahead, leaf, lowest_bit, meet, pointers
+from wse_sim.fabric.compiled import DIGEST, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
 from wse_sim.fabric.record import (
     COUNTED,
     EVENT,
@@ -83,7 +83,7 @@ def _fetch_ahead(m, t):
         fetch_ahead(m.words, t * m.words_per_core + line)
 
 
-@leaf
+@woven
 def _decide_block(m, block, now, band, bands, by_list, found):
     """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `found`."""
     bits, results, active = _present(m, block, now, bands, by_list), np.int64(0), np.int64(0)
@@ -106,7 +106,7 @@ def _decide_block(m, block, now, band, bands, by_list, found):
     m.sync[found + 1] += active
 
 
-@leaf
+@woven
 def _commit_block(m, block, now, band, bands, by_list):
     """Phase 2 of a block: who gets a wavelet wakes."""
     bits = _present(m, block, now, bands, by_list)
@@ -132,7 +132,7 @@ def _slot(band, now):
     return (2 + 2 * band + now % 2) * SLOT
 
 
-@leaf
+@woven
 def _sweep(m, now, cycles, sweeps, band, bands, by_list):
     """Several cycles of a band, one behind the other.
 
@@ -177,10 +177,10 @@ def _found(m, sweeps, cycle, bands):
     return results, active
 
 
-@leaf
+@woven
 def _run(m, now, most, quiet, patience, band, bands, by_list):
     """Returns the cycle, the active cores summed over the cycles, and for how many cycles now no core did anything."""
-    visited, sweeps = np.int64(0), 0
+    visited, sweeps = np.int64(0), np.int64(0)
     while now < most and 0 <= quiet < patience:
         cycles = min(most - now, m.sweep if quiet == 0 else 1)
         _sweep(m, now, cycles, sweeps, band, bands, by_list)

@@ -7,7 +7,7 @@ one reader, which alone advances `head`, and one writer, which alone advances `t
 
 import numpy as np
 
-from wse_sim.fabric.compiled import leaf, lowest_bit
+from wse_sim.fabric.compiled import leaf, lowest_bit, woven
 from wse_sim.fabric.record import (
     ADVANCE,
     ADVANCE_FLAG,
@@ -188,10 +188,10 @@ def _copies(outs):
 def _pass_on(m, t, j, now):
     """Move the first wavelet of a lane. Returns the directions in which it went, as bits."""
     slot, route = slot_of_head(m, t, j), m.bytes[outputs_at(m, t) + j] & 255
-    stamp, value = m.ints[slot], m.ints[slot + 1]
-    outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, m.lanes[j * LANE + LANE_COLOUR]
+    stamp, value = np.int64(m.ints[slot]), np.int64(m.ints[slot + 1])
+    outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, np.int64(m.lanes[j * LANE + LANE_COLOUR])
     control = stamp & CONTROL_FLAG
-    command = 0
+    command = np.int64(0)
     if control:
         command = value & COMMAND
         value = value & ~COMMANDS_MASK | (value & COMMANDS_MASK) >> COMMAND_BITS
@@ -210,7 +210,7 @@ def _pass_on(m, t, j, now):
         links &= links - 1
         turns = source < 4 and (source ^ d) & 1
         ready = now + m.hop + (m.turn if turns else 0)
-        push(m, neighbour(m, t, d), m.lanes[j * LANE + d], value, ready | control)
+        push(m, neighbour(m, t, d), np.int64(m.lanes[j * LANE + d]), value, ready | control)
         m.ints[counted + d] += 1
     if outs & (outs - 1) or outs == 0:
         m.ints[t * m.stride + m.queues + j * m.queue + COPIED] += _copies(outs)
@@ -218,14 +218,14 @@ def _pass_on(m, t, j, now):
     if control:
         _turn_switch(m, t, colour, command)
     if stamp & ADVANCE_FLAG:
-        _turn_switch(m, t, colour, ADVANCE)
+        _turn_switch(m, t, colour, np.int64(ADVANCE))
     return outs & 15
 
 
-@leaf
+@woven
 def commit(m, t, now):
     """Move what a router decided to pass on. Returns the directions in which something went, as bits."""
-    grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], 0, 0
+    grant, went, j = m.longs[(t * m.stride + GRANTS) >> 1], np.int64(0), np.int64(0)
     while grant:
         if grant & 1:
             went |= _pass_on(m, t, j, now)
