@@ -39,6 +39,7 @@ LAYERS = """
     wse_sim.layout  wse_sim.report  wse_sim.packing
     wse_sim.collectives  wse_sim.phase  wse_sim.local
     wse_sim.reduction_tree
+    wse_sim.move_terms
     wse_sim.fabric
     wse_sim.core_time
     wse_sim.cost  wse_sim.data

@@ -1,17 +1,25 @@
-"""Closed forms for moves along a line of PEs: four terms for each algorithm, one formula for all.
+"""Closed forms for moves along a line of PEs: a few terms for each algorithm, one formula for all.
 
-Source: Luczynski et al., HPDC'24 (arXiv:2404.15888), a model of messages in wavelets on the WSE-2:
+The frame is published: Luczynski et al., HPDC'24 (arXiv:2404.15888), a model of messages in wavelets on the WSE-2,
     T = max(C, E / N) + L + (2 T_R + 1) D
 with the contention C (most wavelets through one ramp), the energy E (wavelet-hops) over N links, the distance L (hops
 of the longest path) and the depth D (longest chain of dependent visits of a core). What that paper takes as one cycle
-a wavelet and one a hop are parameters of the machine here.
+a wavelet and one a hop are parameters of the machine here. In all its algorithms C is at least E / N, so that E is only
+counted here.
+
+Added here is what the cores of the fabric do besides: every operation that cannot start before another has ended takes
+its setup on the way (`starts`), a core that sends and receives at once takes turns between the two, and work on a core
+alone (`local_cycles`) may come first. Where groups, trees or parts are uneven, the terms are those of the slowest way.
 """
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
+
+import numpy as np
 
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
@@ -19,39 +27,51 @@ from wse_sim.machine import Machine
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of one algorithm on one line. Wavelets for `energy` and `contention`, hops for `distance`."""
+    """The terms of one algorithm on one line. Wavelets for `energy` and `contention`, hops for `distance`.
+
+    `starts` counts operations whose setup nothing hides.
+    """
 
     depth: float = 0
     distance: float = 0
     energy: float = 0
     contention: float = 0
-    links: int = 1
+    starts: int = 0
+    local_cycles: float = 0
 
     def latency_cycles(self, machine: Machine) -> float:
         """The part that a single wavelet would take."""
-        return self.distance * machine.hop_cycles + self.depth * machine.depth_step_cycles
+        setups = self.starts * machine.dsd_setup_cycles
+        return self.distance * machine.hop_cycles + self.depth * machine.depth_step_cycles + setups
+
+    def exact_cycles(self, machine: Machine) -> float:
+        return self.contention * machine.wavelet_cycles + self.local_cycles + self.latency_cycles(machine)
 
     def cycles(self, machine: Machine) -> int:
-        stream = max(self.contention, self.energy / self.links) * machine.wavelet_cycles
-        return math.ceil(stream + self.latency_cycles(machine))
+        return math.ceil(self.exact_cycles(machine))
 
 
 NOTHING = Terms()
 
 
-def broadcast(pes: int, words: int) -> Terms:
-    """One sender, a multicast along the line: B + P + 2 T_R cycles on the WSE-2."""
+def slowest(ways: Iterable[Terms], machine: Machine) -> Terms:
+    return max(ways, key=lambda terms: terms.exact_cycles(machine))
+
+
+def broadcast(pes: int, words: int, source: int = 0) -> Terms:
+    """One sender, a multicast along the line: B + P + 2 T_R cycles on the WSE-2, and a start."""
     if pes < 2 or not words:
         return NOTHING
-    return Terms(1, pes - 1, words * (pes - 1), words, pes - 1)
+    return Terms(1, max(source, pes - 1 - source), words * (pes - 1), words, 1)
 
 
-def broadcast_plane(width: int, height: int, words: int) -> Terms:
-    """One corner to all PEs: B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2."""
+def broadcast_plane(width: int, height: int, words: int, source: int = 0) -> Terms:
+    """One PE to all, from a corner in B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start."""
     if width * height < 2 or not words:
         return NOTHING
-    links = width * height - 1
-    return Terms(1, width + height - 2, words * links, words, links)
+    row, column = divmod(source, width)
+    far = max(row, height - 1 - row) + max(column, width - 1 - column)
+    return Terms(1, far, words * (width * height - 1), words, 1)
 
 
 @lru_cache(maxsize=1024)
@@ -66,82 +86,202 @@ def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], .
     return tuple((ring[i], ring[j]) for i, j in ends if 0 <= j < pes and i != j)
 
 
-def shift(pes: int, words: int, hops: int, wrap: str = "") -> Terms:
-    """Every PE to the one `hops` further; a link in the middle carries the words of `hops` senders.
+def shift(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> Terms:
+    """Every PE to the one `hops` further; where the line is closed to a ring see `phase.Shift`.
 
-    Where the line is closed to a ring (see `phase.Shift`), the way is as long as that of the farthest pair.
+    The slowest of three: a core that sends and receives B words each, 2 B; the last words of a sender,
+    which sends alone until its own words begin to come; and a link in the middle, which carries the words of `hops`
+    senders: that which passes it last comes from the farthest if each sends one word, from any of them if many.
     """
     pairs = shift_pairs(pes, hops, wrap)
     if not pairs or not words:
         return NOTHING
-    distances = [abs(j - i) for i, j in pairs]
-    return Terms(1, max(distances), words * sum(distances), words * _busiest_link(pairs, pes), pes - 1)
+    loads, ways = _shift_ways(pairs, pes)
+    total = words * sum(abs(i - j) for i, j in pairs)
+    step = machine.depth_step_cycles + machine.hop_cycles
+    alone = [
+        words if near is None else max(words, 2 * words - step - (near - 1) * machine.hop_cycles) for _, near in ways
+    ]
+    sent = [Terms(1, far, total, wavelets, 1) for (far, _), wavelets in zip(ways, alone, strict=True)]
+    linked = Terms(1, max(far for far, _ in ways), total, words * loads - (loads - 1) / words, 1)
+    shared = Terms(0, 0, total, 2 * words if any(near is not None for _, near in ways) else 0, 1)
+    return slowest([linked, shared, *sent], machine)
 
 
-def _busiest_link(pairs: tuple[tuple[int, int], ...], pes: int) -> int:
-    """The most pairs whose way goes over one link in one direction."""
+def _turns(words: int, near: int | None, machine: Machine) -> float:
+    """Cycles of a core that sends while words come from `near` hops away: its turn comes late once they arrive."""
+    if near is None:
+        return words
+    return max(words, 2 * words - machine.depth_step_cycles - near * machine.hop_cycles)
+
+
+@lru_cache(maxsize=1024)
+def _shift_ways(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
+    """The most pairs on one link in one direction; for each kind of sender how far it sends and what it gets from."""
     most = 0
     for way in ([(i, j) for i, j in pairs if i < j], [(j, i) for i, j in pairs if i > j]):
         begins = Counter(left for left, _ in way)
         ends = Counter(right for _, right in way)
         most = max(most, *accumulate(begins[at] - ends[at] for at in range(pes)))
-    return most
+    gets = {j: abs(j - i) for i, j in pairs}
+    return most, tuple({(abs(j - i), gets.get(i)) for i, j in pairs})
 
 
-def star(pes: int, words: int) -> Terms:
-    """All to one, directly: B (P - 1) + 2 T_R + 1.
+def star(pes: int, words: int, machine: Machine) -> Terms:
+    """All to one, directly: B (P - 1) + 2 T_R + 1, a start, and the hop of the nearest.
 
-    The distance is 0: the far wavelets travel while those of the near PEs queue at the root's ramp.
+    The distance is that of the nearest: the far wavelets travel while those of the near PEs queue at the root's ramp.
     """
     if pes < 2 or not words:
         return NOTHING
-    return Terms(1, 0, words * pes * (pes - 1) / 2, words * (pes - 1), pes - 1)
+    return Terms(1, 1, words * pes * (pes - 1) / 2, words * (pes - 1), 1)
 
 
-def chain(pes: int, words: int) -> Terms:
-    """Each PE adds its words to the stream that passes: B + (2 T_R + 2) (P - 1)."""
+def chain(pes: int, words: int, machine: Machine) -> Terms:
+    """Each PE adds its words to the stream that passes: B + (2 T_R + 2) (P - 1), and a start."""
     if pes < 2 or not words:
         return NOTHING
-    return Terms(pes - 1, pes - 1, words * (pes - 1), words, pes - 1)
+    return Terms(pes - 1, pes - 1, words * (pes - 1), words, 1)
 
 
-def tree(pes: int, words: int) -> Terms:
-    """Pairwise in log2 P rounds: B log2 P + (P - 1) + (2 T_R + 1) log2 P.
+def tree(pes: int, words: int, machine: Machine) -> Terms:
+    """Pairwise in log2 P rounds: B log2 P + (P - 1) + (2 T_R + 1) log2 P, and a start for each round.
 
     The paper prints a maximum over that whole sum, which is smaller by at most the last two terms.
     """
     if pes < 2 or not words:
         return NOTHING
-    rounds = math.ceil(math.log2(pes))
-    return Terms(rounds, pes - 1, words * pes * rounds / 2, words * rounds, pes - 1)
+    steps = [1 << n for n in range(math.ceil(math.log2(pes)))]
+    hops = sum(step * len(range(step, pes, 2 * step)) for step in steps)
+    return replace(_last_of_a_tree(pes, words, machine), energy=words * hops)
 
 
-def two_phase(pes: int, words: int, group: int = 0) -> Terms:
-    """Chains in groups of S, then a chain over the G leaders: 2 B + (P - 1) + (S + G - 2) (2 T_R + 1).
+def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
+    """What the last word takes on the way to the root: through the sender of the last round, or through the root."""
+    if pes < 2:
+        return NOTHING
+    step = _power_above(pes) // 2
+    near, far = (_last_of_a_tree(n, words, machine) for n in (step, pes - step))
+    comes = Terms(far.depth + 1, far.distance + step, 0, far.contention + words, far.starts + 1, far.local_cycles)
+    early = near.exact_cycles(machine) - (comes.exact_cycles(machine) - words * machine.wavelet_cycles)
+    stolen = stolen_cycles(early, words, step - 2 * _power_above(pes - step), machine)
+    waits = Terms(near.depth, near.distance, 0, near.contention + words, near.starts + 1, near.local_cycles + stolen)
+    return slowest((comes, waits), machine)
 
-    `group` is S; 0 takes the square root of P, which has the least depth.
+
+def queue_words(machine: Machine) -> float:
+    """Wavelets that wait before a core that does not take them: in its own queue and in its router's."""
+    return 2 * machine.queue_depth + machine.hop_cycles + machine.ramp_cycles - 2
+
+
+def way_words(hops: int, machine: Machine) -> float:
+    """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
+    ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
+    return ramps + hops * (machine.queue_depth + machine.hop_cycles - 1)
+
+
+def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> float:
+    """What sums on their way lose to a stream on the same links that comes `early` cycles before its turn.
+
+    It takes every other turn of a link until the queues before its core are full: those behind the link that is `hops`
+    away from there, where sums begin.
+    """
+    on_the_way = max(0, hops) * (machine.queue_depth + machine.hop_cycles - 1)
+    return max(0.0, min(early - 1, queue_words(machine) + on_the_way, words))
+
+
+def _power_above(count: int) -> int:
+    """The least power of two that is not below `count`."""
+    return 1 << (count - 1).bit_length()
+
+
+def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
+    """Chains in groups of S, then a chain over the G leaders: 2 B + (P - 1) + (S + G - 2) (2 T_R + 1), and two starts.
+
+    `group` is S; 0 takes the square root of P, which has the least depth. A last group that is shorter sends earlier,
+    and then the last but one decides.
     """
     if pes < 2 or not words:
         return NOTHING
-    size = group or max(1, round(math.sqrt(pes)))
+    size = min(pes, group or max(1, round(math.sqrt(pes))))
     groups = ceil_div(pes, size)
-    return Terms(size + groups - 2, pes - 1, words * (2 * pes - groups - size), 2 * words, pes - 1)
+    if 1 in (size, groups):
+        return chain(pes, words, machine)
+    last = pes - (groups - 1) * size
+    energy = words * (2 * pes - groups - size)
+    rounds = 1 + (last > 1)
+    ragged = Terms(last - 1 + groups - 1, pes - 1, energy, rounds * words, rounds)
+    # The last group's sum arrives at the group before it while that one still adds up, and both share a link.
+    first = Terms(last - 1 + 1, last - 1 + size, 0, (rounds - 1) * words, rounds).exact_cycles(machine)
+    early = chain(size, words, machine).exact_cycles(machine) - first
+    stolen = stolen_cycles(early, words, size - last - rounds, machine)
+    whole = Terms(size - 1 + groups - 2, size - 1 + (groups - 2) * size, energy, 2 * words, 2, stolen)
+    return slowest((ragged, whole), machine)
 
 
-REDUCE_ALGORITHMS = {"star": star, "chain": chain, "tree": tree, "two_phase": two_phase}
+def ring_all_reduce(pes: int, words: int, machine: Machine) -> Terms:
+    """Reduce-scatter and all-gather on a folded ring, in 2 (P - 1) rounds.
 
-
-def best_reduce(pes: int, words: int, machine: Machine) -> tuple[str, Terms]:
-    """The name and the terms of the algorithm that the model finds fastest."""
-    rows = ((name, algorithm(pes, words)) for name, algorithm in REDUCE_ALGORITHMS.items())
-    return min(rows, key=lambda row: row[1].cycles(machine))
-
-
-def ring_all_reduce(pes: int, words: int) -> Terms:
-    """Reduce-scatter and all-gather on a folded ring: 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1)."""
+    The paper has 2 (P - 1) B / P + 4 P - 6 + 2 (P - 1) (2 T_R + 1), for cores that send and receive at once. Here every
+    round is a sending and a receiving, each with a start; every second core of the ring begins with the sending.
+    """
     if pes < 2 or not words:
         return NOTHING
     rounds = 2 * (pes - 1)
-    share = rounds * words / pes
-    # Folded onto the line, the ring uses each of the 2 (P - 1) directed links once.
-    return Terms(rounds, 4 * pes - 6, share * rounds, share, rounds)
+    hops = sum(abs(i - j) for i, j in shift_pairs(pes, 1, "folded"))
+    taken = _ring_cycles(pes, words, machine)
+    starts = min(2 * rounds, int(taken / machine.dsd_setup_cycles))
+    rest = taken - starts * machine.dsd_setup_cycles
+    return Terms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
+
+
+@lru_cache(maxsize=256)
+def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
+    """Round after round: when each core of the ring has sent and received.
+
+    A sending ends when all but as many words are taken as the queues on the way hold.
+    """
+    setup, ring = machine.dsd_setup_cycles, [i for i, _ in _along_ring(pes)]
+    hops = np.array([abs(i - j) for i, j in _along_ring(pes)])
+    steps = machine.depth_step_cycles + hops * machine.hop_cycles
+    held = np.array([way_words(int(n), machine) for n in hops])
+    sizes = np.diff([words * k // pes for k in range(pes + 1)]) * machine.wavelet_cycles
+    rank = np.arange(pes)
+    first, second = rank[rank % 2 == 0], rank[rank % 2 == 1]
+    free = np.zeros(len(ring))
+    for number in range(2 * (pes - 1)):
+        size = sizes[(rank - number) % pes]
+        groups = [first[:-1], first[-1:], second] if pes % 2 else [first, second]
+        for senders in groups:
+            _pass_on(free, senders, size, setup, steps, held)
+    return float(free.max())
+
+
+def _along_ring(pes: int) -> list[tuple[int, int]]:
+    """The pairs of a folded ring in its order, from PE 0."""
+    after = dict(shift_pairs(pes, 1, "folded"))
+    found = [(0, after[0])]
+    while len(found) < pes:
+        found.append((found[-1][1], after[found[-1][1]]))
+    return found
+
+
+def _pass_on(
+    free: np.ndarray, senders: np.ndarray, size: np.ndarray, setup: float, steps: np.ndarray, held: np.ndarray
+) -> None:
+    """Some cores of a ring send to the next ones: advance the cycles at which both are free."""
+    senders = senders[size[senders] > 0]
+    takers = (senders + 1) % len(free)
+    begins = free[senders] + setup
+    comes = np.maximum(free[takers] + setup, begins + steps[senders])
+    count = size[senders]
+    free[senders] = np.maximum(begins + count, comes + count - held[senders])
+    free[takers] = comes + count
+
+
+REDUCE_ALGORITHMS: dict[str, Callable[[int, int, Machine], Terms]] = {
+    "chain": chain,
+    "tree": tree,
+    "two_phase": two_phase,
+    "star": star,
+}

@@ -150,7 +150,7 @@ _WSE2: Sourced = {
     "dsd_setup_cycles": (6, "SPMM: the constant in N + 6"),
     "loop_cycles": (10, "assumed from ALCF: the back edge of a loop takes 9 to 10 cycles on WSE-3"),
     "conflict_slowdown": (2, "SPMM: 2 N + 6 against N + 6 where the operands lie in one bank"),
-    "launch_cycles": (145, _DECODING),
+    "launch_cycles": (117, _DECODING),
     "task_start_cycles": (3, f"assumed as on WSE-3 ({_TASK_START})"),
     "link_bits": (32, "SDKWP: 32 bits a cycle and direction"),
     "wavelet_cycles": (1, "SDKWP: one wavelet a cycle and link"),

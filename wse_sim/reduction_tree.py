@@ -1,136 +1,138 @@
-"""The best tree to reduce a line of PEs: dynamic programming over pre-order trees (auto-gen).
+"""The best tree to reduce a line of PEs: dynamic programming over pre-order trees (auto-gen); and which way is fastest.
 
-Source: Luczynski et al., HPDC'24. A pre-order tree cuts the line so that every PE gets the sums of stretches that
-follow it, one after the other. Its energy is the sum over all PEs of the distance to the one they send to; its fan-in,
-the most sums that one PE takes in, bounds the contention. For each fan-in the least energy at every depth is found,
-until the contention binds: deeper trees then save nothing.
+Source of the idea: Luczynski et al., HPDC'24. A pre-order tree cuts the line so that every PE gets the sums of those
+stretches that follow it, one after the other; that of the last passes through. So a stretch of r PEs is a shorter one
+of q, whose root has taken its sums, and the stretch of r - q behind it. The paper minimises the energy for every depth
+and then its estimate of the time; here the time itself is minimised, which is that of the slowest way:
+    e(r) = min over q of max(g(q) + setup + stolen, e(r - q) + q hops + 2 T_R + 1),    g(r) = e(r) + B
+with e the cycle in which the root's first word can leave, and g the one in which its sum is complete.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from wse_sim import collectives
-from wse_sim.collectives import (
-    NOTHING,
-    REDUCE_ALGORITHMS,
-    Terms,
-    chain,
-    star,
-    tree,
-    two_phase,
-)
+from wse_sim.collectives import NOTHING, REDUCE_ALGORITHMS, Terms
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 
-FAN_INS = (2, 3, 4, 5, 6, 8, 11, 16, 23, 32)
-"""Bounds that are tried. A fan-in of 1 is the chain; a star has no better rival at depth 1."""
+COLOURS = 12
+"""Ways over one router that a tree may have; the best tree for one word has many more on a long line."""
 
 
 @dataclass(frozen=True)
-class _Trees:
-    """`energy[d][k][r]`: the least energy of a tree on r PEs, of depth d at most, whose root takes k sums at most.
+class Stretches:
+    """For every number of PEs r up to `len(complete) - 1`: cycles until the root's first
+    word can leave and until the sum is complete, and the best q."""
 
-    All other PEs take `fan_in` at most. Infinite where there is no such tree.
-    """
-
-    fan_in: int
-    energy: list[np.ndarray]
-
-
-@lru_cache(maxsize=64)
-def _trees(pes: int, fan_in: int) -> _Trees:
-    """Deeper and deeper trees until the energy of `pes` PEs is no more than the contention."""
-    alone = np.full((fan_in + 1, pes + 1), np.inf)
-    alone[:, 1] = 0
-    energy = [alone]
-    while energy[-1][fan_in, pes] > fan_in * (pes - 1):
-        energy.append(_deeper(energy[-1][fan_in], fan_in))
-    return _Trees(fan_in, energy)
+    leaves: np.ndarray
+    complete: np.ndarray
+    heads: np.ndarray
 
 
-def _deeper(below: np.ndarray, fan_in: int) -> np.ndarray:
-    """The energies at one more depth: the root has some sums already, and the stretch behind it sends the last one."""
-    pes = len(below) - 1
-    rows = [np.full(pes + 1, np.inf)]
-    rows[0][1] = 0
-    for _ in range(fan_in):
-        head = rows[-1] + np.arange(pes + 1)  # a stretch that begins q PEs behind the root sends over q hops
-        rows.append(np.minimum(rows[-1], _least_sums(head, below)))
-    return np.stack(rows)
+@lru_cache(maxsize=512)
+def _stretches(pes: int, words: int, machine: Machine) -> Stretches:
+    """All stretches up to `pes` PEs, a power of two."""
+    setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
+    hops = np.arange(pes + 1) * machine.hop_cycles + machine.depth_step_cycles
+    queues = collectives.queue_words(machine)
+    leaves, complete = np.full(pes + 1, np.inf), np.full(pes + 1, np.inf)
+    leaves[1], complete[1] = setup, 0
+    heads, crossed, children = (np.zeros(pes + 1, np.int32) for _ in range(3))
+    for r in range(2, pes + 1):
+        comes = leaves[r - 1 : 0 : -1] + hops[1:r]
+        ready = complete[1:r]
+        stolen = np.clip(np.minimum(ready - comes - 1, min(queues, words)), 0, None)
+        found = np.maximum(ready + setup + stolen, comes)
+        colours = np.maximum(np.maximum(crossed[r - 1 : 0 : -1], children[r - 1 : 0 : -1] + 1), crossed[1:r] + 1)
+        found[colours > COLOURS] = np.inf
+        heads[r] = head = 1 + int(found.argmin())
+        leaves[r], crossed[r], children[r] = found[head - 1], colours[head - 1], children[head] + 1
+        complete[r] = leaves[r] + stream
+    return Stretches(leaves, complete, heads)
 
 
-def _least_sums(head: np.ndarray, tail: np.ndarray) -> np.ndarray:
-    """For each r the least head[q] + tail[r - q]."""
-    padded = np.concatenate([np.full(len(head) - 1, np.inf), head])
-    return (sliding_window_view(padded, len(head))[:, ::-1] + tail).min(axis=1)
-
-
-def _candidates(pes: int, words: int) -> Iterator[tuple[Terms, int, int]]:
-    """Terms, fan-in and depth of the best trees of every fan-in and depth."""
-    for fan_in in FAN_INS:
-        if fan_in < pes:
-            for depth, energy in enumerate(_trees(pes, fan_in).energy):
-                least = energy[fan_in, pes]
-                if np.isfinite(least):
-                    yield Terms(depth, pes - 1, words * float(least), words * fan_in, pes - 1), fan_in, depth
+def _table(pes: int, words: int, machine: Machine) -> Stretches:
+    return _stretches(1 << (pes - 1).bit_length(), words, machine)
 
 
 def auto_gen(pes: int, words: int, machine: Machine) -> Terms:
-    """The terms of the fastest pre-order tree of all that are tried, the published algorithms among them.
-
-    The trees of a line are found once, in 0.2 s for 512 PEs; so reports, which ask for many lines, do not use them.
-    """
+    """The terms of the fastest pre-order tree: those of its slowest way."""
     if pes < 2 or not words:
         return NOTHING
-    published = (algorithm(pes, words) for algorithm in (star, chain, tree, two_phase))
-    return min((*published, *(terms for terms, *_ in _candidates(pes, words))), key=lambda t: t.cycles(machine))
+    parents = generated_tree(pes, words, machine)
+    energy = words * sum(i - p for i, p in enumerate(parents) if p >= 0)
+    return replace(_slowest_way(_table(pes, words, machine), pes, words, machine), energy=energy)
 
 
+def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Terms:
+    """From the root back to where the words that come last began."""
+    depth, distance, sums, starts, stolen = 0, 0, 1, 0, 0.0
+    while pes > 1:
+        head = int(table.heads[pes])
+        comes = table.leaves[pes - head] + head * machine.hop_cycles + machine.depth_step_cycles
+        if comes >= table.leaves[pes]:
+            depth, distance, pes = depth + 1, distance + head, pes - head
+        else:
+            stolen += float(table.leaves[pes] - table.complete[head] - machine.dsd_setup_cycles)
+            sums, starts, pes = sums + (head > 1), starts + 1, head
+            if head == 1:
+                return Terms(depth, distance, 0, sums * words, starts, stolen)
+    return Terms(depth, distance, 0, sums * words, starts + 1, stolen)
+
+
+@lru_cache(maxsize=512)
 def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
-    """To whom each PE sends in the fastest tree that dynamic programming finds; the root, PE 0, has -1.
+    """To whom each PE sends in the fastest pre-order tree; the root, PE 0, has -1.
 
-    A PE takes the sums of its senders in the order of their positions. Chains and stars are trees of this kind too,
-    but are left to their own names. Raises ValueError for fewer than three PEs, which leave no choice.
+    A PE takes the sums of its senders in the order of their positions.
     """
-    if pes < 3:
-        raise ValueError(f"{pes} PEs have only one tree")
-    _, fan_in, depth = min(_candidates(pes, words), key=lambda c: c[0].cycles(machine))
+    heads = _table(pes, words, machine).heads
     parents = [-1] * pes
-    _plant(parents, _trees(pes, fan_in), 0, pes, depth)
+    waiting = [(0, pes)]
+    while waiting:
+        root, count = waiting.pop()
+        while count > 1:
+            head = int(heads[count])
+            parents[root + head] = root
+            waiting.append((root + head, count - head))
+            count = head
     return tuple(parents)
 
 
-def _plant(parents: list[int], trees: _Trees, root: int, pes: int, depth: int) -> None:
-    """Fill in the stretch of `pes` PEs behind and with `root`, from its last sum to its first."""
-    sums = trees.fan_in
-    while pes > 1:
-        here = trees.energy[depth]
-        while here[sums - 1, pes] == here[sums, pes]:
-            sums -= 1
-        below = trees.energy[depth - 1][trees.fan_in]
-        head = next(q for q in range(1, pes) if here[sums - 1, q] + q + below[pes - q] == here[sums, pes])
-        parents[root + head] = root
-        _plant(parents, trees, root + head, pes - head, depth - 1)
-        pes, sums = head, sums - 1
+ALGORITHMS = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen}
 
 
+def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> Terms:
+    """The terms of a reduction along a line; without a name those of the fastest."""
+    if algorithm == "two_phase":
+        return collectives.two_phase(pes, words, machine, size)
+    return ALGORITHMS[algorithm or choose_reduce(pes, words, machine)](pes, words, machine)
+
+
+@lru_cache(maxsize=4096)
 def choose_reduce(pes: int, words: int, machine: Machine) -> str:
-    """The name of the fastest reduction of a line."""
-    names = ("chain", "tree", "two_phase")
-    return min(names, key=lambda name: REDUCE_ALGORITHMS[name](pes, words).cycles(machine))
+    """The name of the fastest reduction of a line, the simplest of those that are equally fast."""
+    return min(ALGORITHMS, key=lambda name: ALGORITHMS[name](pes, words, machine).cycles(machine))
 
 
 def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
-    """ "ring", or the name of the reduction that a broadcast follows."""
-    name = choose_reduce(pes, words, machine)
-    steps = REDUCE_ALGORITHMS[name](pes, words).cycles(machine) + collectives.broadcast(pes, words).cycles(machine)
-    return "ring" if collectives.ring_all_reduce(pes, words).cycles(machine) < steps else name
+    """The name of the reduction that a broadcast follows.
+
+    A ring is never faster here: each of its cores sends and receives 2 B (P - 1) / P words and takes turns between the
+    two, which is no less than a chain and a broadcast take, before any start.
+    """
+    return choose_reduce(pes, words, machine)
 
 
 def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> str:
-    """ "snake" for one chain through all PEs of a rectangle, "" for its rows and then a column."""
-    return ""
+    """ "snake" for one chain through all PEs of a rectangle, "" for its rows and then a column.
+
+    The chain is taken only if it is faster and no algorithm is named. It does not turn: cores pass the words on.
+    """
+    rows, column = (reduce_terms(n, words, algorithm, 0, machine).cycles(machine) for n in (rect.width, rect.height))
+    if algorithm or collectives.chain(rect.area, words, machine).cycles(machine) >= rows + column:
+        return ""
+    return "snake"

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError, PlacementError
-from wse_sim import collectives
 from wse_sim.fabric import (
     ALGORITHMS,
     EAST,
@@ -126,15 +125,6 @@ def test_parts_of_a_sequence_run_one_after_another():
     parts = (Reduce(rect, "x", 2), Broadcast(rect, "x", 2), Reduce(rect, "x", 2))
     done = simulate_phase(Seq(parts), WSE2, np.ones((1, 4, 2), np.float32)).expect_finished()
     np.testing.assert_array_equal(done.memory[0, 0], [16, 16])
-
-
-@pytest.mark.parametrize("algorithm, depth", [("chain", 15), ("tree", 4), ("two_phase", 6)])
-@pytest.mark.parametrize("words", [1, 64, 500])
-def test_cycles_are_the_closed_form_and_a_start_for_each_dependent_operation(algorithm, depth, words):
-    phase = Reduce(Rect(0, 0, 16, 1), "x", words, algorithm=algorithm)
-    done = simulate_phase(phase, WSE2, numbers(1, 16, words)).expect_finished()
-    closed = collectives.REDUCE_ALGORITHMS[algorithm](16, words).cycles(WSE2)
-    assert closed <= done.cycles <= closed + (depth + 1) * WSE2.dsd_setup_cycles
 
 
 def test_queues_of_two_keep_a_stream_at_full_rate_and_queues_of_one_halve_it():

@@ -11,7 +11,7 @@ from lazytensor.errors import LazyError
 from tests.conftest import ROOT, python
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
-from wse_sim.phase import Broadcast, Compute, Reduce, Repeat, Seq
+from wse_sim.phase import Broadcast, Compute, Par, Reduce, Repeat, Seq
 from wse_sim.programs import sparse
 from wse_sim.validation import command, load, results, summary, table
 from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
@@ -33,11 +33,11 @@ MEDIANS = {
     "gemm": 0.08,
     "spmm": 0.01,
     "stencil": 0.21,
-    "solver": 0.15,
+    "solver": 0.16,  # was 0.15 when what a launch takes still held the starts of its operations
     "fft": 0.27,
-    "llm": 0.03,
+    "llm": 0.025,
     "all": 0.02,
-    "all but spmm": 0.075,
+    "all but spmm": 0.04,
     "test": 0.02,
 }
 
@@ -108,8 +108,8 @@ def test_second_reading_fills_the_simulated_column():
 
 def test_simulated_reductions_of_few_words_are_near_the_published_log():
     found = [r for r in results(ROWS, simulated_if_few_words) if r.simulated is not None]
-    assert len(found) == 2
-    assert all(abs(r.simulated_error) <= 0.08 for r in found)
+    assert {r.row.id for r in found} >= {"reduce2p_P512_B64_S22", "reduce2p_P512_B64_S28"}
+    assert all(abs(r.simulated_error) <= 0.08 for r in found if r.row.category == "collective")
     assert "simulated" in table.text(found) and "simulated" in table.markdown(found)
     assert "simulated" not in table.markdown(FOUND)
 
@@ -120,13 +120,21 @@ def simulated_if_few_words(phase, machine):
     return simulated(phase, machine)
 
 
-def test_simulation_reads_moves_and_refuses_what_is_not_lowered():
+def test_simulation_reads_all_phases_and_refuses_what_is_too_large():
     line = Reduce(Rect(0, 0, 8, 3), "x", 16, algorithm="chain")
     once = simulated(line, WSE2)
-    assert once == pytest.approx(closed_form(line, WSE2), rel=0.2)
+    assert once == closed_form(line, WSE2)
     assert simulated(Repeat(3, Seq((line, line))), WSE2) == 6 * once
-    assert simulated(Broadcast(Rect(0, 0, 3, 8), "y", 16), WSE2) > 16
-    for phase in (Compute(Rect(0, 0, 1, 1), "add", 1, 1, 4), replace(line, algorithm="star"), replace(line, axis="xy")):
+    part = Broadcast(Rect(0, 0, 3, 8), "y", 16)
+    leaves = (
+        Compute(Rect(0, 0, 1, 1), "add", 1, 1, 4),
+        replace(line, algorithm="star"),
+        replace(line, axis="xy"),
+        part,
+    )
+    for phase in (*leaves, Par(leaves[:1] + leaves[3:])):
+        assert simulated(phase, WSE2) == pytest.approx(closed_form(phase, WSE2), rel=0.1)
+    for phase in (Broadcast(Rect(0, 0, 700, 700), "xy", 16), replace(line, words=20_000)):
         with pytest.raises(NotRead):
             simulated(phase, WSE2)
 
@@ -172,7 +180,7 @@ def test_other_rows_can_be_given(tmp_path, capsys):
     file.write_text(json.dumps({"points": [other, {**other, "id": "novelty"}]}))
     assert command.main(["--json", "--rows", str(file)]) == 0
     first, second = json.loads(capsys.readouterr().out)["rows"]
-    assert first["closed"] == 10 + 6
+    assert first["closed"] == 10 + 6 + 6
     assert (second["closed"], second["reason"]) == (None, UNKNOWN_FAMILY)
 
 

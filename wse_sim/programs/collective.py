@@ -26,7 +26,7 @@ def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> P
     if length < 4:
         return Seq((begin, AllReduce(rect, axis, count)))
     halves = Reduce(rect, axis, count, 2, "two_phase")
-    return Seq((begin, halves, Shift(rect, axis, count), Broadcast(rect, axis, count, 2)))
+    return Seq((begin, halves, Shift(rect, axis, count, put=count), Broadcast(rect, axis, count, 2)))
 
 
 def chain_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:

@@ -59,7 +59,7 @@ def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Ph
 
 def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, hops: int) -> Phase:
     a, b = _tile_words(tile, machine)
-    moves = (Shift(rect, "x", a, hops), Shift(rect, "y", b, hops))
+    moves = (Shift(rect, "x", a, hops, put=a), Shift(rect, "y", b, hops, put=b))
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 

@@ -20,7 +20,8 @@ def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
     The four neighbours' columns stream in while the six products of a cell are formed and added. Dots multiply halves
     and add in float32, of which a PE takes two a cycle by its 64-bit write port.
     """
-    streams = tuple(Shift(rect, axis, words(cells, 2, machine)) for axis in ("x", "x", "y", "y"))
+    column = words(cells, 2, machine)
+    streams = tuple(Shift(rect, axis, column, put=column) for axis in ("x", "x", "y", "y"))
     product = Par((*streams, Compute(rect, "add", 6 + 6, cells, 2)))
     local = (Compute(rect, "fma", UPDATES, cells, 2), Compute(rect, "add", DOTS, cells, 4))
     return Seq((*(product,) * PRODUCTS, *local, *(scalar_all_reduce(rect, machine),) * ALL_REDUCES))

@@ -93,13 +93,14 @@ def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Ph
     lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
     scores = mesh.sum("x", mesh.words(positions))
     over_positions = mesh.sum("y", 1)
+    kept = mesh.words(mesh.part(model.kv_width))
     return (
         mesh.norm(model.width),
         mesh.gemv(model.width, model.width),
         mesh.gemv(model.width, model.kv_width),
         mesh.gemv(model.width, model.kv_width),
         mesh.elementwise(channels, adds=4),  # the rotation by position
-        *(Shift(mesh.rect, "y", mesh.words(mesh.part(model.kv_width))),) * 2,  # the cache is kept even
+        *(Shift(mesh.rect, "y", kept, put=kept),) * 2,  # the cache is kept even
         *(lookup, scores, over_positions, mesh.elementwise(positions, adds=2, specials=1), over_positions),
         *(lookup, mesh.sum("y", mesh.words(channels))),
         *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divided by the sum

@@ -2,13 +2,19 @@
 
 import math
 
-from lazytensor.errors import LazyError
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import Cells
-from wse_sim.fabric.program import Change, End, Instruction, Loop, Memory, Vector
+from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Change, End, Instruction, Loop, Memory, Vector
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute
 
+_OPERATIONS: dict[str, tuple[str, tuple[float | None, ...]]] = {
+    "move": ("move", (0.0,)),
+    "add": ("add", (None, 0.0)),
+    "fma": ("fmac", (None, 1.0, 0.0)),
+    "special": ("exp", (0.0,)),
+}
+"""The instruction that stands for an operation, and its sources: None for the word itself."""
 UNROLLED = 32
 """Vector operations in one round of a loop that stands for many, so that its turns do not count."""
 
@@ -18,7 +24,7 @@ def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     machine = sheet.mesh.machine
     vector: list[Instruction] = []
     if phase.length:
-        vector.append(_vector(phase, sheet.temporary(1)))
+        vector.append(_vector(phase, sheet.temporary(1), machine))
     if not phase.scalar_cycles:
         return _repeated(tuple(vector), phase.vectors, UNROLLED)
     turn = 1 if phase.vectors > 1 else 0
@@ -26,20 +32,14 @@ def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     return _repeated((*vector, *scalar), phase.vectors, 1)
 
 
-def _vector(phase: Compute, scratch: int) -> Vector:
-    """One operation; elements of 8 bytes count twice, and conflicts between banks lengthen it."""
-    word = Memory(scratch, 0)
-    length = max(1, round(phase.length * phase.slowdown * max(1, phase.itemsize / 4)))
-    if phase.itemsize <= 2:
-        raise LazyError(f"elements of {phase.itemsize} bytes do not lower to wavelets", todo="Use 4 bytes.")
-    match phase.op:
-        case "move":
-            return Vector("move", (word, 0.0), length)
-        case "add":
-            return Vector("add", (word, word, 0.0), length)
-        case "fma":
-            return Vector("fmac", (word, word, 1.0, 0.0), length)
-    raise LazyError(f"{phase.op!r} does not lower to wavelets", todo="Use fma, add or move.")
+def _vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
+    """One operation; wide elements and conflicts between banks make it longer, as a core has no such types or banks."""
+    dtype = "float16" if phase.itemsize <= 2 else "float32"
+    word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], 0, dtype)
+    cycles = round(math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown)
+    length = max(1, math.floor(cycles * machine.per_cycle(phase.op, ITEM_BYTES[dtype])))
+    name, sources = _OPERATIONS[phase.op]
+    return Vector(name, (word, *(word if source is None else source for source in sources)), length)
 
 
 def _scalar(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction, ...]:

@@ -1,6 +1,6 @@
 """Shifts and broadcasts as routes and steps. Words travel as they are, whatever their type."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 
 from wse_sim.collectives import shift_pairs
 from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
@@ -40,20 +40,22 @@ def lower_shift(sheet: Sheet, phase: Shift) -> None:
     route_ways(sheet.mesh, lines, pairs, colours)
     sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
     receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
-    take = _out_of_the_way(sheet, phase, lines, sorted(sends.keys() & receives.keys()))
+    take = _out_of_the_way(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
     alike: dict[tuple[int | None, int | None], list[int]] = {}
     for position in range(lines.length):
         alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
     for (to, source), positions in alike.items():
-        at = take if source is not None else phase.take
-        step = [send(to, at, phase.words)] if to is not None else []
+        step = [send(to, take, phase.words)] if to is not None else []
         step += [store(source, phase.put, phase.words)] if source is not None else []
         if step:
             sheet.do(step, *lines.cells(positions))
 
 
-def _out_of_the_way(sheet: Sheet, phase: Shift, lines: Lines, positions: Sequence[int]) -> int:
-    """Where the words to send lie after those PEs that both send and receive have saved them, if they must."""
+def _out_of_the_way(sheet: Sheet, phase: Shift, lines: Lines, positions: Collection[int]) -> int:
+    """Where the words to send lie after the senders have saved them, if some receive others in the same place.
+
+    All save them, so that none sends before the others: its words would take turns with theirs.
+    """
     if not positions or abs(phase.take - phase.put) >= phase.words:
         return phase.take
     saved = sheet.temporary(phase.words)

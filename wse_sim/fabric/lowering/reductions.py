@@ -5,17 +5,16 @@ does so in one operation, element by element, without storing it.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lazytensor.errors import LazyError
 from wse_sim.collectives import shift_pairs
 from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
 from wse_sim.fabric.lowering.moves import send, store
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST
-from wse_sim.fabric.program import Memory, Received, Sent, Vector
+from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Reduce
 from wse_sim.reduction_tree import generated_tree
@@ -32,29 +31,34 @@ class Block:
 
     @classmethod
     def of(cls, phase: Reduce | AllReduce) -> "Block":
-        if phase.dtype != "float32":
-            raise LazyError(f"a reduction of {phase.dtype} does not lower to wavelets", todo="Use float32.")
         return cls(phase.at, phase.words, phase.dtype, phase.combine)
 
     def part(self, start: int, words: int) -> "Block":
         return Block(self.at + start, words, self.dtype, self.combine)
 
-    def send(self, colour: int) -> Vector:
-        return send(colour, self.at, self.words)
+    def send(self, colour: int, advance: bool = False) -> Vector:
+        return replace(send(colour, self.at, self.words), advance=advance)
 
     def store(self, colour: int) -> Vector:
         return store(colour, self.at, self.words)
 
-    def gather(self, colour: int) -> Vector:
-        """Combine what comes with what is there."""
-        return self._combined(Memory(self.at), colour)
+    def gather(self, colour: int, blocks: int = 1) -> Vector:
+        """Combine what comes with what is there; `blocks` come one after another."""
+        outer = ((blocks, 0),) if blocks > 1 else ()
+        own = Memory(self.at * self._per_word, dtype=self.dtype, outer=outer)
+        return self._combined(own, own, colour, blocks)
 
     def relay(self, source: int, target: int) -> Vector:
         """As `gather`, but the sum goes on and is not stored."""
-        return self._combined(Sent(target), source)
+        return self._combined(Sent(target, self.dtype), Memory(self.at * self._per_word, dtype=self.dtype), source)
 
-    def _combined(self, target: Memory | Sent, colour: int) -> Vector:
-        return Vector(self.combine, (target, Memory(self.at), Received(colour)), self.words)
+    @property
+    def _per_word(self) -> int:
+        return WORD_BYTES // ITEM_BYTES[self.dtype]
+
+    def _combined(self, target: Memory | Sent, own: Memory, colour: int, blocks: int = 1) -> Vector:
+        length = self.words * self._per_word * blocks
+        return Vector(self.combine, (target, own, Received(colour, self.dtype)), length)
 
 
 def _ways(sheet: Sheet, lines: Lines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -108,9 +112,6 @@ def _tree(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
 
 def _auto_gen(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
     """The generated tree; what the last of its senders gives, a PE passes on with the sum of all others added."""
-    if lines.length < 3:
-        _chain(sheet, lines, block, size)
-        return
     parents = generated_tree(lines.length, block.words, sheet.mesh.machine)
     lower_tree(sheet, lines, block, parents)
 
@@ -128,8 +129,29 @@ def lower_tree(sheet: Sheet, lines: Lines, block: Block, parents: Sequence[int])
             sheet.do(block.relay(sources[-1], target) if sources else block.send(target), *here)
 
 
+def _star(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
+    """All to position 0 on one colour: after its own words a router's switch lets through those from farther out.
+
+    So they come in the order of their positions, and one operation of the root takes them all.
+    """
+    mesh, last, colour = sheet.mesh, lines.length - 1, sheet.colours(1)
+    mesh.route(colour, *lines.cells([0]), lines.outward, [RAMP])
+    mesh.route(colour, *lines.cells(range(1, last + 1)), RAMP, [lines.inward])
+    if last > 1:
+        mesh.route(colour, *lines.cells(range(1, last)), lines.outward, [lines.inward], position=1)
+        sheet.do(block.send(colour, advance=True), *lines.cells(range(1, last)))
+    sheet.do(block.send(colour), *lines.cells([last]))
+    sheet.do(block.gather(colour, last), *lines.cells([0]))
+
+
 Lower = Callable[[Sheet, Lines, Block, int], None]
-ALGORITHMS: dict[str, Lower] = {"chain": _chain, "tree": _tree, "two_phase": _two_phase, "auto_gen": _auto_gen}
+ALGORITHMS: dict[str, Lower] = {
+    "star": _star,
+    "chain": _chain,
+    "tree": _tree,
+    "two_phase": _two_phase,
+    "auto_gen": _auto_gen,
+}
 
 
 def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:

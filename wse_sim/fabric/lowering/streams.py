@@ -1,13 +1,15 @@
 """Streams as routes and steps: a core beside each line holds or takes the blocks of all its PEs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
 from wse_sim.fabric.lowering.moves import forward, send, store
 from wse_sim.fabric.lowering.sheet import Sheet
+from wse_sim.fabric.mesh import RAMP
+from wse_sim.fabric.program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Stream
 
@@ -55,28 +57,28 @@ def feed_of(phase: Stream, width: int, height: int) -> Feed:
 
 
 def lower_stream(sheet: Sheet, phase: Stream) -> None:
-    """Cores relay what is not for them: into a rectangle the farthest block comes first, out of it the nearest."""
+    """Into a rectangle cores relay what is not for them, the farthest block first. Out of it they need not:
+
+    after its own block each router's switch lets through those from farther out, so the nearest comes first.
+    """
     feed = feed_of(phase, sheet.mesh.width, sheet.mesh.height)
     last = max(i for i, share in enumerate(feed.shares) if share)
-    stations = [feed.feeder, *feed.near[: last + 1]]
-    links = list(pairwise(stations))
+    near = feed.near[: last + 1]
     if phase.direction == "out":
-        links = [(b, a) for a, b in links]
+        _feed_out(sheet, phase, feed, near)
+        return
+    links = list(pairwise((feed.feeder, *near)))
     ways = colour_ways(links)
     first = sheet.colours(max(ways) + 1)
     colours = [first + c for c in ways]
     route_ways(sheet.mesh, feed.lines, links, colours)
-    if phase.direction == "in":
-        _feed_in(sheet, phase, feed, colours)
-    else:
-        _feed_out(sheet, phase, feed, colours)
+    _feed_in(sheet, phase, feed, colours)
 
 
 def _feed_in(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) -> None:
     cells = feed.lines.cells
-    for share, offset in reversed(list(zip(feed.shares, feed.offsets, strict=True))):
-        if share:
-            sheet.do(send(colours[0], phase.at + offset, share), *cells([feed.feeder]))
+    for block, length in reversed(_blocks(phase, feed)):
+        sheet.do(Vector("move", (Sent(colours[0]), block), length), *cells([feed.feeder]))
     for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
         beyond = sum(feed.shares[i + 1 :])
         if beyond:
@@ -85,14 +87,35 @@ def _feed_in(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) ->
             sheet.do(store(colours[i], phase.at, share), *cells([position]))
 
 
-def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) -> None:
-    cells = feed.lines.cells
-    for share, offset in zip(feed.shares, feed.offsets, strict=True):
-        if share:
-            sheet.do(store(colours[0], phase.at + offset, share), *cells([feed.feeder]))
-    for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
-        beyond = sum(feed.shares[i + 1 :])
-        if share:
-            sheet.do(send(colours[i], phase.at, share), *cells([position]))
-        if beyond:
-            sheet.do(forward(colours[i + 1], colours[i], beyond), *cells([position]))
+def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> None:
+    mesh, cells, colour = sheet.mesh, feed.lines.cells, sheet.colours(1)
+    back, on = feed.lines.inward, feed.lines.outward
+    if feed.feeder:
+        back, on = on, back
+    mesh.route(colour, *cells([feed.feeder]), on, [RAMP])
+    mesh.route(colour, *cells(near), RAMP, [back])
+    if len(near) > 1:
+        mesh.route(colour, *cells(near[:-1]), on, [back], position=1)
+    for block, length in _blocks(phase, feed):
+        sheet.do(Vector("move", (block, Received(colour)), length), *cells([feed.feeder]))
+    for position, share in zip(near, feed.shares, strict=False):
+        passes = position != near[-1]
+        sheet.do(replace(send(colour, phase.at, share), advance=passes), *cells([position]))
+
+
+def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
+    """The words of the feeder's lines, as few vectors as they form, from the nearest block to the farthest.
+
+    Into the rectangle the farthest goes first, so each vector then runs from its last block to its first.
+    """
+    found = []
+    for share, blocks in groupby(zip(feed.shares, feed.offsets, strict=True), key=lambda pair: pair[0]):
+        offsets = [offset for _, offset in blocks]
+        if not share:
+            continue
+        if phase.direction == "in":
+            offsets = offsets[::-1]
+        step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
+        outer = ((len(offsets), step),) if len(offsets) > 1 else ()
+        found.append((Memory(phase.at + offsets[0], outer=outer), share * len(offsets)))
+    return found

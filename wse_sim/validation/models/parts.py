@@ -39,7 +39,7 @@ def bank_conflict(row: Row, cycles: Cycles) -> float:
 def relay(hops: int, words: int) -> Phase:
     """Store and forward: every PE takes all words in, and then starts an operation that sends them on."""
     start = scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)
-    return Seq((start, Repeat(hops, Seq((start, Shift(Rect(0, 0, 2, 1), "x", words))))))
+    return Seq((start, Repeat(hops, Shift(Rect(0, 0, 2, 1), "x", words))))
 
 
 def relay_word(row: Row, cycles: Cycles) -> float:
