@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from lazytensor.dtype import round_to
-from lazytensor.ir.cirh import Program
+from lazytensor.errors import LazyError, PlacementError
+from lazytensor.ir.cirh import Instr, Program
+from lazytensor.ir.types import Type
 from lazytensor.runtime.backend import Store
 from wse_sim.cost import cost
 from wse_sim.data import apply
 from wse_sim.fabric import simulate_phase
+from wse_sim.fabric.program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.phase import Phase
@@ -28,7 +31,10 @@ class MeshBackend:
         self.rect, self.machine, self.wavelets = Rect(0, 0, side, side), machine, wavelets
 
     def compile(self, program: Program, store: Store) -> "MeshExecutable":
-        """Make the kernels of `program`. Raises LazyError, with its place, for one that has none that runs."""
+        """Make the kernels of `program`.
+
+        Raises LazyError for an instruction that has none that runs, PlacementError for one that does not fit.
+        """
         return MeshExecutable(self, program, store)
 
 
@@ -41,8 +47,8 @@ class MeshExecutable:
         self.program, self.cycles = program, 0
         self._backend, self._store = backend, store
         types = [buffer.type for buffer in program.buffers]
-        self._calls: list[Call | None] = [
-            None if instr.kernel in CARRIES else call_of(instr, [types[r] for r in instr.reads], backend.rect)
+        self._calls = [
+            None if instr.kernel in CARRIES else _fitting(instr, [types[r] for r in instr.reads], backend)
             for instr in program.instrs
         ]
 
@@ -87,3 +93,17 @@ class MeshExecutable:
         done = simulate_phase(phase, machine, memory).expect_finished()
         self.cycles += done.cycles
         return done.memory
+
+
+def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> Call:
+    """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
+    try:
+        call = call_of(instr, reads, backend.rect)
+    except LazyError as error:
+        raise LazyError(f"{instr.label}: {error.what}", where=instr.where, todo=error.todo) from None
+    needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe
+    if needed > usable:
+        side = backend.rect.width
+        text = f"{instr.label} needs {needed:,} bytes of {usable:,} on each of {side} x {side} cores"
+        raise PlacementError(text, where=instr.where, todo="Take more cores.")
+    return call

@@ -286,6 +286,10 @@ def compiled(build):
         (lambda b: b.pointwise("erf", (b.input((4, 4)),)), "no instructions for 'erf'"),
         (lambda b: b.call("sort", (b.input((4,)),), [(4,)], 1), "no kernel that runs for 'sort'"),
         (lambda b: b.matmul(b.input((4, 3)), b.input((2, 4)), transpose_a=True, transpose_b=True), "one at most"),
+        (
+            lambda b: b.matmul(b.input((200, 200)), b.input((200, 200))),
+            "matmul needs .* bytes of 44,976 on each of 2 x 2",
+        ),
         (lambda b: b.call("nest", (), [], 1, nest=single("neg", [int32], int32, 2, 2)), "a nest over int32"),
     ],
 )

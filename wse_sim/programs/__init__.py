@@ -26,7 +26,6 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 from collections.abc import Callable, Mapping
 
 from wse_sim.programs.bicgstab import bicgstab
-from wse_sim.programs.elements import elements_of, spmm
 from wse_sim.programs.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.programs.embedding import embedding, embedding_gradient
 from wse_sim.programs.gemv import gemv_kernel
@@ -34,6 +33,7 @@ from wse_sim.programs.inplace import operand_in_place
 from wse_sim.programs.kernel import Kernel, Placed, blank, gather, scatter
 from wse_sim.programs.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.programs.rowwise import layer_norm, softmax, softmax_cross_entropy
+from wse_sim.programs.spmm import elements_of, spmm
 from wse_sim.programs.stencil import star
 from wse_sim.programs.streamed import stream_of, streamed_product, wavelets_of
 from wse_sim.programs.training import linear_step

@@ -2,7 +2,7 @@
 
 Source: the public SpMM_Cerebras repository. A is cut in tiles over the PEs, the rows of B are local, and the counters
 that were published stop before the partial results are combined. The scalar code around an operation is not published;
-four constants stand for it, fitted on four of the rows (`wse_sim.validation` marks them).
+four constants stand for it, fitted on four of the rows (`wse_sim.validation` marks them). `spmm.py` runs the loop.
 """
 
 from wse_sim.layout import Rect
