@@ -18,7 +18,7 @@ from wse_sim.local import run_local
 from wse_sim.machine import Machine
 from wse_sim.packing import as_words, pack, rounded, unpack
 from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.reduction_tree import choose_all_reduce, choose_reduce, generated_tree
+from wse_sim.reduction_tree import choose_all_reduce, choose_plane, choose_reduce, generated_tree
 
 FEWEST_IN_TREE = 3
 """PEs of a line from which on a generated tree has a choice."""
@@ -154,9 +154,12 @@ def _ring(phase: AllReduce, words: np.ndarray) -> None:
 
 
 def _reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> None:
-    """Along an axis; over a rectangle along its rows, then down the first column."""
+    """Along an axis; over a rectangle along its rows, then down the first column, or in one chain through all PEs."""
     if phase.axis == "xy":
         rect = phase.rect
+        if machine and rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
+            _reduce_snake(phase, words)
+            return
         _reduce(replace(phase, axis="x"), words, machine)
         _reduce(replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)), words, machine)
         return
@@ -165,6 +168,15 @@ def _reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> None:
         values = [_values(lines[:, i, at], phase) for i in range(lines.shape[1])]
         total = combined(values, _parents(phase, len(values), machine), phase)
         lines[:, 0, at] = pack(total, phase.dtype)
+
+
+def _reduce_snake(phase: Reduce, words: np.ndarray) -> None:
+    """Along the longer axis of a rectangle and back, line after line."""
+    at, tile = _reach(words, phase.at, phase.words), words[_slices(phase.rect)]
+    lines = tile if phase.rect.width >= phase.rect.height else tile.swapaxes(0, 1)
+    order = [line[:: -1 if i % 2 else 1, at] for i, line in enumerate(lines)]
+    values = [_values(one, phase) for line in order for one in line]
+    tile[0, 0, at] = pack(combined(values, range(-1, len(values) - 1), phase), phase.dtype)
 
 
 def _values(words: np.ndarray, phase: Reduce | AllReduce) -> np.ndarray:

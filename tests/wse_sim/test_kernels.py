@@ -27,7 +27,7 @@ from wse_sim.wiring import wire
 few = settings(deadline=None, max_examples=5)
 seeds = st.integers(0, 2**32 - 1)
 WIDE = "float32"
-NARROW = ("gemv", "spmm", "operand_in_place", "streamed_product", "embedding_gradient")
+NARROW = ()
 """Kernels that reduce in the type of their operands; such reductions of 16 bits have no wavelets yet."""
 LOWERED = [(name, dtype) for name in sorted(KERNELS) for dtype in DTYPES if dtype == WIDE or name not in NARROW]
 
