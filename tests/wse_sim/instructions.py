@@ -59,10 +59,11 @@ def bodies(draw) -> tuple:
 
 
 class SlowCore:
-    """One core's memory as bytes."""
+    """One core's memory as bytes. `has_nan` says whether it ever wrote what is no number."""
 
     def __init__(self, words: np.ndarray):
         self.bytes = bytearray(np.ascontiguousarray(words).tobytes())
+        self.has_nan = False
 
     def words(self) -> np.ndarray:
         return np.frombuffer(bytes(self.bytes), np.uint32)
@@ -111,6 +112,7 @@ class SlowCore:
         return struct.unpack_from("<f" if operand.dtype == "float32" else "<e", self.bytes, _at(operand, place))[0]
 
     def _put(self, operand: Memory, place: int, value: float) -> None:
+        self.has_nan |= math.isnan(value)
         raw = {"float32": np.float32, "float16": np.float16}.get(operand.dtype)
         data = raw(value).tobytes() if raw else np.float32(value).tobytes()[2:]
         self.bytes[_at(operand, place) : _at(operand, place) + len(data)] = data
