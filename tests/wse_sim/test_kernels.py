@@ -20,7 +20,7 @@ from wse_sim.packing import rounded
 from wse_sim.phase import Par, Reduce
 from wse_sim.programs import KERNELS, Kernel, Placed, gather, gemm, scatter, stream_of, wavelets_of
 from wse_sim.programs.bicgstab import NEIGHBOURS
-from wse_sim.programs.compare import SAMPLES
+from wse_sim.programs.compare import SAMPLES, compare, table
 from wse_sim.recipes import phase_program
 from wse_sim.wiring import wire
 
@@ -145,7 +145,7 @@ def test_what_a_report_prices_for_a_matmul_is_what_runs(pes, tile):
     def price(program):
         return cost(phase_program(program.instrs[-1], wire(program), rect, machine), machine).cycles
 
-    in_place = KERNELS["operand_in_place"](rect, passing, extent, extent, chunk=4)
+    in_place = KERNELS["operand_in_place"](rect, passing, extent, extent, chunk=16)
     panels = KERNELS["summa"](rect, extent, extent, extent)
     weights_stay, result_stays = (
         matmul_program(rows, extent, extent, is_weight) for rows, is_weight in ((passing, True), (extent, False))
@@ -168,3 +168,10 @@ def test_what_a_report_prices_for_a_loss_is_what_runs(pes, rows, columns):
 
 def test_every_kernel_is_compared():
     assert set(SAMPLES) == set(KERNELS)
+
+
+def test_comparison_is_a_line_of_the_table():
+    row = compare("bias_relu", (2, 3))
+    head, line = table([row]).splitlines()
+    assert len(head) == len(line)
+    assert line.split() == ["bias_relu", "2", "x", "2", "3", "x", "3", "float32", *[f"{row.closed:,}"] * 2, "+0.0%"]

@@ -90,9 +90,9 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
 
 def table(rows: Iterable[Comparison]) -> str:
     """The comparisons as lines of text."""
-    lines = [f"{'kernel':20} {'PEs':>7} {'tile':>7} {'type':9} {'closed':>9} {'simulated':>9} {'error':>7}"]
+    lines = [f"{'kernel':22} {'PEs':>7} {'tile':>7} {'type':9} {'closed':>9} {'simulated':>9} {'error':>7}"]
     for row in rows:
         pes, tile = (f"{n} x {n}" for n in (row.pes, row.tile))
         numbers = f"{row.closed:9,} {row.simulated:9,} {row.error:+7.1%}"
-        lines.append(f"{row.name:20} {pes:>7} {tile:>7} {row.dtype:9} {numbers}")
+        lines.append(f"{row.name:22} {pes:>7} {tile:>7} {row.dtype:9} {numbers}")
     return "\n".join(lines)

@@ -66,12 +66,12 @@ def _several(ulp: float, *steps: str) -> Pointwise:
     """Steps like "s = greater b a"; the last one says what the result is."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-        known: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("st", spare, strict=True))
+        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("st", spare, strict=True))
         for step in steps:
             to, _, name, *sources = step.split()
-            operands = [known[s] if s in known else float(s) for s in sources]
-            append(build, name, (known[to], *operands), length)
-        build.convert(target, known["s"], length)
+            operands = [named[s] if s in named else float(s) for s in sources]
+            append(build, name, (named[to], *operands), length)
+        build.convert(target, named["s"], length)
 
     return Pointwise(run, ulp)
 

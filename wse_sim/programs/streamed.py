@@ -3,7 +3,8 @@
 Activations stay on the mesh, inputs along y and tokens along x, and a column of cores on the left feeds each row with
 the weights of its inputs, which all PEs of the row take as they pass. A float32 weight is two wavelets, the numbers of
 its input and output and then its value; one of 16 bits is a single wavelet of input and value, in the order of outputs,
-of which the program knows how many weights each has. Partial sums of a column then go up to its first PE.
+of which the program knows how many weights each has. Partial sums of a column then go up to its first PE. The weights
+of a row are all there before its work begins: that the two overlap on the machine is not in this program.
 """
 
 import numpy as np
