@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,14 +124,6 @@ def test_parts_of_a_sequence_run_one_after_another():
     parts = (Reduce(rect, "x", 2), Broadcast(rect, "x", 2), Reduce(rect, "x", 2))
     done = simulate_phase(Seq(parts), WSE2, np.ones((1, 4, 2), np.float32)).expect_finished()
     np.testing.assert_array_equal(done.memory[0, 0], [16, 16])
-
-
-def test_queues_of_two_keep_a_stream_at_full_rate_and_queues_of_one_halve_it():
-    phase, data = Reduce(Rect(0, 0, 12, 1), "x", 200, algorithm="chain"), numbers(1, 12, 200)
-    done = {d: simulate_phase(phase, replace(WSE2, queue_depth=d), data) for d in (1, 2, 6)}
-    assert done[2].cycles == done[6].cycles
-    assert done[1].cycles > done[2].cycles + 180
-    np.testing.assert_array_equal(done[1].memory[0, 0], done[2].memory[0, 0])
 
 
 def pair(program: Builder, other: Builder | None = None, machine=TINY) -> Mesh:

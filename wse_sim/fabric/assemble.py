@@ -12,7 +12,7 @@ import numpy as np
 from lazytensor.errors import LazyError
 from wse_sim.fabric import record
 from wse_sim.fabric.listing import Listing, assemble_programs, whole
-from wse_sim.fabric.mesh import RAMP, STEPS, Mesh
+from wse_sim.fabric.mesh import RAMP, STEPS, Mesh, beyond
 from wse_sim.fabric.program import POSITIONS_MOST, Memory, Vector
 
 LANES_MOST = 62
@@ -180,17 +180,27 @@ def _microthreads(mesh: Mesh) -> int:
 
 
 def _capacities(mesh: Mesh) -> tuple[int, int, int]:
-    """What a queue can hold: of a router after its core, of a router after another, of a core."""
+    """What a queue can hold: of a router after its core, of a router after another on a turn, of a core."""
     machine = mesh.machine
     depth, ramp = int(machine.queue_depth), whole(machine.ramp_cycles)
     hop = whole(machine.hop_cycles) + whole(machine.turn_cycles)
     return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
 
 
+def _goes_straight(mesh: Mesh, colour: int, source: int) -> np.ndarray:
+    """Routers to which the neighbour in a direction gives a colour without a turn, at every switch position."""
+    turns = np.zeros((mesh.height, mesh.width), bool)
+    for p in mesh.positions(colour):
+        before = beyond(mesh.sources(colour, p), source, RAMP)
+        gives = beyond(mesh.outputs(colour, p), source, 0) >> (source + 2) % 4 & 1 == 1
+        turns |= gives & (before < RAMP) & ((before ^ source) & 1 == 1)
+    return ~turns
+
+
 def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
     """Routes of all positions, what goes out now, switches, and what every queue can hold."""
     after_core, after_router, in_core = _capacities(mesh)
-    holds, outputs = state.field(2), state.outputs()
+    holds, outputs, turn = state.field(2), state.outputs(), whole(mesh.machine.turn_cycles)
     holds[:] = in_core
     holds[:, : lanes.count] = after_router
     routes = state.cores[:, state.size("positions_at") :]
@@ -207,5 +217,7 @@ def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
                 routes[here, lane] |= route << 8 * p
                 if source == RAMP:
                     holds[here, lane] = after_core
+                elif turn:
+                    holds[here & _goes_straight(mesh, colour, source).reshape(-1), lane] = after_router - turn
                 if p == 0:
                     outputs[here, lane] = route

@@ -168,7 +168,7 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
     if not goes.any():
         return
     side, named = DIRECTIONS[direction], _named(colour, position)
-    there = [_beyond(mesh.sources(colour, p), direction) for p in mesh.positions(colour)]
+    there = [beyond(mesh.sources(colour, p), direction, -2) for p in mesh.positions(colour)]
     _refuse(goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier.")
     _refuse(
         goes & np.all([takes == -1 for takes in there], axis=0),
@@ -182,11 +182,11 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
     )
 
 
-def _beyond(sources: np.ndarray, direction: int) -> np.ndarray:
-    """For each router what its neighbour in a direction takes; -2 if there is none."""
+def beyond(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
+    """For each router what its neighbour in a direction has in a table; `outside` if there is none."""
     dx, dy = STEPS[direction]
-    h, w = sources.shape
-    return np.pad(sources, 1, constant_values=-2)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
+    h, w = table.shape
+    return np.pad(table, 1, constant_values=outside)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
 
 
 def _check_fork(mesh: Mesh, colour: int, position: int) -> None:

@@ -88,11 +88,10 @@ def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles
     waits = faults or tuple(islice(_waiting(mesh, state, listing, lanes), WAITS_MOST))
     held = _by_colour(lanes, state.held())
     left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
-    active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
     status = "finished"
     if faults:
         status = "error"
-    elif waits or left or np.any(active & ~blocked):
+    elif waits or left:
         stopped = "max_cycles" if end >= max_cycles else "deadlock"
         status = "livelock" if end < max_cycles and circling(state).any() else stopped
     return Result(
@@ -150,10 +149,11 @@ def _waiting(mesh: Mesh, state: State, listing: Listing, lanes: Lanes) -> Iterat
         reason = _reason(state, lanes, held[t], t, row) if is_issued else "waits to be issued"
         yield f"{_place(mesh, t)}: {listing.source(row)} after {done if is_issued else 0} elements {reason}"
     active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
-    for t in np.flatnonzero(active & blocked):
-        program = mesh.programs[state.cores[t, record.PROGRAM]]
-        tasks = [name for i, (name, _) in enumerate(program.tasks) if (active[t] & blocked[t]) >> i & 1]
-        yield f"{_place(mesh, t)}: task {', '.join(tasks)} is active and blocked"
+    for t in np.flatnonzero(active):
+        for i, (name, _) in enumerate(mesh.programs[state.cores[t, record.PROGRAM]].tasks):
+            if active[t] >> i & 1:
+                does = "is active and blocked" if blocked[t] >> i & 1 else "is active and waits for its turn"
+                yield f"{_place(mesh, t)}: task {name} {does}"
     rings = circling(state)
     for j in range(lanes.count + len(lanes.colours)):
         for t in np.flatnonzero(held[:, j]):
