@@ -49,17 +49,18 @@ def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phas
 
 def cannon(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """The steps of Cannon: shifts by one PE, and from the border back along the whole line."""
-    return _shifting(rect, tile, machine, slowdown, max(1, rect.width - 1))
+    return _shifting(rect, tile, machine, slowdown, "line")
 
 
 def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """The steps of the interleaved product: all shifts by at most two PEs."""
-    return _shifting(rect, tile, machine, slowdown, 2)
+    return _shifting(rect, tile, machine, slowdown, "folded")
 
 
-def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, hops: int) -> Phase:
+def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: str) -> Phase:
+    """Tiles come to lie beside those that are multiplied."""
     a, b = _tile_words(tile, machine)
-    moves = (Shift(rect, "x", a, hops, put=a), Shift(rect, "y", b, hops, put=b))
+    moves = (Shift(rect, "x", a, 1, wrap, 0, a + b), Shift(rect, "y", b, 1, wrap, a, a + b + a))
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 

@@ -30,7 +30,8 @@ def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
 
 def plane_step(rect: Rect, side: int, radius: int, taps: int) -> Phase:
     """One step on tiles of side x side float32 cells: four borders of `radius` rows, one operation a tap and row."""
-    borders = [Shift(rect, axis, radius * side, put=radius * side) for axis in ("x", "x", "y", "y")]
+    words = radius * side
+    borders = [Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS]
     return Seq((*borders, Compute(rect, "fma", taps * side, side, 4)))
 
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
     form.add_argument("--markdown", action="store_true", help="the table of errors that the READMEs show")
-    parser.add_argument("--simulate", action="store_true", help="also cycle by cycle what the fabric can run (seconds)")
+    parser.add_argument("--simulate", action="store_true", help="also cycle by cycle (half a minute)")
     parser.add_argument("--rows", type=pathlib.Path, default=MEASURED, metavar="FILE", help="other measured rows")
 
 

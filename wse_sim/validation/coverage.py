@@ -65,6 +65,11 @@ LARGE_ERRORS: Mapping[str, str] = {
         "1,040 is 16 + 4,096 / 4: four lanes that no bank holds up; the machine has the 2.92 elements a cycle that the "
         "same campaign measured as the rate of the silicon"
     ),
+    "wse3_relay_slope_N": (
+        "an operation that sends starts as late as one on memory here, after 16 cycles; the campaign has its first "
+        "wavelet on the link 7 cycles after its dispatch. Simulated latencies are whole cycles, so that a ramp of "
+        "0.535 counts as 1 and a lone wavelet of 1.125 as 2"
+    ),
     "wllm_tpr_LLaMA2-13B_2048_128": (
         "the figure leaves 0.20 s to prefill 2,048 tokens, where table 3 has 0.23 s for 4,096 on fewer PEs: a cost of "
         "each step that does not shrink with the tile, which has three rows here, is missing in the model"

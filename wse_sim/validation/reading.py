@@ -11,7 +11,7 @@ Cycles = Callable[[Phase, Machine], float]
 
 
 class NotRead(LazyError):
-    """A reading cannot take this program: its mesh is too large to simulate, for example."""
+    """A reading cannot take this program: no small mesh stands for its own, for example."""
 
 
 def closed_form(phase: Phase, machine: Machine) -> float:

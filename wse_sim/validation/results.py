@@ -17,7 +17,8 @@ UNKNOWN_FAMILY = "no model is known for a row of this name"
 class Result:
     """A row beside the closed form and the simulated fabric, in the row's unit; None where there is no such figure.
 
-    `fitted` names the constants that the row went into, `reason` says why it is not covered or why its error is large.
+    `fitted` names the constants that the row went into, `reason` says why it is not covered or why an error is large,
+    `gap` why it is covered but not simulated, if a simulation was asked for.
     """
 
     row: Row
@@ -25,6 +26,7 @@ class Result:
     simulated: float | None = None
     fitted: str = ""
     reason: str = ""
+    gap: str = ""
 
     @property
     def is_covered(self) -> bool:
@@ -38,6 +40,11 @@ class Result:
     @property
     def simulated_error(self) -> float | None:
         return _error(self.simulated, self.row)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether either figure is far from the measurement."""
+        return any(abs(error or 0) > LARGE for error in (self.closed_error, self.simulated_error))
 
 
 def _error(value: float | None, row: Row) -> float | None:
@@ -58,19 +65,18 @@ def _result(row: Row, simulated: Cycles | None) -> Result:
         closed = model(row, closed_form)
     except KeyError as e:
         return Result(row, reason=f"the model needs {e}, which the row does not give")
-    made = Result(row, closed, _simulated(model, row, simulated), FITTED.get(row.id, ""))
-    if abs(made.closed_error or 0) <= LARGE:
-        return made
-    return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), ""))
+    made = _read(model, Result(row, closed, fitted=FITTED.get(row.id, "")), simulated)
+    return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), "")) if made.is_large else made
 
 
-def _simulated(model: Model, row: Row, reading: Cycles | None) -> float | None:
+def _read(model: Model, made: Result, reading: Cycles | None) -> Result:
+    """The same with the simulated figure, or with the reason why there is none."""
     if reading is None:
-        return None
+        return made
     try:
-        return model(row, reading)
-    except NotRead:
-        return None
+        return replace(made, simulated=model(made.row, reading))
+    except NotRead as e:
+        return replace(made, gap=e.what)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,21 @@
 """The validation as text, as Markdown and as data for JSON."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import Any
 
-from wse_sim.validation.results import LARGE, Group, Result, summary
+from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
+from wse_sim.validation.results import Group, Result, summary
 
 _NONE = "-"
+_WIDTH = 118
+FITTED_MARK = "* a constant of the model was fitted on this row"
+SIMULATED_CAPTION = (
+    "Simulated is each part of a row's program wavelet by wavelet, and not the whole mesh at once: a move on one of "
+    "its lines at full length, work on one PE, equal rounds once and multiplied. What runs beside each other takes as "
+    f"long as its longest move alone or as all of it on a corner of {CORNER_PES} x {CORNER_PES} PEs (the products in "
+    f"gemm and of prefill, the solver); shifts by more than {RELAY_HOPS} PEs are relayed (fft)."
+)
 
 
 def figure(value: Any) -> str:
@@ -22,17 +32,33 @@ def percent(error: float | None) -> str:
 
 
 def text(found: Sequence[Result]) -> str:
-    """The covered rows, the groups, what is large and why, and the rows that are not covered with their reasons."""
+    """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
     covered = [r for r in found if r.is_covered]
-    parts = [
-        _columns(_row_lines(found), left=2),
-        "* a constant of the model was fitted on this row",
-        _columns(_group_lines(found), left=1),
-        *(f"{r.row.id}: {percent(r.closed_error)}. {r.reason}" for r in covered if r.reason),
+    notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(found) else [])]
+    lines = [
+        *(f"{r.row.id}: {_both_errors(r)}. {r.reason}" for r in covered if r.reason),
+        *_gaps(covered),
         "Not covered:",
         *(f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in found if not r.is_covered),
     ]
-    return "\n\n".join(parts[:3]) + "\n\n" + "\n".join(parts[3:])
+    tables = (_columns(_row_lines(found), left=2), "\n".join(notes), _columns(_group_lines(found), left=1))
+    return "\n\n".join((*tables, "\n".join(lines)))
+
+
+def _gaps(covered: Sequence[Result]) -> list[str]:
+    """Why rows that should have been simulated are not."""
+    gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
+    return ["Not simulated:", *gaps] if gaps else []
+
+
+def _has_simulated(found: Sequence[Result]) -> bool:
+    return any(r.simulated is not None for r in found)
+
+
+def _both_errors(r: Result) -> str:
+    """The error of the closed form, and that of the simulation where there is one."""
+    simulated = f" (simulated {percent(r.simulated_error)})" if r.simulated is not None else ""
+    return percent(r.closed_error) + simulated
 
 
 _HEADS = ("row", "unit", "measured", "closed form", "error", "simulated", "error")
@@ -45,7 +71,7 @@ Lines = list[tuple[str, ...]]
 def _row_lines(found: Sequence[Result]) -> Lines:
     """Heads and rows; without the columns of the simulation if nothing was simulated."""
     lines = [_HEADS, *(_cells(r) for r in found if r.is_covered)]
-    return lines if summary(found, "simulated") else [line[:_CLOSED_HEADS] for line in lines]
+    return lines if _has_simulated(found) else [line[:_CLOSED_HEADS] for line in lines]
 
 
 def _cells(r: Result) -> tuple[str, ...]:
@@ -86,9 +112,10 @@ def _columns(table: Lines, left: int) -> str:
 def markdown(found: Sequence[Result]) -> str:
     """The groups as a table, and below it every row that is off by more than 30 % with its reason."""
     head, *rows = ["| " + " | ".join(line) + " |" for line in _group_lines(found)]
-    lines = [head, "|---" + "|---:" * (head.count("|") - 2) + "|", *rows]
-    large = [r for r in found if r.closed_error is not None and abs(r.closed_error) > LARGE]
-    lines += ["", *(f"- `{r.row.id}`, {percent(r.closed_error)}: {r.reason}." for r in large)]
+    lines = [head, "|---" + "|---:" * (head.count("|") - 2) + "|", *rows, ""]
+    if _has_simulated(found):
+        lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in found if r.gap), ""]
+    lines += [f"- `{r.row.id}`, {_both_errors(r)}: {r.reason}." for r in found if r.is_large]
     return "\n".join(lines)
 
 
@@ -107,4 +134,5 @@ def _row(r: Result) -> dict[str, Any]:
         "simulated_error": r.simulated_error,
         "fitted": r.fitted,
         "reason": r.reason,
+        "gap": r.gap,
     }

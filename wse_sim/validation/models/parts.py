@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from wse_sim.layout import Rect
+from wse_sim.fabric.program import Memory, Vector
+from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE2, WSE3
-from wse_sim.phase import Compute, Phase, Reduce, Repeat, Seq, Shift
+from wse_sim.phase import Compute, Local, Phase, Reduce, Repeat, Seq, Shift
 from wse_sim.programs.collective import scalar
 from wse_sim.validation.reading import Cycles
 from wse_sim.validation.rows import Row
@@ -14,11 +15,18 @@ _MANY = 1 << 16
 
 
 def vector(row: Row, cycles: Cycles) -> float:
-    """One multiply-add of two vectors in float32 between two time stamps; `simd64` takes two elements at once."""
-    slowdown = WSE2.conflict_slowdown if row.params["alignment"] == "conflict" else 1
+    """One multiply-add of two vectors in float32 between two time stamps.
+
+    They lie so that their first words are in the same pair of banks or in the next one. No instruction of a core takes
+    two such elements at once, as `simd64` does, so that is only priced: at the rate of additions.
+    """
+    n = row.params["n"]
     if row.params["simd64"]:
-        slowdown *= WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
-    return cycles(Compute(_PE, "fma", 1, row.params["n"], 4, slowdown=slowdown), WSE2)
+        slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
+        return cycles(Compute(_PE, "fma", 1, n, 4, slowdown=slowdown), WSE2)
+    pairs = WSE2.sram_banks // 2
+    first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
+    return cycles(Local(_PE, (Vector("fmac", (first, second, 2.0, first), n),)), WSE2)
 
 
 def _rate(op: str, itemsize: int) -> Callable[[Row, Cycles], float]:
@@ -37,9 +45,12 @@ def bank_conflict(row: Row, cycles: Cycles) -> float:
 
 
 def relay(hops: int, words: int) -> Phase:
-    """Store and forward: every PE takes all words in, and then starts an operation that sends them on."""
-    start = scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)
-    return Seq((start, Repeat(hops, Shift(Rect(0, 0, 2, 1), "x", words))))
+    """Store and forward: every PE takes all words in, and then starts an operation that sends them on.
+
+    The last starts one more, on what it has got.
+    """
+    hop = Shift(Rect(0, 0, 2, 1), "x", words)
+    return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
 
 
 def relay_word(row: Row, cycles: Cycles) -> float:
