@@ -11,7 +11,7 @@ import lazytensor as lt
 from lazytensor.compiler.lower import lower_to_host
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.compiler.simplify import simplify
-from lazytensor.dtype import bool_, by_name, float32, int32
+from lazytensor.dtype import bool_, by_name, float32, int32, int64
 from lazytensor.errors import LazyError
 from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.lair_oracle import evaluate
@@ -88,11 +88,15 @@ def test_operation_is_numpys_within_its_units_of_the_last_place(op, dtype):
     types = [bool_ if op in LOGICAL or (op, k) == ("where", 0) else kind for k in range(arity)]
     inputs = [numbers(k, shape, dtype, op) for k in range(arity)]
     inputs = [array > 0 if type is bool_ else array for array, type in zip(inputs, types, strict=True)]
+    if op == "where":
+        inputs[1][0], inputs[2][1] = np.inf, -np.inf
     nest = single(op, types, bool_ if op in (*COMPARISONS, *LOGICAL) else kind, *shape)
     (found,), (right,) = run(nest, inputs, Rect(1, 0, 3, 2)), expected(nest, inputs)
     ulp = POINTWISE[op].ulp if dtype == "float32" else float(POINTWISE[op].ulp > 0)
-    error = np.abs(found.astype(np.float64) - right.astype(np.float64))
-    scale = np.abs((inputs[0] if op.startswith("gelu") else right).astype(np.float64))
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(right))
+    found, right = (np.where(np.isinf(array), np.sign(array * 1.0), array * 1.0) for array in (found, right))
+    error = np.abs(found - right)
+    scale = np.abs(inputs[0] if op.startswith("gelu") else right)
     assert (error <= ulp * EPSILON[dtype] * scale).all()
 
 
@@ -104,6 +108,25 @@ def test_casts_round_to_nearest(narrow):
     (rough,) = run(there, [values], Rect(0, 0, 2, 3))
     np.testing.assert_array_equal(rough, rounded(values, narrow))
     np.testing.assert_array_equal(run(back, [rough], Rect(0, 0, 2, 3))[0], rough)
+
+
+def test_nest_may_compare_its_indices():
+    """A causal mask: the element if the row is not before the column, else minus infinity."""
+    whole, kind = Access((5, 1)), Type((4, 5), float32)
+    body = (
+        Scalar("load", float32, attr=0),
+        Scalar("index", int64, attr=Access((1, 0))),
+        Scalar("index", int64, attr=Access((0, 1), 1)),
+        Scalar("gt", bool_, (1, 2)),
+        Scalar("const", float32, attr=float("-inf")),
+        Scalar("where", float32, (3, 0, 4)),
+    )
+    nest = Nest(
+        "mask", (Loop("i", 4), Loop("j", 5)), (kind,), (kind,), (whole,), (whole,), body, (Store(0, 5),)
+    ).check()
+    values = numbers(0, (4, 5), "float32")
+    for wavelets in (False, True):
+        np.testing.assert_array_equal(run(nest, [values], Rect(0, 0, 2, 3), wavelets)[0], expected(nest, [values])[0])
 
 
 def test_long_chain_needs_no_more_tiles_than_are_read_at_once():
@@ -223,7 +246,7 @@ OPTIMIZERS = (lambda p: lt.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: lt.opti
 
 
 class Block(lt.nn.Module):
-    """A layer of a transformer, and a head."""
+    """A layer of a transformer with causal attention, and a head."""
 
     def __init__(self, width: int = 8, heads: int = 2):
         super().__init__()
@@ -238,7 +261,8 @@ class Block(lt.nn.Module):
         split = (batch, length, self.heads, width // self.heads)
         q, k, v = (y.reshape(split).transpose(1, 2) for y in self.qkv(self.before(x)).chunk(3, -1))
         scores = q @ k.transpose(-1, -2) * split[-1] ** -0.5
-        mixed = lt.nn.functional.softmax(scores, -1) @ v
+        is_later = lt.arange(length).reshape(-1, 1) < lt.arange(length)
+        mixed = lt.nn.functional.softmax(scores.masked_fill(is_later, float("-inf")), -1) @ v
         x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
         wide = lt.nn.functional.gelu(self.up(self.between(x)), approximate="tanh")
         return self.head(x + self.down(wide)).reshape(-1, 5)

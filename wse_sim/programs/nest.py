@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lazytensor.dtype import DType
 from lazytensor.errors import LazyError
 from lazytensor.ir.lair import Access, Nest, Scalar, Store
 from wse_sim.fabric.program import ITEM_BYTES, Builder, Instruction, Memory, Operand
@@ -22,6 +23,8 @@ from wse_sim.programs.scalars import append, known
 WIDE = "float32"
 LARGEST_INTEGER = 2**24
 """Up to which float32 holds every integer."""
+GIVEN = ("load", "index", "const")
+"""Scalars that are not worked out."""
 _STARTS = {"add": 0.0, "maximum": float("-inf")}
 _COMBINES = {"add": ("add", "add"), "maximum": ("max", "max")}
 """Reduction of a store -> the instruction, and what the fabric combines."""
@@ -70,7 +73,7 @@ def nest_kernel(rect: Rect, nest: Nest) -> Kernel:
 
 
 def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays that a nest reads as the operands of its kernel; integers become float32.
+    """The arrays that a nest reads, and its indices, as the operands of its kernel; integers become float32.
 
     Raises LazyError for integers that float32 does not hold.
     """
@@ -80,7 +83,8 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
         if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
             raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", todo="Cores read them as float32.")
         found[f"in{k}"] = array.reshape(-1)[domain.read(access)]
-    return found
+    indices = {f"index{n}": domain.read(s.attr) for n, s in enumerate(nest.body) if s.op == "index"}
+    return found | indices
 
 
 def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
@@ -100,9 +104,10 @@ class _Making:
         self.rect, self.nest, self.room = rect, nest, Room()
         self.domain = Domain(nest)
         self.rows, self.columns = self.domain.extents
-        self.inputs = [self._operand(k, access) for k, access in enumerate(nest.reads)]
+        self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
+        self.indices: list[Placed] = []
         self.scalars = self._scalars()
-        self.work = [self._tile("work", WIDE) for _ in range(2)]
+        self.work = [self._tile("work", WIDE) for _ in range(3)]
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
         self.outputs = {s.output: self._output(s) for s in nest.stores}
 
@@ -111,22 +116,22 @@ class _Making:
         for store in self.nest.stores:
             if store.reduce:
                 parts += self._leaving(store)
-        return Kernel(Seq(tuple(parts)), tuple(self.inputs), tuple(self.outputs.values()), self.room.words)
+        operands = (*self.inputs, *self.indices)
+        return Kernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words)
 
     def _tile(self, name: str, dtype: str) -> Placed:
         return self.room.place(name, self.rect, self.rows, self.columns, dtype)
 
-    def _operand(self, k: int, access: Access) -> Placed:
+    def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
         """On the first PEs of the lines along which it is the same."""
         rows, columns = self.domain.read(access).shape
         width = self.rect.width if columns > 1 else 1
         height = self.rect.height if rows > 1 else 1
         rect = Rect(self.rect.x, self.rect.y, width, height)
-        dtype = self.nest.inputs[k].dtype
-        return self.room.place(f"in{k}", rect, rows, columns, _type(dtype.name) if dtype.kind == "f" else WIDE)
+        return self.room.place(name, rect, rows, columns, _type(dtype.name) if dtype.kind == "f" else WIDE)
 
     def _arriving(self) -> Iterator[Phase]:
-        for placed in self.inputs:
+        for placed in (*self.inputs, *self.indices):
             axis = "x" * (placed.rect.width < self.rect.width) + "y" * (placed.rect.height < self.rect.height)
             if axis:
                 yield Broadcast(self.rect, axis, placed.words, take=placed.address, put=placed.address)
@@ -138,20 +143,21 @@ class _Making:
         free: dict[str, list[Placed]] = {}
         placed: list[Placed | float] = []
         for n, scalar in enumerate(self.nest.body):
-            placed.append(self._place(scalar, free))
+            placed.append(self._place(n, scalar, free))
             for a in sorted(set(scalar.args)):
                 tile = placed[a]
-                if last[a] == n and isinstance(tile, Placed) and self.nest.body[a].op != "load":
+                if last[a] == n and isinstance(tile, Placed) and self.nest.body[a].op not in GIVEN:
                     free.setdefault(tile.dtype, []).append(tile)
         return placed
 
-    def _place(self, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
+    def _place(self, n: int, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
         if scalar.op == "const":
             return float(scalar.attr)
         if scalar.op == "load":
             return self.inputs[scalar.attr]
         if scalar.op == "index":
-            raise LazyError("a nest that computes with its indices", todo="Cores have no integers.")
+            self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
+            return self.indices[-1]
         dtype = _type(scalar.dtype.name)
         return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
 
@@ -187,7 +193,7 @@ class _Making:
             if store.reduce:
                 build.move(self.sums[store.output].vector(), _STARTS[_known(store)], rows)
         whole = (self.rows, self.columns)
-        if not self.sums and all((p.rows, p.columns) == whole for p in self.inputs):
+        if not self.sums and all((p.rows, p.columns) == whole for p in (*self.inputs, *self.indices)):
             self._row(build, rows * count, is_whole=True)
         elif count:
             with build.loop(rows):
@@ -195,13 +201,13 @@ class _Making:
         return body_of(build)
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
-        spare = _vector(self.work[0], is_whole), _vector(self.work[1], is_whole)
+        s, t, u = (_vector(tile, is_whole) for tile in self.work)
         for scalar, place in zip(self.nest.body, self.scalars, strict=True):
-            if scalar.op not in ("load", "const"):
+            if scalar.op not in GIVEN:
                 assert isinstance(place, Placed)
                 arguments = [_source(self.scalars[a], is_whole) for a in scalar.args]
                 operation = known(scalar.op, scalar.attr or {})
-                operation.emit(build, _vector(place, is_whole), arguments, length, spare)
+                operation.emit(build, _vector(place, is_whole), arguments, length, (s, t, u))
         for store in self.nest.stores:
             value = _source(self.scalars[store.value], is_whole)
             if store.reduce:

@@ -1,7 +1,7 @@
 """Pointwise operations of a compiled program as instructions of a core.
 
-Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 and rounded once. `where` multiplies both
-sides by 1 or 0 and adds them, so a side that is not chosen has to be finite all the same.
+Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 and rounded once. `where` bounds the side
+that is not chosen by minus infinity and takes the larger one, so infinities are kept; a NaN shows from either side.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,9 +12,9 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric.program import SPECIAL_OPS, Builder, Memory, Operand
 from wse_sim.programs.elementwise import GELU_CUBIC, GELU_SCALE
 
-Spare = tuple[Memory, Memory]
+Spare = tuple[Memory, Memory, Memory]
 Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
-"""Appends instructions: (builder, target, arguments, length, two float32 vectors to work in)."""
+"""Appends instructions: (builder, target, arguments, length, three float32 vectors to work in)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _several(ulp: float, *steps: str) -> Pointwise:
     """Steps like "s = greater b a"; the last one says what the result is."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
-        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("st", spare, strict=True))
+        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("stu", spare, strict=True))
         for step in steps:
             to, _, name, *sources = step.split()
             operands = [named[s] if s in named else float(s) for s in sources]
@@ -108,6 +108,12 @@ POINTWISE: dict[str, Pointwise] = {
     ),
     "rsqrt": _several(1.5, "s = sqrt a", "s = reciprocal s"),
     "sigmoid": _several(4, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s"),
-    "where": _several(0, "s = mul a b", "t = sub 1 a", "t = mul t c", "s = add s t"),
+    "where": _several(
+        0,
+        *("s = sub a 0.5", "s = mul s 3e38", "s = mul s 10"),  # plus or minus infinity
+        *("t = mul c -1", "t = max t s", "t = mul t -1"),  # the smaller of c and -s
+        *("s = mul s -1", "u = mul b -1", "u = max u s", "u = mul u -1"),  # the smaller of b and s
+        "s = max u t",
+    ),
 }
 """Name in the op table, with its attributes -> what a core does."""
