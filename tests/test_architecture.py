@@ -41,7 +41,7 @@ LAYERS = """
     wse_sim.reduction_tree
     wse_sim.move_terms
     wse_sim.fabric
-    wse_sim.core_time
+    wse_sim.core_time  wse_sim.sharing
     wse_sim.cost  wse_sim.data
     wse_sim.programs
     wse_sim.recipes  wse_sim.place

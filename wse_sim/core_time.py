@@ -4,12 +4,16 @@ A vector operation takes its setup and then its elements at the rate of its unit
 every turn of a loop, and every other control instruction, take one cycle.
 """
 
+from dataclasses import replace
+
 from wse_sim.fabric.listing import whole
 from wse_sim.fabric.pricing import elements_per_wavelet, step_rate
 from wse_sim.fabric.program import Branch, End, Instruction, Loop, Vector
 from wse_sim.fabric.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
+
+_NO_CYCLES = 1e-9
 
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
@@ -41,3 +45,8 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
     if outside:
         raise ValueError("a loop does not end")
     return total
+
+
+def body_beats(body: tuple[Instruction, ...], machine: Machine) -> int:
+    """The cycles of `body_cycles` without the setups of its operations: those in which the core issues something."""
+    return body_cycles(body, replace(machine, dsd_setup_cycles=_NO_CYCLES))

@@ -1,18 +1,21 @@
 """The first reading of a phase program: cycles, bytes and words on the wires, by closed forms.
 
-Time is an algebra: `Seq` adds, `Par` takes the maximum, `Repeat` multiplies. Traffic always adds. Each leaf is rounded
-up to whole cycles, so the laws of the algebra hold exactly.
+Time is an algebra: `Seq` adds, `Repeat` multiplies, and `Par` takes the maximum of what its parts take when they share
+cores (`sharing.py`), which lies between their maximum and their sum. Traffic always adds. Each leaf is rounded up to
+whole cycles, so the laws of the algebra hold exactly.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wse_sim.collectives import Terms
-from wse_sim.core_time import body_cycles
+from wse_sim.core_time import body_beats, body_cycles
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
-from wse_sim.move_terms import Move, steps_of, stream_terms
-from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Seq, Stream
+from wse_sim.move_terms import Move, Step, steps_of, stream_terms
+from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
+from wse_sim.sharing import Load, together
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Cost:
         )
 
     def beside(self, other: "Cost") -> "Cost":
+        """Both at the same time, as if they shared nothing but wires."""
         return Cost(
             max(self.cycles, other.cycles),
             max(self.latency_cycles, other.latency_cycles),
@@ -69,28 +73,53 @@ FREE = Cost()
 
 def cost(phase: Phase, machine: Machine) -> Cost:
     """Fold a phase program on `machine`."""
+    return _fold(phase, machine)[0]
+
+
+Priced = tuple[Cost, Load]
+
+
+def _fold(phase: Phase, machine: Machine) -> Priced:
+    """What a phase takes, and what it takes from others at the same time."""
     match phase:
         case Seq(parts):
-            total = FREE
+            total, load = FREE, Load()
             for one in parts:
-                total = total.then(cost(one, machine))
-            return total
-        case Par(parts):
-            total = FREE
-            for one in parts:
-                total = total.beside(cost(one, machine))
-            return total
+                taken, held = _fold(one, machine)
+                total, load = total.then(taken), load.then(held)
+            return total, load
+        case Par():
+            return _par([_fold(one, machine) for one in _flat(phase)], machine)
         case Repeat(times, body):
-            return cost(body, machine).times(times)
+            taken, held = _fold(body, machine)
+            return taken.times(times), held.times(times)
         case Compute():
             return _compute(phase, machine)
-        case Local(_, body):
+        case Local(rect, body):
             cycles = body_cycles(body, machine)
-            return Cost(cycles, 0, cycles)
+            return Cost(cycles, 0, cycles), Load((rect,), cycles, beats=body_beats(body, machine))
         case Stream():
             return _stream(phase, machine)
         case _:
             return _move(phase, machine)
+
+
+def _flat(phase: Phase) -> Iterator[Phase]:
+    """The parts of a Par, and those of the Pars in it."""
+    for part in phase.parts if isinstance(phase, Par) else ():
+        yield from _flat(part)
+    if not isinstance(phase, Par):
+        yield phase
+
+
+def _par(priced: Sequence[Priced], machine: Machine) -> Priced:
+    load = together([held for _, held in priced], machine)
+    work = together([held for _, held in priced if held.is_local], machine)
+    total = FREE
+    for taken, _ in priced:
+        total = total.beside(taken)
+    compute = max(total.compute_cycles, math.ceil(work.cycles))
+    return replace(total, cycles=max(total.cycles, math.ceil(load.cycles)), compute_cycles=compute), load
 
 
 def words(elements: int, itemsize: int, machine: Machine) -> int:
@@ -98,26 +127,42 @@ def words(elements: int, itemsize: int, machine: Machine) -> int:
     return ceil_div(elements * itemsize * 8, machine.link_bits)
 
 
-def _compute(phase: Compute, machine: Machine) -> Cost:
-    one_vector = phase.scalar_cycles
+def _compute(phase: Compute, machine: Machine) -> Priced:
+    one_vector = beats = phase.scalar_cycles
     if phase.length:
-        elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize))
-        one_vector += machine.dsd_setup_cycles + elements * phase.slowdown
+        elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown
+        one_vector += machine.dsd_setup_cycles + elements
+        beats += elements
     cycles = math.ceil(phase.vectors * one_vector)
-    return Cost(cycles, 0, cycles)
+    return Cost(cycles, 0, cycles), Load((phase.rect,), cycles, beats=phase.vectors * beats)
 
 
-def _stream(phase: Stream, machine: Machine) -> Cost:
-    taken = _from_terms(stream_terms(phase, machine), 1, machine)
-    bytes_in, bytes_out = (phase.bytes, 0) if phase.direction == "in" else (0, phase.bytes)
-    return replace(taken, bytes_in=bytes_in, bytes_out=bytes_out)
+def _stream(phase: Stream, machine: Machine) -> Priced:
+    """Words that go out pass the cores of others by their routers alone."""
+    terms = stream_terms(phase, machine)
+    taken = _from_terms(terms, 1, machine)
+    if phase.direction == "in":
+        return replace(taken, bytes_in=phase.bytes), _load(phase, [Step(terms)], machine)
+    own = ceil_div(words(phase.bytes, 1, machine), phase.rect.area) * machine.wavelet_cycles
+    return replace(taken, bytes_out=phase.bytes), Load((phase.rect,), taken.cycles, own, own, is_local=False)
 
 
-def _move(phase: Move, machine: Machine) -> Cost:
+def _move(phase: Move, machine: Machine) -> Priced:
+    steps = steps_of(phase, machine)
     total = FREE
-    for step in steps_of(phase, machine):
+    for step in steps:
         total = total.then(_from_terms(step.terms, step.lines, machine))
-    return total
+    return total, _load(phase, steps, machine)
+
+
+def _load(phase: Move | Stream, steps: Sequence[Step], machine: Machine) -> Load:
+    """Operations that start one after another count as equally long."""
+    cycles = [step.terms.cycles(machine) for step in steps]
+    starts = sum(step.terms.starts for step in steps)
+    words = sum(step.terms.contention for step in steps) * machine.wavelet_cycles
+    beats = 2 * phase.words * machine.wavelet_cycles if isinstance(phase, Shift) else words
+    later = sum(cycles) * (starts - 1) / starts if starts > 1 else 0
+    return Load((phase.rect,), sum(cycles), words, beats, later, is_local=False)
 
 
 def _from_terms(terms: Terms, lines: int, machine: Machine) -> Cost:

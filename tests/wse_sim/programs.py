@@ -206,12 +206,12 @@ def leaves(draw) -> Phase:
     return kind(rect, axis, count, draw(st.integers(1, length)))
 
 
-def phases() -> st.SearchStrategy[Phase]:
+def phases(has_par: bool = True) -> st.SearchStrategy[Phase]:
+    forms = [Seq, Par] if has_par else [Seq]
     return st.recursive(
         leaves(),
         lambda inner: st.one_of(
-            st.lists(inner, max_size=3).map(lambda parts: Seq(tuple(parts))),
-            st.lists(inner, max_size=3).map(lambda parts: Par(tuple(parts))),
+            *(st.lists(inner, max_size=3).map(lambda parts, form=form: form(tuple(parts))) for form in forms),
             st.builds(Repeat, st.integers(0, 5), inner),
         ),
         max_leaves=8,

@@ -37,10 +37,27 @@ def test_order_does_not_matter_for_the_total(a, b):
 
 @patient
 @given(phases(), phases())
-def test_seq_adds_and_par_takes_the_maximum(a, b):
+def test_seq_adds_and_par_takes_at_least_the_maximum_and_no_more_than_the_sum(a, b):
     one, other = cost(a, TINY), cost(b, TINY)
     assert cost(Seq((a, b)), TINY).cycles == one.cycles + other.cycles
-    assert cost(Par((a, b)), TINY).cycles == max(one.cycles, other.cycles)
+    both = cost(Par((a, b)), TINY).cycles
+    assert max(one.cycles, other.cycles) <= both <= one.cycles + other.cycles + TINY.task_start_cycles + 1
+
+
+@patient
+@given(leaves(), leaves())
+def test_parts_on_cores_of_their_own_take_the_maximum(a, b):
+    apart = replace(b, rect=replace(b.rect, x=b.rect.x + 100))
+    taken = cost(Par((a, apart)), TINY)
+    assert taken == cost(a, TINY).beside(cost(apart, TINY))
+
+
+def test_work_on_the_same_cores_takes_turns():
+    """Two local parts share one thread; a stream beside a sum of many elements loses a turn for each of them."""
+    work, stream = Compute(PES, "fma", 1, 5000, 4), Broadcast(PES, "x", 100)
+    assert cost(Par((work, work)), TINY).cycles == 2 * cost(work, TINY).cycles
+    assert cost(Par((work, stream)), TINY).cycles == pytest.approx(cost(work, TINY).cycles + 100, abs=1)
+    assert cost(Par((stream, stream)), TINY).cycles == cost(stream, TINY).cycles + 100
 
 
 @patient
@@ -91,8 +108,9 @@ FASTER = {
 
 
 @patient
-@given(phases(), st.sampled_from(sorted(FASTER)))
+@given(phases(has_par=False), st.sampled_from(sorted(FASTER)))
 def test_a_better_part_never_makes_a_phase_slower(a, name):
+    """Parts at once are left out: a part that is faster may take turns from another one while it lasts."""
     better = replace(TINY, **{name: getattr(TINY, name) * FASTER[name]})
     assert cost(a, better).cycles <= cost(a, TINY).cycles
 

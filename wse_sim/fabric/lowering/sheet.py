@@ -2,9 +2,10 @@
 
 Each part of a phase writes into a strand of its own. A strand is a list of steps, one after another; a step is either a
 body of instructions on the core's memory or up to two vector operations at once. A core with one strand runs it in its
-first task. With several, that task starts the first operations of all of them beside each other, and then runs what is
-left of purely local strands; when an operation completes, the task of the step after it starts. Tasks run to their end:
-so a strand of several steps goes on only when the local ones are through.
+first task; so it does with one strand of several steps, once the operations of the others run beside it. With more of
+them, or with local strands, that task starts the first operations of all and then runs what is local; when an operation
+completes, the task of the step after it starts. Tasks run to their end: so a strand of several steps goes on only when
+the local ones are through.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from wse_sim.fabric.program import Change, Instruction, Memory, Program, Receive
 
 Step = tuple[Instruction, ...]
 Strand = tuple[Step, ...]
+Tasks = tuple[tuple[str, Step], ...]
 AT_ONCE = 2
 
 
@@ -84,25 +86,29 @@ class Sheet:
         return self.mesh
 
 
-def tasks_of(strands: Sequence[Strand]) -> tuple[tuple[str, tuple[Instruction, ...]], ...]:
+def tasks_of(strands: Sequence[Strand]) -> Tasks:
     """The tasks of a core that runs these strands at the same time."""
-    if len(strands) == 1:
-        return _tasks_alone(strands[0])
-    moving = sorted((s for s in strands if not all(map(is_local, s))), key=lambda s: is_local(s[0]))
+    if len(strands) < 2:
+        return _tasks_alone((), *strands or [()])
+    local = [s for s in strands if all(map(is_local, s))]
+    moving = sorted((s for s in strands if not all(map(is_local, s))), key=lambda s: (len(s) > 1, is_local(s[0])))
+    if not local and len(moving[-2]) == 1:
+        started = tuple(i for strand in moving[:-1] for i in _started(strand[0], ""))
+        return _tasks_alone(started, moving[-1])
     main: list[Instruction] = []
     tasks: list[tuple[str, tuple[Instruction, ...]]] = []
     for number, strand in enumerate(moving):
         begun, *later = _chained(strand, f"part{number}")
         main += begun[1]
         tasks += later
-    main += [i for strand in strands if all(map(is_local, strand)) for step in strand for i in step]
+    main += [i for strand in local for step in strand for i in step]
     blocks = tuple(Change("block", name) for name in _joined(tasks, main))
     return ("main", (*blocks, *main)), *tasks
 
 
-def _tasks_alone(strand: Strand) -> tuple[tuple[str, tuple[Instruction, ...]], ...]:
-    """One strand: its steps run in one task, up to a step of two operations that others follow."""
-    body: list[Instruction] = []
+def _tasks_alone(started: Step, strand: Strand) -> Tasks:
+    """One strand after what is `started`: its steps run in one task, up to a step of two that others follow."""
+    body: list[Instruction] = list(started)
     for i, step in enumerate(strand):
         if is_local(step) or len(step) == 1:
             body += step
