@@ -20,7 +20,7 @@ from wse_sim.packing import rounded
 from wse_sim.phase import Par, Reduce
 from wse_sim.programs import KERNELS, Kernel, Placed, gather, gemm, scatter, stream_of, wavelets_of
 from wse_sim.programs.bicgstab import NEIGHBOURS
-from wse_sim.programs.compare import SAMPLES, compare, table
+from wse_sim.programs.compare import SAMPLES, SIZES, compare, table
 from wse_sim.recipes import phase_program
 from wse_sim.wiring import wire
 
@@ -168,6 +168,13 @@ def test_what_a_report_prices_for_a_loss_is_what_runs(pes, rows, columns):
 
 def test_every_kernel_is_compared():
     assert set(SAMPLES) == set(KERNELS)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_closed_form_is_within_10_percent_of_the_cycles(name, dtype):
+    rows = [compare(name, size, dtype) for size in SIZES]
+    assert max(abs(row.error) for row in rows) <= 0.10, "\n" + table(rows)
 
 
 def test_comparison_is_a_line_of_the_table():
