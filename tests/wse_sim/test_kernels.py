@@ -17,8 +17,19 @@ from wse_sim.fabric import simulate_phase
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.packing import rounded
-from wse_sim.phase import Par, Reduce
-from wse_sim.programs import KERNELS, Kernel, Placed, gather, gemm, scatter, stream_of, wavelets_of
+from wse_sim.phase import Par, Reduce, Repeat, Seq
+from wse_sim.programs import (
+    KERNELS,
+    Kernel,
+    Placed,
+    as_data,
+    as_wavelets,
+    gather,
+    gemm,
+    scatter,
+    stream_of,
+    wavelets_of,
+)
 from wse_sim.programs.bicgstab import NEIGHBOURS
 from wse_sim.programs.compare import SAMPLES, SIZES, compare, table
 from wse_sim.recipes import phase_program
@@ -34,12 +45,34 @@ seeds = st.integers(0, 2**32 - 1)
 @given(st.data())
 def test_wavelets_are_the_data_to_the_last_bit(name, dtype, data):
     case, machine = data.draw(cases(name, dtype)), data.draw(st.sampled_from([WSE2, WSE3]))
-    memory = scatter(case.kernel, case.values)
-    done = simulate_phase(case.kernel.phase, machine, memory).expect_finished()
-    expected = gather(case.kernel, apply(case.kernel.phase, memory, machine))
-    found = gather(case.kernel, done.memory)
+    expected = as_data(case.kernel, case.values, machine)
+    found, done = as_wavelets(case.kernel, case.values, machine)
+    assert done.cycles > 0
     for result in case.expected:
         np.testing.assert_array_equal(found[result].view(np.uint32), expected[result].view(np.uint32))
+
+
+def turned_over(phase):
+    """A phase program with the parts of every Par in the other order."""
+    match phase:
+        case Par(parts):
+            return Par(tuple(turned_over(part) for part in reversed(parts)))
+        case Seq(parts):
+            return Seq(tuple(turned_over(part) for part in parts))
+        case Repeat(times, body):
+            return Repeat(times, turned_over(body))
+    return phase
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+@few
+@given(st.data())
+def test_what_happens_at_once_has_no_order(name, data):
+    case = data.draw(cases(name))
+    memory = scatter(case.kernel, case.values)
+    found, other = (gather(case.kernel, apply(p, memory)) for p in (case.kernel.phase, turned_over(case.kernel.phase)))
+    for result in case.expected:
+        np.testing.assert_array_equal(found[result], other[result])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

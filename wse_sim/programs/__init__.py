@@ -3,8 +3,12 @@
 Unlike a recipe, such a program starts from no CIRH: it takes the extents of the problem and says what the authors'
 kernel does. The published ones are what the validation prices. `KERNELS` has those with addresses, which can be read
 three ways: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory)` as data, and
-`simulate_phase(kernel.phase, machine, memory)` as wavelets; `scatter` and `gather` take global matrices to the memories
-and back.
+`simulate_phase(kernel.phase, machine, memory)` as wavelets. `scatter` and `gather` take global matrices to the memories
+and back, `as_data` and `as_wavelets` do all three at once:
+
+    kernel = KERNELS["summa"](Rect(0, 0, 4, 4), 10, 20, 30, "float16")
+    found, done = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
+    found["c"], done.cycles, cost(kernel.phase, WSE2).cycles
 
 How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
 sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:
@@ -30,7 +34,7 @@ from wse_sim.programs.elementwise import adam, bias_gelu, bias_relu, sgd_momentu
 from wse_sim.programs.embedding import embedding, embedding_gradient
 from wse_sim.programs.gemv import gemv_kernel
 from wse_sim.programs.inplace import operand_in_place
-from wse_sim.programs.kernel import Kernel, Placed, blank, gather, scatter
+from wse_sim.programs.kernel import Kernel, Placed, as_data, as_wavelets, blank, gather, scatter
 from wse_sim.programs.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.programs.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.programs.spmm import elements_of, spmm

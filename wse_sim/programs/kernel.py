@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
+from wse_sim.data import apply
+from wse_sim.fabric import Result, simulate_phase
 from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Builder, Instruction, Memory
 from wse_sim.fabric.rounding import to_bits
 from wse_sim.layout import Rect, part
+from wse_sim.machine import Machine
 from wse_sim.packing import decode, view, words_of
 from wse_sim.phase import Phase
 
@@ -177,6 +180,17 @@ def scatter(kernel: Kernel, values: Mapping[str, Any]) -> np.ndarray:
 def gather(kernel: Kernel, memory: np.ndarray) -> dict[str, np.ndarray]:
     """Every result as a global matrix [rows, columns] of float32 from memories [height, width, words]."""
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
+
+
+def as_data(kernel: Kernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
+    """The results of a kernel for global matrices by name, read with NumPy; see `apply`."""
+    return gather(kernel, apply(kernel.phase, scatter(kernel, values), machine))
+
+
+def as_wavelets(kernel: Kernel, values: Mapping[str, Any], machine: Machine) -> tuple[dict[str, np.ndarray], Result]:
+    """The results of a kernel for global matrices by name, run cycle by cycle, and what came of the run."""
+    done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
+    return gather(kernel, done.memory), done
 
 
 def _ring_index(length: int, position: int) -> int:
