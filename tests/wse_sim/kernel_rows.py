@@ -365,6 +365,25 @@ def stencil_product(u: np.ndarray, factors: list[np.ndarray]) -> np.ndarray:
     return total
 
 
+def convolution(on: Draw) -> Case:
+    """Terms are the pixels of a window, in all channels; those outside of the image are zeros."""
+    rect, radius = on.rect(), on.draw(st.integers(0, 2))
+    channels, outputs = on.draw(st.integers(1, 3)), on.draw(st.integers(1, 3))
+    height, width = (pes * on.draw(st.integers(max(1, radius), 4)) for pes in (rect.height, rect.width))
+    window = 2 * radius + 1
+    x, weights = on.numbers(height, width, channels), on.numbers(window, window, channels, outputs)
+    padded, w = np.pad(x.astype(np.float64), [(radius, radius)] * 2 + [(0, 0)]), weights.astype(np.float64)
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (0, 1))
+    exact, scale = (np.einsum("ijcyx,yxco->ijo", s, v) for s, v in ((seen, w), (np.abs(seen), np.abs(w))))
+    flat = height, width * outputs
+    expected = Expected(exact.reshape(flat), scale.reshape(flat), on.dtype, own=window * window * channels)
+    return Case(
+        KERNELS["convolution"](rect, height, width, channels, outputs, radius, on.dtype),
+        {"x": x, "weights": weights},
+        {"y": expected},
+    )
+
+
 ROWS: dict[str, Row] = {
     "gemv": gemv,
     **{name: product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
@@ -383,6 +402,7 @@ ROWS: dict[str, Row] = {
     "star": star,
     "spmm": spmm,
     "bicgstab": bicgstab,
+    "convolution": convolution,
 }
 
 

@@ -52,6 +52,12 @@ def test_wavelets_are_the_data_to_the_last_bit(name, dtype, data):
         np.testing.assert_array_equal(found[result].view(np.uint32), expected[result].view(np.uint32))
 
 
+@pytest.mark.parametrize("extents", [(6, 5), (4, 2)])
+def test_images_that_do_not_divide_into_tiles_are_refused(extents):
+    with pytest.raises(LazyError, match="at least 2 pixels each way"):
+        KERNELS["convolution"](Rect(0, 0, 2, 2), *extents, 1, 1, radius=2)
+
+
 def turned_over(phase):
     """A phase program with the parts of every Par in the other order."""
     match phase:

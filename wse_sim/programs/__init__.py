@@ -15,7 +15,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 | kernel | ULP |
 |---|---|
-| products, gemv, spmm, embedding_gradient | one for each term of a sum, and for each PE that it is combined over |
+| products, gemv, spmm, convolution, embedding_gradient | one for each term of a sum and each PE that it is over |
 | linear_step | one for each term of a sum, wide; 1 where dy and w are rounded, and what comes of it |
 | bicgstab | 8 after one iteration, wide: 8 (cells + PEs of both sides), of the largest element of b |
 | star | 1, and 4 for each distance |
@@ -30,6 +30,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 from collections.abc import Callable, Mapping
 
 from wse_sim.programs.bicgstab import bicgstab
+from wse_sim.programs.convolution import convolution
 from wse_sim.programs.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.programs.embedding import embedding, embedding_gradient
 from wse_sim.programs.gemv import gemv_kernel
@@ -64,5 +65,6 @@ KERNELS: Mapping[str, Callable[..., Kernel]] = {
     "adam": adam,
     "star": star,
     "bicgstab": bicgstab,
+    "convolution": convolution,
 }
 """Name -> a function that takes a rectangle, extents and an element type."""

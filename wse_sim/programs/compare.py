@@ -57,6 +57,7 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], Kernel]] = {
     "embedding": _lookup("embedding"),
     "embedding_gradient": _lookup("embedding_gradient"),
     "spmm": _sparse,
+    "convolution": lambda rect, pes, tile, dtype: KERNELS["convolution"](rect, pes * tile, pes * tile, 2, 3, 1, dtype),
     "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
     "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
 }
