@@ -1,4 +1,4 @@
-"""Drawings as text: the floor plan of a report, and a timeline as bars."""
+"""The floor plan of a report and a timeline of bars, as text."""
 
 from string import ascii_lowercase, ascii_uppercase, digits
 

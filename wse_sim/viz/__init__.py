@@ -1,0 +1,20 @@
+"""Drawings of plans, timelines and meshes: as text here, as pictures in `viz.pictures` (extra `viz`)."""
+
+from wse_sim.fabric.tracing import space_time
+from wse_sim.viz.meshes import Link, Stall, activity, busiest_links, heat_map, stalls
+from wse_sim.viz.plans import floor_plan, gantt
+from wse_sim.viz.sizes import Size, compare_sizes
+
+__all__ = [
+    "Link",
+    "Size",
+    "Stall",
+    "activity",
+    "busiest_links",
+    "compare_sizes",
+    "floor_plan",
+    "gantt",
+    "heat_map",
+    "space_time",
+    "stalls",
+]

@@ -1,0 +1,175 @@
+"""A finished run of a mesh as text: how full its links were, what its cores did, and who waited for what."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.mesh import at
+from wse_sim.fabric.run import Result
+from wse_sim.fabric.tracing import SIGNS, Moment
+
+LINKS = ("north", "east", "south", "west")
+PORTS = (*LINKS, "ramp")
+STATES = tuple(SIGNS)
+_TENTHS = "0123456789"
+_NOTHING = "."
+_WAITS_FOR = {"on_input": "colour {}", "on_output": "room on colour {}", "on_memory": "memory"}
+_OPERANDS = {"on_input": re.compile(r"\bin(\d+)"), "on_output": re.compile(r"\bout(\d+)")}
+
+
+@dataclass(frozen=True)
+class Link:
+    """What the router of core (x, y) sent in one direction: `wavelets`, and how many of them in a cycle."""
+
+    x: int
+    y: int
+    direction: str
+    wavelets: int
+    per_cycle: float
+
+    def __str__(self) -> str:
+        return f"{at(self.x, self.y)} {self.direction}: {self.wavelets:,} wavelets, {self.per_cycle:.2f} a cycle"
+
+
+def busiest_links(done: Result, count: int = 10, ports: Sequence[str] = LINKS) -> list[Link]:
+    """The links that carried most, up to `count`; of equal ones those further north and then west come first.
+
+    `ports` may name "ramp" too, the way from a router into its core.
+    """
+    found = [
+        Link(int(x), int(y), port, int(carried[y, x]), float(carried[y, x] / max(1, done.cycles)))
+        for port in ports
+        for carried in [_counted(done, port, PORTS)]
+        for y, x in _largest(carried, count)
+    ]
+    return sorted(found, key=lambda link: (-link.wavelets, link.y, link.x))[:count]
+
+
+def _largest(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
+    """Rows and columns of the largest counts that are not 0."""
+    order = np.argsort(-counts.reshape(-1), kind="stable")[:count]
+    return [divmod(int(i), counts.shape[1]) for i in order if counts.reshape(-1)[i]]
+
+
+def link_counts(done: Result, port: str = "") -> np.ndarray:
+    """Wavelets that each router sent to a port, or to the busiest of its four links: [height, width]."""
+    return np.max([_counted(done, one, PORTS) for one in ([port] if port else LINKS)], axis=0)
+
+
+def heat_map(done: Result, port: str = "", columns: int = 72, count: int = 10) -> str:
+    """How full the links of a run were: a digit for each router, in tenths of the fullest, and the `count` busiest.
+
+    `port` is "north", "east", "south", "west" or "ramp" (into the core); without it a router shows the busiest of its
+    links. A point stands for a router that sent nothing. On meshes wider than `columns` a character shows the fullest
+    router of a block.
+    """
+    links = busiest_links(done, count, [port] if port else LINKS)
+    what = f"the way {'into the core' if port == 'ramp' else port}" if port else "the busiest link"
+    grid = blocks(link_counts(done, port), columns)
+    fullest = max(1, int(grid.max(initial=0)))
+    unit = f"tenths of {fullest / max(1, done.cycles):.2f} wavelets a cycle, over {done.cycles:,} cycles"
+    lines = [f"{what} of each router, in {unit}{_scale(done, grid)}", *_tenths(grid, fullest), *map(str, links)]
+    return "\n".join(lines) + "\n"
+
+
+def activity(done: Result, state: str = "", columns: int = 72) -> str:
+    """What the cores of a run did: the shares of all cores together, and a sign for what each did longest.
+
+    The signs are # busy, - waits for input, + for output, m for memory, and a point for idle. `state` is one of "busy",
+    "on_input", "on_output", "on_memory", "idle"; with it a core has a digit, the tenths of its cycles in that state. On
+    meshes wider than `columns` a character shows what a block of cores did longest, or the core with the largest share.
+    """
+    counts = np.stack([_counted(done, one, STATES) for one in STATES])
+    total = max(1, int(counts.sum()))
+    shares = ", ".join(f"{100 * int(c.sum()) / total:.1f} % {name}" for name, c in zip(STATES, counts, strict=True))
+    if state:
+        grid = blocks(_counted(done, state, STATES) / np.maximum(1, counts.sum(0)), columns)
+        lines = _tenths(grid, 1)
+    else:
+        grid = np.argmax([blocks(c, columns, np.add) for c in counts], axis=0)
+        signs = [SIGNS[name].strip() or _NOTHING for name in STATES]
+        lines = ["".join(signs[i] for i in row) for row in grid]
+    return "\n".join([f"{done.cycles:,} cycles: {shares}{_scale(done, grid)}", *lines]) + "\n"
+
+
+def _counted(done: Result, name: str, known: Sequence[str]) -> np.ndarray:
+    if name not in known:
+        raise LazyError(f"a run does not count {name!r}", todo=f"Use one of {', '.join(known)}.")
+    return done.counters[name]
+
+
+def blocks(values: np.ndarray, columns: int, of: np.ufunc = np.maximum) -> np.ndarray:
+    """[height, width] in at most `columns` columns: the largest value of each block, or what else `of` makes of it.
+
+    Characters are twice as high as wide, so blocks are too.
+    """
+    height, width = values.shape
+    if width <= columns:
+        return values
+    high = max(1, min(height, round(height * columns / width / 2)))
+    rows = [i * height // high for i in range(high)]
+    return of.reduceat(of.reduceat(values, rows, axis=0), [i * width // columns for i in range(columns)], axis=1)
+
+
+def _scale(done: Result, grid: np.ndarray) -> str:
+    height, width = done.counters["busy"].shape
+    if grid.shape == (height, width):
+        return ""
+    return f"; a character is {width / grid.shape[1]:.1f} x {height / grid.shape[0]:.1f} cores"
+
+
+def _tenths(grid: np.ndarray, whole: int) -> list[str]:
+    return ["".join(_NOTHING if v <= 0 else _TENTHS[min(9, int(10 * v / whole))] for v in row) for row in grid]
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A core that waited, from `first` to `last` cycle; `reason` is "on_input", "on_output" or "on_memory".
+
+    `instructions` are those at which its threads stood, and `done` the elements that each of them had done.
+    """
+
+    x: int
+    y: int
+    first: int
+    last: int
+    reason: str
+    instructions: tuple[str, ...]
+    done: tuple[int, ...]
+
+    @property
+    def cycles(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def colours(self) -> tuple[int, ...]:
+        """Those that the instructions take from or, waiting on output, give to."""
+        pattern = _OPERANDS.get(self.reason)
+        bodies = [text.partition("`")[2] for text in self.instructions]
+        return tuple(sorted({int(n) for body in bodies for n in pattern.findall(body)})) if pattern else ()
+
+    def __str__(self) -> str:
+        what = _WAITS_FOR[self.reason].format(" or ".join(map(str, self.colours)))
+        waits = f"waited {self.cycles:,} cycles for {what} from cycle {self.first:,} on"
+        where = " and ".join(f"{i} after {n} elements" for i, n in zip(self.instructions, self.done, strict=True))
+        return f"{at(self.x, self.y)} {waits}: {where}"
+
+
+def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
+    """The longest waits in a trace, up to `count`, the longest first."""
+    by_core = sorted(moments, key=lambda m: (m.y, m.x, m.cycle))
+    found = [
+        stall for (y, x), track in groupby(by_core, key=lambda m: (m.y, m.x)) for stall in _stalls_of_core(x, y, track)
+    ]
+    return sorted(found, key=lambda s: (-s.cycles, s.first, s.y, s.x))[:count]
+
+
+def _stalls_of_core(x: int, y: int, track: Iterator[Moment]) -> Iterator[Stall]:
+    for (reason, places, done), run in groupby(track, key=lambda m: (m.did, m.stands_at, m.done)):
+        cycles = [m.cycle for m in run]
+        if reason in _WAITS_FOR and places:
+            yield Stall(x, y, cycles[0], cycles[-1], reason, places, done)

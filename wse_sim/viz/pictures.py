@@ -1,0 +1,135 @@
+"""The drawings of `viz` as pictures: each function returns a matplotlib Figure, to be saved or shown.
+
+matplotlib comes with the extra `viz` and is loaded by the first picture.
+"""
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric.run import Result
+from wse_sim.fabric.tracing import Moment
+from wse_sim.machine import Machine
+from wse_sim.report import ModeReport
+from wse_sim.timeline import Timeline
+from wse_sim.viz.meshes import PORTS, STATES, busiest_links, link_counts
+from wse_sim.viz.sizes import Size
+
+Figure = Any
+"""A matplotlib.figure.Figure; matplotlib is not there for everybody."""
+
+_COLOURS = {"busy": "#2a6f97", "on_input": "#f4a259", "on_output": "#bc4b51", "on_memory": "#8e7dbe", "idle": "#f2f2f2"}
+_EVEN, _CRITICAL = "#a9c4d6", "#bc4b51"
+_WIDE, _ROW = 9.0, 0.3  # inches
+
+
+def _load(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"matplotlib.{name}")
+    except ModuleNotFoundError as error:
+        raise LazyError(f"a picture needs matplotlib ({error})", todo="pip install lazywafer[viz]") from error
+
+
+def _figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
+    """A figure of `high` inches and its axes, [rows, columns] of them."""
+    figure = _load("figure").Figure(figsize=(_WIDE, high), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def space_time(moments: Sequence[Moment]) -> Figure:
+    """A row for each core, a column for each cycle, a colour for what the core did."""
+    cores = sorted({(m.y, m.x) for m in moments})
+    place = {core: i for i, core in enumerate(cores)}
+    grid = np.full((max(1, len(cores)), max((m.cycle for m in moments), default=0) + 1), STATES.index("idle"))
+    for m in moments:
+        grid[place[m.y, m.x], m.cycle] = STATES.index(m.did)
+    figure, ((axes,),) = _figure(1.2 + _ROW * len(cores))
+    axes.imshow(grid, aspect="auto", interpolation="nearest", cmap=_colour_map(), vmin=0, vmax=len(STATES) - 1)
+    axes.set_yticks(range(len(cores)), [f"({x}, {y})" for y, x in cores])
+    axes.set_xlabel("cycle")
+    patch = _load("patches").Patch
+    signs = [patch(color=_COLOURS[state], label=state) for state in STATES]
+    figure.legend(handles=signs, ncols=len(STATES), loc="outside upper center")
+    return figure
+
+
+def _colour_map() -> Any:
+    return _load("colors").ListedColormap([_COLOURS[s] for s in STATES])
+
+
+def heat_map(done: Result, count: int = 10) -> Figure:
+    """Wavelets a cycle on the links of every router, one map for each direction; crosses mark the `count` busiest."""
+    figure, axes = _figure(3.2, len(PORTS))
+    marked = busiest_links(done, count)
+    loads = [link_counts(done, port) / max(1, done.cycles) for port in PORTS]
+    fullest = max(float(load.max()) for load in loads) or 1
+    for one, port, load in zip(axes[0], PORTS, loads, strict=True):
+        image = one.imshow(load, vmin=0, vmax=fullest, cmap="magma", interpolation="nearest")
+        ours = [link for link in marked if link.direction == port]
+        one.plot([link.x for link in ours], [link.y for link in ours], "x", color="#7fd1ae")
+        one.set_title(port)
+        one.set_xticks([])
+        one.set_yticks([])
+    figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, label=f"wavelets a cycle, {done.cycles:,} cycles")
+    return figure
+
+
+def activity(done: Result) -> Figure:
+    """The share of its cycles that every core spent in each state, one map for each."""
+    figure, axes = _figure(3.2, len(STATES))
+    total = np.maximum(1, sum(done.counters[s] for s in STATES))
+    for one, state in zip(axes[0], STATES, strict=True):
+        image = one.imshow(done.counters[state] / total, vmin=0, vmax=1, cmap="viridis", interpolation="nearest")
+        one.set_title(state)
+        one.set_xticks([])
+        one.set_yticks([])
+    figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, label=f"share of {done.cycles:,} cycles")
+    return figure
+
+
+def compare_sizes(found: Sequence[Size], name: str = "size") -> Figure:
+    """Cycles by the closed form and by the simulation over sizes, and below them the error of the closed form."""
+    figure, ((above,), (below,)) = _figure(5, rows=2)
+    sizes = [s.size for s in found]
+    above.loglog(sizes, [s.closed_cycles for s in found], "-", color=_COLOURS["busy"], label="closed form")
+    above.loglog(sizes, [s.simulated_cycles for s in found], "o", color=_COLOURS["on_output"], label="simulated")
+    above.set_ylabel("cycles")
+    above.legend()
+    below.semilogx(sizes, [100 * s.error for s in found], "o-", color=_COLOURS["busy"])
+    below.axhline(0, color="#808080", linewidth=0.8)
+    below.set_xlabel(name)
+    below.set_ylabel("error of the closed form, %")
+    return figure
+
+
+def floor_plan(report: ModeReport, machine: Machine) -> Figure:
+    """The rectangles of a mode's kernels on the mesh, with their labels. In streaming mode they lie over each other."""
+    figure, ((axes,),) = _figure(_WIDE * machine.usable_height / machine.usable_width)
+    rectangle = _load("patches").Rectangle
+    for n, row in enumerate(r for r in report.rows if r.rect):
+        x, y, width, height = row.rect or (0, 0, 0, 0)
+        axes.add_patch(rectangle((x, y), width, height, facecolor=f"C{n % 10}", edgecolor="white", alpha=0.7))
+        axes.text(x + width / 2, y + height / 2, row.label, ha="center", va="center", fontsize="x-small", clip_on=True)
+    axes.set_xlim(0, machine.usable_width)
+    axes.set_ylim(machine.usable_height, 0)
+    axes.set_aspect("equal")
+    axes.set_title(f"{machine.name}, {report.mode}" if report.fits else f"{report.mode}: {report.reason}")
+    return figure
+
+
+def gantt(timeline: Timeline) -> Figure:
+    """A bar for each span on its lane; those of the critical path in red."""
+    lanes, critical = timeline.lanes, set(timeline.critical_path())
+    figure, ((axes,),) = _figure(1.2 + _ROW * len(lanes))
+    for i, spans in enumerate(lanes.values()):
+        for span in spans:
+            long, colour = span.end_cycles - span.start_cycles, _CRITICAL if span in critical else _EVEN
+            axes.barh(i, long, left=span.start_cycles, height=0.8, color=colour, edgecolor="white", linewidth=0.3)
+    axes.set_yticks(range(len(lanes)), list(lanes))
+    axes.invert_yaxis()
+    axes.set_xlabel("cycle")
+    return figure
