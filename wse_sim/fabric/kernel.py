@@ -30,7 +30,7 @@ from wse_sim.fabric.record import (
 )
 
 AHEAD, FETCHED = 8, 64
-"""How many cores before a visit its record is asked for, and how many words of its memory."""
+"""How many cores before a visit its record is asked for, and how many words of its memory, half as many as of that."""
 _decide_router, _decide_core, _commit = router.decide, core.decide, router.commit
 
 
@@ -77,7 +77,7 @@ def _add_slept(m, t, until):
 @leaf
 def _fetch_ahead(m, t):
     """Have the record and the memory of a core that is visited soon brought near."""
-    for line in range(0, m.stride + 16, 16):
+    for line in range(0, min(m.stride + 16, 2 * FETCHED), 16):
         fetch_ahead(m.ints, t * m.stride + line)
     for line in range(0, min(m.words_per_core, FETCHED), 16):
         fetch_ahead(m.words, t * m.words_per_core + line)
@@ -87,6 +87,8 @@ def _fetch_ahead(m, t):
 def _decide_block(m, block, now, band, bands, by_list, found):
     """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `found`."""
     bits, results, active = _present(m, block, now, bands, by_list), np.int64(0), np.int64(0)
+    if bits == 0:
+        return
     first_lane, first_thread = now % m.nlanes, now % m.threads
     while bits:
         t = (block << 6) + lowest_bit(bits)
@@ -110,6 +112,8 @@ def _decide_block(m, block, now, band, bands, by_list, found):
 def _commit_block(m, block, now, band, bands, by_list):
     """Phase 2 of a block: who gets a wavelet wakes."""
     bits = _present(m, block, now, bands, by_list)
+    if bits == 0:
+        return
     while bits:
         t = (block << 6) + lowest_bit(bits)
         bits &= bits - 1

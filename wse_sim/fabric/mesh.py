@@ -48,6 +48,7 @@ class Mesh:
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[Program] = []
+        self._numbers: dict[Program, int] = {}
         self.program_at = np.full((height, width), -1, np.int16)
         self._routes: dict[int, dict[int, np.ndarray]] = {}
         self._data: list[tuple[Cells, Cells, int, np.ndarray]] = []
@@ -64,9 +65,10 @@ class Mesh:
 
     def run(self, program: Program, x: Cells, y: Cells) -> None:
         """Give `program` to the cores at columns `x` and rows `y`."""
-        if program not in self.programs:
+        number = self._numbers.setdefault(program, len(self.programs))
+        if number == len(self.programs):
             self.programs.append(program)
-        self.program_at[y, x] = self.programs.index(program)
+        self.program_at[y, x] = number
 
     def load(self, values: Any, x: Cells, y: Cells, address: int = 0, dtype: str = "float32") -> None:
         """Put `values` (over the cores, their last axis over the elements) in memory before the run.
