@@ -7,9 +7,9 @@
 The first measures programs that never end on 128x128 and 757x996. Every core sends 32 words to the next core of its row
 while it adds those that it receives to its memory, again and again; with `--share` only some of the rows do, and only
 lists are measured. With `--uniform` cores send single words to random ones, as often as they can start an operation.
-Only core-cycles of active cores count. Engines are interleaved; wall and processor time of the best and the median round
-are given, since on a machine that others use wall time says little. `--all-reduce` times an all-reduce of one word over
-each mesh instead, `--load` how long a fresh process takes to load the compiled engine that was kept.
+Only core-cycles of active cores count. Engines are interleaved; wall and processor time of the best and the median
+round are given, since on a machine that others use wall time says little. `--all-reduce` times an all-reduce of one
+word over each mesh instead, `--load` how long a fresh process takes to load the compiled engine that was kept.
 """
 
 import os

@@ -140,9 +140,11 @@ def memories(draw, dtype: str, length: int, rounds: list[int]):
     """A memory operand that stays inside WORDS words."""
     size = WORDS * 4 // ITEM[dtype]
     outer: tuple[tuple[int, int], ...] = ()
-    extents = [e for e in (2, 3) if length % e == 0]
-    if extents and draw(st.booleans()):
-        outer = ((draw(st.sampled_from(extents)), draw(st.integers(-2, 3))),)
+    inner = length
+    for extent in draw(st.lists(st.sampled_from([1, 2, 3]), max_size=3)):
+        if inner % extent == 0:
+            outer = (*outer, (extent, draw(st.integers(-2, 3))))
+            inner //= extent
     steps = tuple(draw(st.integers(-2, 2)) for _ in rounds[: draw(st.integers(0, len(rounds)))])
     made = Memory(0, draw(st.integers(-2, 3)), dtype, steps, outer)
     low, high = made.span(length, rounds)
@@ -153,7 +155,7 @@ def memories(draw, dtype: str, length: int, rounds: list[int]):
 @st.composite
 def vectors(draw, rounds: list[int]):
     op = draw(st.sampled_from([name for name in VECTOR_OPS if name not in SPECIAL_OPS]))
-    length = draw(st.integers(1, 9))
+    length = draw(st.one_of(st.integers(1, 9), st.sampled_from([6, 8, 12])))
     dtype = draw(st.sampled_from([*FLOATS, "uint16"] if op == "move" else FLOATS))
     operands = [draw(memories(dtype, length, rounds))]
     for _ in range(VECTOR_OPS[op]):
@@ -300,6 +302,41 @@ def test_wavelets_of_16_bits_are_computed_on_as_they_pass():
     sent = values * np.float16(3)
     expected = sent.astype(np.float32) * np.float32(2) + np.float32(1)
     np.testing.assert_array_equal(simulate(mesh).expect_finished().read(1, 0, 0, 7), expected)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.sampled_from(["move", "convert", "add", "sub", "mul", "max", "greater", "fmac"]),
+    st.sampled_from(["float16", "bfloat16"]),
+    st.sampled_from(["float16", "bfloat16"]),
+    st.sampled_from(FLOATS),
+    st.integers(1, 11),
+    st.sampled_from([WSE2, WSE3]),
+)
+def test_what_passes_a_core_is_computed_in_the_type_that_it_leaves_in(op, taken, sent, kept, length, machine):
+    """One core sends, one computes with what it has and sends on, one stores."""
+    generator = np.random.default_rng(length)
+    first, second, third = (rounded(generator.standard_normal(length), d) for d in (taken, kept, kept))
+    sent = taken if op == "move" else sent
+    sources = [Received(0, taken), Memory(0, dtype=kept), Memory(16, dtype=kept)][: VECTOR_OPS[op]]
+    left, middle, right = (Builder(name, 32) for name in ("left", "middle", "right"))
+    left.move(Sent(0, taken), Memory(0, dtype=taken), length)
+    middle.append(Vector(op, (Sent(1, sent), *sources), length))
+    right.move(Memory(0, dtype=sent), Received(1, sent), length)
+    mesh = Mesh(machine, 3, 1)
+    for colour in (0, 1):
+        mesh.route(colour, colour, 0, RAMP, [EAST])
+        mesh.route(colour, colour + 1, 0, WEST, [RAMP])
+    for x, builder in enumerate((left, middle, right)):
+        mesh.run(builder.build(), x, 0)
+    mesh.load(first, 0, 0, dtype=taken)
+    mesh.load(second, 1, 0, dtype=kept)
+    mesh.load(third, 1, 0, 16, kept)
+    done = simulate(mesh).expect_finished()
+    values = [rounded(v, sent) for v in (first, second, third)][: VECTOR_OPS[op]]
+    expected = [Interpreter._compute(op, sent, [v[i] for v in values]) for i in range(length)]
+    np.testing.assert_array_equal(done.read(2, 0, 0, length, sent).astype(np.float32), np.float32(expected))
+    assert done.sent == dict.fromkeys((0, 1), -(-length // 2))
 
 
 def test_an_index_is_added_to_the_base_and_checked_when_it_is_read():

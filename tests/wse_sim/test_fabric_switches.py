@@ -105,6 +105,25 @@ def test_commands_go_to_one_router_each():
     assert "core (2, 0): last, main.0, `move [0], in0 x1` after 0 elements waits for colour 0" in done.waits
 
 
+def test_a_control_wavelet_without_a_task_needs_no_room_at_the_core():
+    """It passes a core that takes nothing and whose queue is full."""
+    held = WSE2.queue_depth + WSE2.ramp_cycles - 1
+    sender, stopped, last = Builder("sends", held), Builder("stopped", held), Builder("last", held)
+    sender.move(Sent(0), Memory(0), held)
+    sender.control(0)
+    stopped.branch(0, "==", 0.0, "end")
+    stopped.move(Memory(0), Received(0), held)
+    stopped.task("end")
+    last.move(Memory(0), Received(0), held)
+    mesh = line(sender, stopped, last)
+    mesh.route(0, 0, 0, RAMP, [EAST])
+    mesh.route(0, 1, 0, WEST, [EAST, RAMP])
+    mesh.route(0, 2, 0, WEST, [RAMP])
+    done = simulate(mesh)
+    assert done.status == "deadlock"
+    assert (done.left, done.received, done.copied) == ({0: held}, {0: held}, {0: held - 1})
+
+
 def test_a_torn_down_route_lets_nothing_pass_until_it_is_configured():
     def build(configures: bool) -> Mesh:
         sender, middle, last = Builder("sends", 2), Builder("middle", 2), Builder("last", 2)

@@ -72,6 +72,7 @@ from wse_sim.fabric.record import (
     STEPS,
     STOP,
     STRIDE,
+    SUB,
     TAKES,
     TASK,
     TASK_SHIFT,
@@ -159,6 +160,8 @@ def _plain_element(m, t, h, row, element, now):
         b = _plain_source(m, t, h, row, SECOND, element)
         if op == ADD:
             a = a + b
+        elif op == SUB:
+            a = a - b
         elif op == MUL:
             a = a * b
         elif op == MAX:

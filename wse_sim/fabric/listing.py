@@ -32,7 +32,7 @@ from wse_sim.fabric.rounding import round_constant
 from wse_sim.machine import Machine
 
 _CHANGES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
-_PLAIN_OPS = ("move", "add", "mul", "max", "fmac")
+_PLAIN_OPS = ("move", "add", "sub", "mul", "max", "fmac")
 
 
 @dataclass

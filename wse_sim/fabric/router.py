@@ -122,6 +122,13 @@ def _lanes_that_hold(m, t):
 
 
 @leaf
+def _goes_up_no_ramp(m, t, j):
+    """Whether the first wavelet of a lane is a control wavelet without a task."""
+    slot = slot_of_head(m, t, j)
+    return m.ints[slot] & CONTROL_FLAG != 0 and m.ints[slot + 1] >> TASK_SHIFT == 0
+
+
+@leaf
 def decide(m, t, now, first):
     """Note the lanes that a router passes on in this cycle; it begins to look at lane `first`. Returns result bits."""
     grant, used, result = 0, 0, 0
@@ -139,7 +146,11 @@ def decide(m, t, now, first):
             result |= TRAVELS
             continue
         outs = m.bytes[o + j] & OUTPUTS
-        if outs == 0 or outs & used:
+        if outs == 0:
+            continue
+        if _goes_up_no_ramp(m, t, j):
+            outs &= ~16
+        if outs & used:
             continue
         if _all_free(m, t, j, outs):
             grant |= 1 << j
@@ -192,11 +203,11 @@ def _pass_on(m, t, j, now):
     outs, source, colour = route & OUTPUTS, route >> SOURCE_SHIFT, np.int64(m.lanes[j * LANE + LANE_COLOUR])
     control = stamp & CONTROL_FLAG
     command = np.int64(0)
+    if _goes_up_no_ramp(m, t, j):
+        outs &= ~16
     if control:
         command = value & COMMAND
         value = value & ~COMMANDS_MASK | (value & COMMANDS_MASK) >> COMMAND_BITS
-        if value >> TASK_SHIFT == 0:
-            outs &= ~16
     counted = t * m.stride + COUNTED + LINKS
     if outs & 16:
         push(m, t, m.nlanes + colour, value, (now + m.ramp) | control)
