@@ -9,7 +9,7 @@ from programs import patient, quick
 
 from wse_sim.cost import cost
 from wse_sim.layout import Rect
-from wse_sim.machine import WSE2
+from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute
 from wse_sim.programs import fft, gemm, solver, sparse, stencil
 from wse_sim.programs.collective import centred_all_reduce, chain_all_reduce
@@ -97,7 +97,7 @@ def test_star_stencil_scales_weakly(width, height, cells):
     [
         lambda n: fft.transform(square(64), 64 * n, WSE2),
         lambda n: solver.bicgstab_iteration(square(64), 100 * n, WSE2),
-        lambda n: stencil.plane_step(square(2), 8 * n, 2, 9),
+        lambda n: stencil.plane_step(square(2), 8 * n, 2, 9, WSE3),
         lambda n: gemv(square(64), 512 * n, 512, 2, WSE2),
         lambda n: sparse.dense(square(4), 100 * n, 64, WSE2),
     ],

@@ -41,7 +41,7 @@ MEDIANS = {
     "fft": 0.27,
     "llm": 0.03,
     "all": 0.02,
-    "all but spmm": 0.07,  # was 0.05 when parts at the same time shared nothing; the solver's 0.29 is now 0.11
+    "all but spmm": 0.04,
     "test": 0.02,
 }
 
@@ -56,7 +56,7 @@ SIMULATED_MEDIANS = {
     "fft": 0.26,
     "llm": 0.03,
     "all": 0.02,
-    "all but spmm": 0.06,
+    "all but spmm": 0.05,
     "test": 0.02,
 }
 DECODED = ("LLaMA3-8B", "LLaMA2-13B", "CodeLLaMA-34B", "QWen2-72B")
@@ -77,8 +77,8 @@ def test_median_errors_stay_within_bounds(group):
     assert group.median <= MEDIANS[group.name]
 
 
-def test_no_more_than_five_rows_are_far_off():
-    assert sum(r.is_large for r in FOUND) <= 5
+def test_no_more_than_two_rows_are_far_off():
+    assert sum(r.is_large for r in FOUND) <= 2
 
 
 def test_no_entry_of_a_table_is_without_its_row():
@@ -181,7 +181,7 @@ TILE = gemm.Tile(5, 4, 6, 4)
         *(algorithm(Rect(0, 0, 18, 18), TILE, WSE2) for algorithm in gemm.GEMM_ALGORITHMS.values()),
         solver.bicgstab_iteration(Rect(0, 0, 18, 18), 50, WSE2),
         stencil.acoustic_step(Rect(0, 0, 20, 15), 30, WSE2),
-        stencil.plane_step(WIDE, 8, 2, 9),
+        stencil.plane_step(WIDE, 8, 2, 25, WSE2),
     ],
     ids=lambda phase: type(phase).__name__,
 )
@@ -239,6 +239,13 @@ def test_every_large_error_of_either_figure_has_a_reason():
     large = [r for r in everything() if r.is_large]
     assert [r.row.id for r in large if not r.reason] == []
     assert {beginning(r.row, LARGE_ERRORS) for r in large} == set(LARGE_ERRORS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [64, 4096])
+def test_best_simulated_group_is_the_measured_one(words):
+    rows = [r for r in everything() if f"reduce2p_P512_B{words}_" in r.row.id]
+    assert min(rows, key=lambda r: r.row.value).simulated == min(r.simulated for r in rows)
 
 
 @pytest.mark.slow

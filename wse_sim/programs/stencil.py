@@ -5,9 +5,13 @@ from itertools import pairwise
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
+from wse_sim.programs.collective import scalar
 from wse_sim.programs.kernel import Kernel, Placed, Room, body_of
 
 STAR_RADIUS = 4
+# Counted in the source, a cycle each (ALCF), a division too: to load a counter, divide, multiply, add twice, load a
+# pointer, count on and write the counter. The store is in the move.
+PLACE_CYCLES = 8
 
 
 def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0) -> Phase:
@@ -28,11 +32,25 @@ def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
     return ("x", rect.width), ("y", rect.height)
 
 
-def plane_step(rect: Rect, side: int, radius: int, taps: int) -> Phase:
-    """One step on tiles of side x side float32 cells: four borders of `radius` rows, one operation a tap and row."""
-    words = radius * side
-    borders = [Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS]
-    return Seq((*borders, Compute(rect, "fma", taps * side, side, 4)))
+def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) -> Phase:
+    """One step on tiles of side x side float32 cells, as public code for the WSE-3 takes it.
+
+    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse. Borders of `radius` rows go to all four sides
+    at once, and then, for more taps than a star has, what lies at the corners. Every word that comes starts a task,
+    which finds its place and stores it. Then each tap is one vector operation over the whole tile: the first
+    multiplies, the others multiply and add.
+    """
+    corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
+    products = (Compute(rect, "add", 1, side**2, 4), Compute(rect, "fma", taps - 1, side**2, 4))
+    return Seq((_borders(rect, radius * side, False, machine), *corners, *products))
+
+
+def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
+    """`words` to each side, or to each corner by way of a side."""
+    across, down = min(2, rect.width - 1), min(2, rect.height - 1)
+    ways = across * down if is_corner else across + down
+    moves = Par(tuple(Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS))
+    return Seq((moves, scalar(rect, ways * words, machine.task_start_cycles + PLACE_CYCLES)))
 
 
 def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> Kernel:

@@ -53,14 +53,7 @@ UNCOVERED: Mapping[str, str] = {
 }
 """The beginning of a row's id -> why no model covers it. The longest beginning counts."""
 
-_SIMULATOR = (
-    "the row is from the vendor's simulator and the machine's rates are those of the silicon; the campaign that "
-    "measured both calls that simulator 1.37 to 1.66 times too fast for operations on memory"
-)
-
 LARGE_ERRORS: Mapping[str, str] = {
-    "wse3_star2d": _SIMULATOR,
-    "wse3_box2d": _SIMULATOR,
     "wse3_f16_fma_4096_L0": (
         "1,040 is 16 + 4,096 / 4: four lanes that no bank holds up; the machine has the 2.92 elements a cycle that the "
         "same campaign measured as the rate of the silicon"

@@ -74,7 +74,7 @@ def plane(row: Row, cycles: Cycles) -> float:
     """Some steps of a stencil on a plane of float32 cells; the id names its shape and radius."""
     shape, radius = row.id.split("_")[1], int(row.id.split("r=")[1][0])
     side = row.params["grid"][0] // row.params["pe"][0]
-    one = stencil.plane_step(_rect(row, "pe"), side, radius, _TAPS[shape](radius))
+    one = stencil.plane_step(_rect(row, "pe"), side, radius, _TAPS[shape](radius), WSE3)
     return row.params["iterations"] * cycles(one, WSE3)
 
 
