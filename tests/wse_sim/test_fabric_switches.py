@@ -279,3 +279,34 @@ def test_commands_that_do_not_exist_are_refused(build, message):
     build(builder)
     with pytest.raises(LazyError, match=message):
         builder.build()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(1, 9)), min_size=1, max_size=12), st.sampled_from([WSE2, WSE3])
+)
+def test_a_switch_that_turns_under_a_stream_loses_nothing(turns, machine):
+    """The core in the middle sends a stream on or to itself, by turns; its queue is full before it takes a word."""
+    words = 120
+    sender, middle, last = Builder("sends", words), Builder("middle", words), Builder("last", words)
+    sender.move(Sent(0), Memory(0), words)
+    middle.move(Memory(words - 1, 0), 0.0, 40)
+    for position, pause in turns:
+        middle.configure(0, position)
+        middle.move(Memory(words - 1, 0), 0.0, pause)
+    middle.move(Memory(0), Received(0), words)
+    last.move(Memory(0), Received(0), words)
+    mesh = line(sender, middle, last, machine=machine)
+    mesh.route(0, 0, 0, RAMP, [EAST])
+    mesh.route(0, 1, 0, WEST, [EAST])
+    mesh.route(0, 1, 0, WEST, [RAMP], position=1)
+    mesh.route(0, 2, 0, WEST, [RAMP])
+    mesh.load(np.arange(1, words + 1), 0, 0)
+    done = simulate(mesh)
+    assert done.sent[0] == done.received[0] + done.left.get(0, 0)
+    found = done.memory[0, 1:].reshape(-1)
+    arrived = np.sort(found[found > 0])
+    assert len(arrived) == done.received[0]
+    assert (np.diff(arrived) > 0).all()
+    if not done.left:
+        np.testing.assert_array_equal(arrived, np.arange(1, words + 1))

@@ -59,7 +59,6 @@ from wse_sim.fabric.record import (
     OUTER,
     PC,
     PLAIN,
-    POSITION,
     PROGRAM,
     RATE,
     READY,
@@ -82,7 +81,6 @@ from wse_sim.fabric.record import (
     THREADS_AT,
     TIME,
     TO,
-    TORN,
     TYPE,
     UNBLOCK,
     WAITING,
@@ -94,9 +92,8 @@ from wse_sim.fabric.router import (
     is_empty,
     pop,
     push,
-    put_switch,
     slot_of_head,
-    switch_of,
+    turn_switch_to,
 )
 
 TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))
@@ -364,7 +361,7 @@ def _control(m, t, row, op, now):
     elif op == SEND_CONTROL:
         _send(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
     else:
-        put_switch(m, t, a, switch_of(m, t, a) & ~(POSITION | TORN) | b)
+        turn_switch_to(m, t, a, b)
     return _after(m, row)
 
 

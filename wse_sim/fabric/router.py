@@ -177,6 +177,17 @@ def switch_of(m, t, colour):
 
 
 @leaf
+def turn_switch_to(m, t, colour, position):
+    """Do what a core configures. What its router was to pass on in this cycle waits: the old route decided it."""
+    grant = m.longs[(t * m.stride + GRANTS) >> 1]
+    for j in range(m.nlanes):
+        if m.lanes[j * LANE + LANE_COLOUR] == colour:
+            grant &= ~(np.int64(1) << j)
+    m.longs[(t * m.stride + GRANTS) >> 1] = grant
+    put_switch(m, t, colour, switch_of(m, t, colour) & ~(POSITION | TORN) | position)
+
+
+@leaf
 def _turn_switch(m, t, colour, command):
     """Do what a control wavelet says. After its last position a switch stays where it is."""
     switch = switch_of(m, t, colour)
