@@ -16,8 +16,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_FILES = ("record", "compiled", "elements", "core", "router", "kernel")
-DIGEST = zlib.crc32(b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in _FILES))
+FILES = ("record", "compiled", "elements", "core", "router", "kernel")
+DIGEST = zlib.crc32(b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in FILES))
 
 SPINS = 2000
 """How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""
