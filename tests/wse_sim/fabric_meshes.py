@@ -16,6 +16,8 @@ from wse_sim.machine import WSE2, WSE3
 REGION = 64
 """Words of memory for each flow; the last one is for the task of a control wavelet."""
 DTYPES = ("float32", "float32", "float16", "bfloat16", "uint16")
+TURNED = (3, 2, 1, 0, 4)
+"""Each direction, where columns become rows."""
 Cell = tuple[int, int]
 
 
@@ -121,16 +123,24 @@ class Made:
     orders: dict[Cell, list[tuple[Flow, str]]]
     is_async: dict[Cell, list[bool]]
 
-    def mesh(self, copies: int = 1) -> Mesh:
-        mesh = Mesh(self.machine, self.width, self.height * copies)
+    def mesh(self, copies: int = 1, is_turned: bool = False) -> Mesh:
+        """With `is_turned` columns are rows, and the copies lie beside each other."""
+        shape = (self.width, self.height * copies)
+        mesh = Mesh(self.machine, *(shape[::-1] if is_turned else shape))
         rows = self.height * np.arange(copies)
+
+        def places(cell: Cell) -> tuple:
+            return (cell[1] + rows, cell[0]) if is_turned else (cell[0], cell[1] + rows)
+
         for i, flow in enumerate(self.flows):
-            _lay(mesh, flow, rows)
+            for cell, source, targets, position in _routes(flow):
+                turned = [TURNED[d] if is_turned else d for d in (source, *targets)]
+                mesh.route(flow.colour, *places(cell), turned[0], turned[1:], position)
             for cell in flow.senders:
                 first = i * REGION * 4 // {"float32": 4}.get(flow.dtype, 2)
-                mesh.load(flow.data(cell), cell[0], cell[1] + rows, first, flow.dtype)
+                mesh.load(flow.data(cell), *places(cell), first, flow.dtype)
         for cell, actions in self.orders.items():
-            mesh.run(self._program(cell, actions), cell[0], cell[1] + rows)
+            mesh.run(self._program(cell, actions), *places(cell))
         return mesh
 
     def _program(self, cell: Cell, actions: list[tuple[Flow, str]]):
@@ -182,8 +192,8 @@ def _actions(found: list[Flow]) -> dict[Cell, list[tuple[Flow, str]]]:
     return todo
 
 
-def _lay(mesh: Mesh, flow: Flow, rows: np.ndarray) -> None:
-    """Routes of a flow: a router beside a sender first takes what that sends, then what comes from behind."""
+def _routes(flow: Flow):
+    """Cell, source, targets, position: the router of a sender first takes what that sends, then what is behind it."""
     for i, cell in enumerate(flow.path):
         targets = [flow.moves[i]] if i < len(flow.moves) else []
         if cell in flow.takes:
@@ -191,4 +201,4 @@ def _lay(mesh: Mesh, flow: Flow, rows: np.ndarray) -> None:
         behind = (flow.moves[i - 1] + 2) % 4 if i else RAMP
         sources = [RAMP, behind] if cell in flow.senders[1:] else [behind]
         for position, source in enumerate(sources):
-            mesh.route(flow.colour, cell[0], cell[1] + rows, source, targets, position)
+            yield cell, source, targets, position

@@ -57,6 +57,19 @@ def test_threads_and_place_make_no_difference(made, most, engine):
     np.testing.assert_array_equal(first.memory, np.tile(alone.memory, (copies, 1, 1)))
 
 
+@settings(max_examples=12, deadline=None)
+@given(meshes(even=False), SPANS, st.sampled_from(["list", "scan", "auto"]), st.integers(1, 2))
+def test_columns_could_be_rows(made, most, engine, threads):
+    """Turned, with copies beside each other: the engine goes through the cores in another order, at other distances."""
+    copies = -(-CORES_OF_TWO_BANDS // (made.width * made.height))
+    alone = simulate(made.mesh(), max_cycles=most)
+    turned = simulate(made.mesh(copies, is_turned=True), engine, threads, most)
+    assert (turned.status, turned.cycles) == (alone.status, alone.cycles)
+    np.testing.assert_array_equal(turned.memory, np.tile(alone.memory.swapaxes(0, 1), (1, copies, 1)))
+    for name in ("busy", "on_input", "on_output", "on_memory", "idle", "ramp"):
+        np.testing.assert_array_equal(turned.counters[name], np.tile(alone.counters[name].T, (1, copies)))
+
+
 @settings(max_examples=5, deadline=None)
 @given(st.integers(1, 3), st.integers(520, 700), st.integers(1, 3), st.sampled_from([WSE2, WSE3]))
 def test_bands_of_threads_see_each_other(width, height, words, machine):

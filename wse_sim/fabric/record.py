@@ -63,6 +63,6 @@ SWEEP, PLANES, SLOT = 4, 8, 8
 def lag_of(reach: int) -> int:
     """How many blocks of 64 cores phases stay apart, so that each sees the other's state before or after, not amid.
 
-    Both look at queues up to `reach` cores away.
+    Both look at queues up to `reach` cores away, so they are apart when twice as many cores lie between them.
     """
-    return (2 * reach + 126) >> 6
+    return (2 * reach + 63) >> 6
