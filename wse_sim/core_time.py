@@ -13,8 +13,6 @@ from wse_sim.fabric.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
-_NO_CYCLES = 1e-9
-
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
@@ -48,5 +46,5 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
 
 def body_beats(body: tuple[Instruction, ...], machine: Machine) -> int:
-    """The cycles of `body_cycles` without the setups of its operations: those in which the core issues something."""
-    return body_cycles(body, replace(machine, dsd_setup_cycles=_NO_CYCLES))
+    """The cycles of `body_cycles` in which the core issues something: of each setup only the first."""
+    return body_cycles(body, replace(machine, dsd_setup_cycles=1))

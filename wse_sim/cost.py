@@ -9,12 +9,12 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wse_sim.collectives import Terms
+from wse_sim.collectives import Terms, shift_pairs
 from wse_sim.core_time import body_beats, body_cycles
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
-from wse_sim.move_terms import Move, Step, steps_of, stream_terms
-from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
+from wse_sim.move_terms import Move, Step, copy_terms, lines_of, steps_of, stream_terms
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
 from wse_sim.sharing import Load, together
 
 
@@ -132,19 +132,20 @@ def _compute(phase: Compute, machine: Machine) -> Priced:
     if phase.length:
         elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown
         one_vector += machine.dsd_setup_cycles + elements
-        beats += elements
+        beats += 1 + elements
     cycles = math.ceil(phase.vectors * one_vector)
     return Cost(cycles, 0, cycles), Load((phase.rect,), cycles, beats=phase.vectors * beats)
 
 
 def _stream(phase: Stream, machine: Machine) -> Priced:
-    """Words that go out pass the cores of others by their routers alone."""
+    """Words that go out pass the cores of others by their routers alone, but wait for those cores' own."""
     terms = stream_terms(phase, machine)
     taken = _from_terms(terms, 1, machine)
     if phase.direction == "in":
         return replace(taken, bytes_in=phase.bytes), _load(phase, [Step(terms)], machine)
+    held = _load(phase, [Step(terms)], machine)
     own = ceil_div(words(phase.bytes, 1, machine), phase.rect.area) * machine.wavelet_cycles
-    return replace(taken, bytes_out=phase.bytes), Load((phase.rect,), taken.cycles, own, own, is_local=False)
+    return replace(taken, bytes_out=phase.bytes), replace(held, beats=own, later_cycles=0.0)
 
 
 def _move(phase: Move, machine: Machine) -> Priced:
@@ -156,13 +157,29 @@ def _move(phase: Move, machine: Machine) -> Priced:
 
 
 def _load(phase: Move | Stream, steps: Sequence[Step], machine: Machine) -> Load:
-    """Operations that start one after another count as equally long."""
-    cycles = [step.terms.cycles(machine) for step in steps]
-    starts = sum(step.terms.starts for step in steps)
-    words = sum(step.terms.contention for step in steps) * machine.wavelet_cycles
-    beats = 2 * phase.words * machine.wavelet_cycles if isinstance(phase, Shift) else words
-    later = sum(cycles) * (starts - 1) / starts if starts > 1 else 0
-    return Load((phase.rect,), sum(cycles), words, beats, later, is_local=False)
+    """Operations that start one after another in a step count as equally long; a core of a shift has two at once."""
+    taken = [step.terms.cycles(machine) for step in steps]
+    if not any(step.terms.energy for step in steps):
+        return Load((phase.rect,), sum(taken), beats=sum(taken))
+    passed = sum(step.terms.contention for step in steps) * machine.wavelet_cycles
+    if isinstance(phase, Shift):
+        return _shift_load(phase, steps[0].terms, machine)
+    first = next(step.terms for step in steps if step.terms.starts)
+    later = sum(taken) - first.cycles(machine) / first.starts
+    if isinstance(phase, Broadcast):
+        later = copy_terms(phase.words, machine).cycles(machine) if phase.take != phase.put else 0
+    quiet = machine.dsd_setup_cycles
+    return Load((phase.rect,), sum(taken), passed, passed, later, is_local=False, quiet_cycles=quiet)
+
+
+def _shift_load(phase: Shift, terms: Terms, machine: Machine) -> Load:
+    """Most cores both send and receive; the links may take longer than that."""
+    pairs = shift_pairs(lines_of(phase.rect, phase.axis)[0], phase.hops, phase.wrap)
+    threads = 2 if {pair[0] for pair in pairs} & {pair[1] for pair in pairs} else 1
+    cycles, own = terms.cycles(machine), threads * phase.words * machine.wavelet_cycles
+    lead = copy_terms(phase.words, machine).cycles(machine) if terms.starts > 1 else 0
+    slack = max(0.0, terms.contention * machine.wavelet_cycles - own)
+    return Load((phase.rect,), cycles, own, own, 0, False, threads, lead, slack, machine.dsd_setup_cycles)
 
 
 def _from_terms(terms: Terms, lines: int, machine: Machine) -> Cost:

@@ -46,7 +46,7 @@ def lines_of(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
     return length // groups, across * groups
 
 
-def _copy(words: int, machine: Machine) -> Terms:
+def copy_terms(words: int, machine: Machine) -> Terms:
     """A core moves words in its memory."""
     return Terms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
 
@@ -57,10 +57,10 @@ def _shift(phase: Shift, machine: Machine) -> Step:
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
     terms = collectives.shift(pes, phase.words, phase.hops, phase.wrap, machine)
     if phase.wrap and not pairs and phase.take != phase.put:
-        return Step(_copy(phase.words, machine), lines)
+        return Step(copy_terms(phase.words, machine), lines)
     both = {i for i, _ in pairs} & {j for _, j in pairs}
     if both and abs(phase.take - phase.put) < phase.words:
-        copied = _copy(phase.words, machine)
+        copied = copy_terms(phase.words, machine)
         terms = replace(terms, starts=terms.starts + copied.starts, local_cycles=copied.local_cycles)
     return Step(terms, lines)
 
@@ -78,7 +78,7 @@ def _broadcast(phase: Broadcast, machine: Machine) -> Step:
         terms = collectives.broadcast(pes, phase.words, phase.source)
     if phase.take == phase.put:
         return Step(terms, lines)
-    copied = _copy(phase.words, machine)
+    copied = copy_terms(phase.words, machine)
     sent = Terms(0, 0, terms.energy, phase.words, 1 + copied.starts, copied.local_cycles)
     return Step(slowest((terms, sent), machine) if pes > 1 else copied, lines)
 

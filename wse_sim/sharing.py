@@ -21,8 +21,10 @@ from wse_sim.machine import Machine
 class Load:
     """A part on its own: where, how long, and what it does to others.
 
-    `words` pass the cores on its slowest way, `beats` are the cycles that its busiest core issues something in, and
-    `later_cycles` those that follow after its first operations.
+    `words` pass the cores on its slowest way, `beats` are the cycles that its busiest core issues something in, by so
+    many `threads`, and `later_cycles` those that follow after its first operations. `lead_cycles` is local work of a
+    move before it starts; `slack_cycles` are those that its cores may lose before it takes longer, since links bind it.
+    In its first `quiet_cycles` nothing passes.
     """
 
     rects: tuple[Rect, ...] = ()
@@ -31,11 +33,19 @@ class Load:
     beats: float = 0
     later_cycles: float = 0
     is_local: bool = True
+    threads: int = 1
+    lead_cycles: float = 0
+    slack_cycles: float = 0
+    quiet_cycles: float = 0
 
     @property
     def density(self) -> float:
         """The part of its time in which it could issue something."""
         return self.beats / self.cycles if self.is_local and self.cycles else 1
+
+    def met_beats(self, move: "Load") -> float:
+        """Those of this local work that come after a move has begun."""
+        return self.density * max(0.0, self.cycles - move.quiet_cycles)
 
     def meets(self, other: "Load") -> bool:
         return any(a.overlaps(b) for a in self.rects for b in other.rects)
@@ -51,11 +61,15 @@ class Load:
             self.beats + other.beats,
             self.later_cycles + other.cycles,
             self.is_local and other.is_local,
+            max(self.threads, other.threads),
         )
 
     def times(self, n: int) -> "Load":
         later = self.later_cycles + (n - 1) * self.cycles
-        return Load(self.rects, n * self.cycles, n * self.words, n * self.beats, later, self.is_local) if n else Load()
+        if not n:
+            return Load()
+        sums = (n * self.cycles, n * self.words, n * self.beats, later)
+        return Load(self.rects, *sums, self.is_local, self.threads)
 
 
 def together(loads: Sequence[Load], machine: Machine) -> Load:
@@ -64,11 +78,12 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
     if len(loads) < 2:
         return loads[0] if loads else Load()
     near = [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
-    taken = [load.cycles + sum(_held(load, loads[j]) for j in met) for load, met in zip(loads, near, strict=True)]
+    taken = [_beside(load, [loads[j] for j in met]) for load, met in zip(loads, near, strict=True)]
     for load, met in zip(loads, near, strict=True):
         work = [taken[j] for j in met if loads[j].is_local]
         if work and not load.is_local and load.later_cycles:
-            taken.append(max(work) + machine.task_start_cycles + load.later_cycles)
+            later = [other.later_cycles for other in (load, *(loads[j] for j in met)) if not other.is_local]
+            taken.append(max(work) + sum(cycles + machine.task_start_cycles for cycles in later if cycles))
     return Load(
         tuple(dict.fromkeys(rect for load in loads for rect in load.rects)),
         min(max(taken), sum(load.cycles for load in loads)),
@@ -76,13 +91,31 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
         sum(load.beats for load in loads),
         max(load.later_cycles for load in loads),
         all(load.is_local for load in loads),
+        max(load.threads for load in loads),
     )
 
 
+def _beside(load: Load, others: Sequence[Load]) -> float:
+    """Cycles of a part with others on its cores."""
+    held = sum(_held(load, other) for other in others)
+    waits: float = sum(other.threads for other in others if not other.is_local)
+    if load.is_local or load.lead_cycles:
+        waits += sum(other.lead_cycles for other in others)
+    return load.cycles + waits + max(0.0, held - load.slack_cycles)
+
+
 def _held(load: Load, other: Load) -> float:
-    """What a part loses to another one on its cores."""
+    """What a part loses to another one on its cores.
+
+    Local work that could issue something in a part d of its time, and waits for k threads each time, takes a turn of
+    every 1 + (k - 1) d and leaves the rest to them.
+    """
     if load.is_local and other.is_local:
         return other.cycles
     if load.is_local:
-        return min(other.beats * load.density, load.beats)
-    return min(load.words * other.density, other.beats)
+        turns = 1 + (other.threads - 1) * load.density
+        return min(other.beats * other.threads * load.density / turns, other.threads * load.met_beats(other))
+    if other.is_local:
+        turns = 1 + (load.threads - 1) * other.density
+        return min(load.words * other.density / turns, other.met_beats(load))
+    return min(load.words, other.beats)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
@@ -121,6 +121,7 @@ def test_all_reductions_give_every_pe_the_result(phase, machine):
 @given(
     rects().filter(lambda r: r.width < WIDTH and r.height < HEIGHT), st.integers(0, 400), st.integers(0, 4), machines
 )
+@example(Rect(0, 0, 2, 2), 1, 0, WSE2)
 def test_a_stream_in_gives_every_pe_its_block_and_a_stream_out_brings_it_back(rect, size, at, machine):
     before = np.random.default_rng(1).integers(-99, 99, (HEIGHT, WIDTH, 600)).astype(np.float32)
     count, length = max(rect.height, rect.width), min(rect.height, rect.width)

@@ -18,18 +18,20 @@ _OPERATIONS: dict[str, tuple[str, tuple[float | None, ...]]] = {
 UNROLLED = 32
 """Vector operations in one round of a loop that stands for many, so that its turns do not count."""
 
+SINGLES_MOST = 48
+"""Cycles of scalar code that are instructions of one cycle each; more of it is one long move."""
+
 
 def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     """Instructions that take as long as a `Compute`, over one word that no phase uses."""
-    machine = sheet.mesh.machine
-    vector: list[Instruction] = []
-    if phase.length:
-        vector.append(_vector(phase, sheet.temporary(1), machine))
+    machine, scratch = sheet.mesh.machine, sheet.temporary(1)
+    if not phase.length:
+        return _scalar(phase.vectors * phase.scalar_cycles, scratch, machine)
+    vector = _vector(phase, scratch, machine)
     if not phase.scalar_cycles:
-        return _repeated(tuple(vector), phase.vectors, UNROLLED)
+        return _repeated((vector,), phase.vectors, UNROLLED)
     turn = 1 if phase.vectors > 1 else 0
-    scalar = _scalar(phase.scalar_cycles - turn, sheet.temporary(1), machine)
-    return _repeated((*vector, *scalar), phase.vectors, 1)
+    return _repeated((vector, *_scalar(phase.scalar_cycles - turn, scratch, machine)), phase.vectors, 1)
 
 
 def _vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
@@ -45,7 +47,7 @@ def _vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
 def _scalar(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction, ...]:
     """Code that only takes time: single cycles, or one long move."""
     setup = machine.dsd_setup_cycles
-    if cycles <= setup + 1:
+    if cycles <= SINGLES_MOST:
         return (Change("unblock", "main"),) * round(cycles)
     elements = math.floor((cycles - setup) * machine.move_f32_per_cycle)
     return (Vector("move", (Memory(scratch, 0), 0.0), elements),)

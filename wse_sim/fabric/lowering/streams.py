@@ -93,14 +93,16 @@ def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> N
     if feed.feeder:
         back, on = on, back
     mesh.route(colour, *cells([feed.feeder]), on, [RAMP])
-    mesh.route(colour, *cells(near), RAMP, [back])
-    if len(near) > 1:
-        mesh.route(colour, *cells(near[:-1]), on, [back], position=1)
+    for position, share in zip(near, feed.shares, strict=False):
+        if share:
+            mesh.route(colour, *cells([position]), RAMP, [back])
+        if position != near[-1]:
+            mesh.route(colour, *cells([position]), on, [back], position=int(share > 0))
     for block, length in _blocks(phase, feed):
         sheet.do(Vector("move", (block, Received(colour)), length), *cells([feed.feeder]))
     for position, share in zip(near, feed.shares, strict=False):
-        passes = position != near[-1]
-        sheet.do(replace(send(colour, phase.at, share), advance=passes), *cells([position]))
+        if share:
+            sheet.do(replace(send(colour, phase.at, share), advance=position != near[-1]), *cells([position]))
 
 
 def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
