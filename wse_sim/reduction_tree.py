@@ -8,6 +8,7 @@ and then its estimate of the time; here the time itself is minimised, which is t
 with e the cycle in which the root's first word can leave, and g the one in which its sum is complete.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -58,6 +59,7 @@ def _table(pes: int, words: int, machine: Machine) -> Stretches:
     return _stretches(1 << (pes - 1).bit_length(), words, machine)
 
 
+@lru_cache(maxsize=4096)
 def auto_gen(pes: int, words: int, machine: Machine) -> Terms:
     """The terms of the fastest pre-order tree: those of its slowest way."""
     if pes < 2 or not words:
@@ -102,7 +104,7 @@ def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
     return tuple(parents)
 
 
-ALGORITHMS = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen}
+ALGORITHMS: dict[str, Callable[[int, int, Machine], Terms]] = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen}
 
 
 def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> Terms:

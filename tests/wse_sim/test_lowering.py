@@ -1,12 +1,14 @@
 """Phases as wavelets: what lies in the memories afterwards, barriers, parts at once, and what is refused."""
 
 import numpy as np
+import phase_programs
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
 from wse_sim.collectives import shift_pairs
+from wse_sim.data import apply
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.fabric.lowering.lines import colour_ways
 from wse_sim.fabric.program import End, Loop, Memory, Vector
@@ -225,6 +227,48 @@ def test_ways_that_meet_have_different_colours_and_no_more_than_meet(pairs):
                 assert spans[a][1] < spans[b][0] or spans[b][1] < spans[a][0]
     meet = [sum(low <= k <= high for low, high in spans) for k in range(21)]
     assert max(colours, default=-1) + 1 == max(meet)
+
+
+def words_of(phase, side: int) -> np.ndarray:
+    """Random words; reductions get small whole numbers of their type, so that no sum is infinite."""
+    random = np.random.default_rng(5)
+    shape = (side + 4, side + 4, phase_programs.MEMORY_WORDS)
+    if not isinstance(phase, Reduce | AllReduce):
+        return random.standard_normal(shape).astype(np.float32)
+    values = random.standard_normal((*shape[:2], 2 * shape[2])).astype(np.float32)
+    if phase.dtype == "float32":
+        return values[..., : shape[2]].copy()
+    halves = values.astype(np.float16) if phase.dtype == "float16" else (values.view(np.uint32) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(halves).view(np.float32)
+
+
+@settings(max_examples=150, deadline=None)
+@given(phase_programs.rects(9).flatmap(phase_programs.leaves), st.sampled_from([WSE2, WSE3]))
+def test_every_leaf_leaves_in_memory_what_its_reading_as_data_says(phase, machine):
+    """To the last bit; of a reduction the results alone are defined."""
+    before = words_of(phase, 9)
+    after, expected = ran(phase, before, machine), apply(phase, before, machine)
+    if isinstance(phase, Reduce):
+        ends = [
+            [line.reshape(-1, line.shape[-1])[0] for line in lines_of(data, *_where(phase))]
+            for data in (after, expected)
+        ]
+        after, expected = np.stack(ends[0]), np.stack(ends[1])
+    np.testing.assert_array_equal(after.view(np.uint32), expected.view(np.uint32))
+
+
+@settings(max_examples=40, deadline=None)
+@given(phase_programs.programs(7), st.sampled_from([WSE2, WSE3]))
+def test_programs_without_reductions_agree_with_their_reading_as_data(phase, machine):
+    """Whole numbers, which are numbers too if they are taken for two halves."""
+    before = np.rint(9 * words_of(Seq(()), 7))
+    assume(not any(isinstance(leaf, Reduce) for leaf in leaves_of(phase)))
+    np.testing.assert_array_equal(ran(phase, before, machine), apply(phase, before, machine))
+
+
+def leaves_of(phase):
+    parts = phase.parts if isinstance(phase, Seq | Par) else [phase.body] if isinstance(phase, Repeat) else []
+    return [leaf for part in parts for leaf in leaves_of(part)] or [phase]
 
 
 @pytest.mark.parametrize(
