@@ -1,12 +1,12 @@
 """Cycles of instructions on one core, as the fabric's cores take them.
 
-A vector operation takes its setup and then its elements at the rate of its unit and its memory banks; the start and
-every turn of a loop, and every other control instruction, take one cycle.
+A vector operation takes its setup and then its elements at the rate of its unit and its memory banks; every jump back
+to the start of a loop takes the machine's `loop_cycles`; any other control instruction takes one cycle.
 """
 
 from dataclasses import replace
 
-from wse_sim.fabric.listing import whole
+from wse_sim.fabric.listing import turn_cycles, whole
 from wse_sim.fabric.pricing import elements_per_wavelet, step_rate
 from wse_sim.fabric.program import Branch, End, Instruction, Loop, Vector
 from wse_sim.fabric.record import FULL_RATE
@@ -35,7 +35,7 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
                 total = 0
             case End() if outside:
                 before, times = outside.pop()
-                total = before + times * (total + 1)
+                total = before + times * total + (times - 1) * turn_cycles(machine) + 1
             case End() | Branch():
                 raise ValueError(f"`{instruction}` has no price of its own")
             case _:
@@ -46,5 +46,5 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
 
 def body_beats(body: tuple[Instruction, ...], machine: Machine) -> int:
-    """The cycles of `body_cycles` in which the core issues something: of each setup only the first."""
-    return body_cycles(body, replace(machine, dsd_setup_cycles=1))
+    """The cycles of `body_cycles` in which the core issues something: of each setup and jump only the first."""
+    return body_cycles(body, replace(machine, dsd_setup_cycles=1, loop_cycles=0))

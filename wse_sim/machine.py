@@ -24,8 +24,8 @@ class Machine:
     """A mesh of processing elements (PEs) with its edge I/O. Rates are in elements per cycle and PE.
 
     `width` and `height` count all PEs; a program gets `usable_width` times `usable_height` of them. `special` stands
-    for division, exponential, logarithm and their like. `loop_cycles` is what a loop adds to each vector operation in
-    it, `conflict_slowdown` how much longer elements take whose operands lie in one bank, `launch_cycles` what passes
+    for division, exponential, logarithm and their like. `loop_cycles` is what a jump back to the start of a loop takes,
+    `conflict_slowdown` how much longer elements take whose operands lie in one bank, `launch_cycles` what passes
     between the tasks of a program before the first word of a collective moves, `task_start_cycles` what passes between
     the event that lets a task run and its first instruction. `ramp_cycles` is the latency between core and router
     (T_R).

@@ -49,18 +49,18 @@ def test_closed_forms_are_within_10_percent_of_the_fabric(machine, side):
 
 @pytest.mark.slow
 def test_500_random_programs_up_to_32_x_32_are_within_2_percent_by_the_median():
-    found = errors_over(programs(31), WSE2, 31, 500, 0.10)
+    found = errors_over(programs(32), WSE2, 32, 500, 0.10)
     assert median(map(abs, found)) <= 0.02
 
 
 @pytest.mark.slow
 def test_latencies_in_whole_cycles_are_what_the_wse3_is_off_by():
     """Its ramp of 0.535 cycles counts as 1 there, and its links carry a wavelet in every cycle, not in 1.125."""
-    found = errors_over(programs(31), WSE3, 31, 200, 0.50)
+    found = errors_over(programs(32), WSE3, 32, 200, 0.50)
     assert median(map(abs, found)) <= 0.06
 
 
 @pytest.mark.slow
 def test_any_two_moves_on_the_same_cores_are_near_the_fabric():
-    found = errors_over(any_two_moves(31), WSE2, 31, 300, 0.45)
+    found = errors_over(any_two_moves(32), WSE2, 32, 300, 0.45)
     assert median(map(abs, found)) <= 0.06

@@ -160,9 +160,8 @@ def test_products_need_a_square_and_a_plain_ring_to_turn_into_place():
 @pytest.mark.parametrize("name", ["summa", "cannon", "two_hop"])
 @pytest.mark.parametrize("size", [(4, 16), (8, 32), (16, 16)])
 def test_published_products_and_those_that_run_have_one_price(name, size):
-    """On a machine whose loops turn in a cycle, as the fabric's cores do; the published ones take `loop_cycles`."""
     pes, tile = size
-    machine = replace(WSE2, loop_cycles=1)
+    machine = WSE2
     rect, extent = Rect(0, 0, pes, pes), pes * tile
     published = gemm.GEMM_ALGORITHMS[name](rect, gemm.Tile.of(extent, extent, extent, pes, 4), machine)
     runs = KERNELS[name](rect, extent, extent, extent)
@@ -177,8 +176,8 @@ def matmul_program(m, k, n, resident):
 
 @pytest.mark.parametrize("pes, tile", [(8, 16), (16, 16), (8, 32)])
 def test_what_a_report_prices_for_a_matmul_is_what_runs(pes, tile):
-    """The recipe has one stream over all rows, the kernel chunks of rows; loops turn in a cycle for both."""
-    machine, rect, extent = replace(WSE2, loop_cycles=1), Rect(0, 0, pes, pes), pes * tile
+    """The recipe has one stream over all rows, the kernel chunks of rows."""
+    machine, rect, extent = WSE2, Rect(0, 0, pes, pes), pes * tile
     passing = 4 * tile
 
     def price(program):

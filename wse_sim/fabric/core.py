@@ -394,6 +394,8 @@ def _issue(m, t, main, now):
         if op == SEND_CONTROL and not has_room(m, t, np.int64(m.code[row + OPERANDS])):
             return -ON_OUTPUT
         m.ints[main + PC] = _control(m, t, row, op, now)
+        if op == END and m.ints[main + PC] == m.code[row + OPERANDS + 1]:
+            m.ints[main + READY] = NEVER + now + m.code[row + SETUP]
         return EVENT
     if not m.code[row + ASYNC]:
         return _start(m, t, main, row, now)

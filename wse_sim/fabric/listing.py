@@ -81,6 +81,11 @@ def whole(cycles: float) -> int:
     return round(cycles)
 
 
+def turn_cycles(machine: Machine) -> int:
+    """Cycles of a jump back to the start of a loop: no less than the one in which its end is issued."""
+    return max(1, whole(machine.loop_cycles))
+
+
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Listing:
     """All programs of a mesh."""
     names = control_names(mesh)
@@ -140,7 +145,9 @@ def _row(
             return _control_row(record.LOOP, len(open_loops) - 1)
         case End():
             start, times = open_loops.pop()
-            return _control_row(record.END, len(open_loops), start, times)
+            row = _control_row(record.END, len(open_loops), start, times)
+            row[record.SETUP] = turn_cycles(sheet.machine)
+            return row
         case Branch(address, comparison, value, task):
             row = _control_row(record.BRANCH, address, sheet.constant(value))
             row[record.ASYNC], row[record.TASK] = COMPARISONS.index(comparison), tasks.index(task)

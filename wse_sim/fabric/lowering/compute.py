@@ -2,6 +2,7 @@
 
 import math
 
+from wse_sim.fabric.listing import turn_cycles
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import Cells
 from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Change, End, Instruction, Loop, Memory, Vector
@@ -15,7 +16,7 @@ _OPERATIONS: dict[str, tuple[str, tuple[float | None, ...]]] = {
     "special": ("exp", (0.0,)),
 }
 """The instruction that stands for an operation, and its sources: None for the word itself."""
-UNROLLED = 32
+UNROLLED = 128
 """Vector operations in one round of a loop that stands for many, so that its turns do not count."""
 
 SINGLES_MOST = 48
@@ -28,9 +29,9 @@ def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     if not phase.length:
         return _scalar(phase.vectors * phase.scalar_cycles, scratch, machine)
     vector = _vector(phase, scratch, machine)
-    if not phase.scalar_cycles:
-        return _repeated((vector,), phase.vectors, UNROLLED)
-    turn = 1 if phase.vectors > 1 else 0
+    turn = turn_cycles(machine)
+    if phase.vectors <= UNROLLED or phase.scalar_cycles < turn:
+        return _repeated((vector, *_scalar(phase.scalar_cycles, scratch, machine)), phase.vectors, UNROLLED)
     return _repeated((vector, *_scalar(phase.scalar_cycles - turn, scratch, machine)), phase.vectors, 1)
 
 
