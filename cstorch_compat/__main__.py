@@ -14,9 +14,10 @@ import h5py
 import numpy as np
 
 import cstorch_compat
-from cstorch_compat import coverage, run, script, shim
-from cstorch_compat.check import command as checking
-from cstorch_compat.ckpt import command as ckpt
+from cstorch_compat.check import check_command as checking
+from cstorch_compat.ckpt import ckpt_command as ckpt
+from cstorch_compat.names import coverage, shim
+from cstorch_compat.run import process, script
 from lazytensor import config
 from lazytensor.errors import LazyError
 from wse_sim import MACHINES
@@ -63,8 +64,8 @@ def run_script(options: argparse.Namespace) -> int:
     if options.closure_lag < 0:
         print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
         return 2
-    run.options.machine, run.options.mode, run.options.progress = options.machine, options.mode, True
-    run.options.closure_lag, run.options.strict = options.closure_lag, options.strict
+    process.options.machine, process.options.mode, process.options.progress = options.machine, options.mode, True
+    process.options.closure_lag, process.options.strict = options.closure_lag, options.strict
     shim.install(options.api)
     status = _execute(options.script, options.args)
     if status == 0:
@@ -123,7 +124,7 @@ def _scope_hint(e: UnboundLocalError) -> str:
 
 
 def _reported(path: pathlib.Path | None) -> None:
-    backend = run.current_backend(raise_exception=False)
+    backend = process.current_backend(raise_exception=False)
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
     for report in reports:
         print()

@@ -11,7 +11,7 @@ from lazytensor import autograd, source, trace
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, unique
 from lazytensor.ops import call
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.rule import RULE
 from lazytensor.ops.shape import sum_to
 from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from lazytensor.dtype import DType, float32
 from lazytensor.ir.graph import Node
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 
 _half: DType | None = None
 

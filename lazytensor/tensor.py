@@ -18,7 +18,7 @@ from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node, leaf, unique
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, const, full
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.trace import Cell, adopt, read, value_of, write
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]

@@ -9,7 +9,7 @@ from lazytensor.dtype import DType, bool_, float32, int32, int64
 from lazytensor.ir.graph import Graph, Node, node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
 

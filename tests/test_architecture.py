@@ -23,7 +23,7 @@ LAYERS = """
     lazytensor.lazyarray
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
-    lazytensor.kernels
+    lazytensor.kernels  lazytensor.cirh
     lazytensor.compiler
     lazytensor.runtime
     lazytensor.trace
@@ -35,36 +35,26 @@ LAYERS = """
     lazytensor.serialization
     lazytensor
 
-    wse_sim.machine  wse_sim.timeline  wse_sim.wiring  wse_sim.fabric.program  wse_sim.fabric.rounding
-    wse_sim.layout  wse_sim.report  wse_sim.packing
-    wse_sim.collectives  wse_sim.phase  wse_sim.local
-    wse_sim.reduction_tree
-    wse_sim.move_terms
+    wse_sim.machine
+    wse_sim.layout  wse_sim.isa
+    wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives
+    wse_sim.price.reduction_tree
     wse_sim.fabric
-    wse_sim.core_time  wse_sim.sharing
-    wse_sim.cost  wse_sim.data
-    wse_sim.programs
-    wse_sim.recipes  wse_sim.place
-    wse_sim.modes
-    wse_sim.backend  wse_sim.mesh  wse_sim.viz  wse_sim.validation
+    wse_sim.price
+    wse_sim.numbers
+    wse_sim.kernels
+    wse_sim.plan
+    wse_sim.backend  wse_sim.mesh_backend  wse_sim.viz  wse_sim.validation
     wse_sim
 
-    cstorch_compat.builtin_errors
-    cstorch_compat.releases
-    cstorch_compat.manifest  cstorch_compat.script
-    cstorch_compat.facade
-    cstorch_compat.shim
-    cstorch_compat.coverage  cstorch_compat.common.rawfile  cstorch_compat.common.treespec  cstorch_compat.common.tree
-    cstorch_compat.common.lz4  cstorch_compat.common.h5layout  cstorch_compat.common.h5sink
-    cstorch_compat.common.newfile  cstorch_compat.common.pickled  cstorch_compat.common.settings
-    cstorch_compat.common.h5read  cstorch_compat.common.h5write  cstorch_compat.common.safetensors
-    cstorch_compat.common.sniff
-    cstorch_compat.common.closures  cstorch_compat.common.flags  cstorch_compat.common.progress
-    cstorch_compat.common.checkpoint
-    cstorch_compat.late_state  cstorch_compat.wafer_state
-    cstorch_compat.session
+    cstorch_compat.names
+    cstorch_compat.files
+    cstorch_compat.watch.progress
     cstorch_compat.run
-    cstorch_compat.common
+    cstorch_compat.watch  cstorch_compat.nn
+    cstorch_compat.data  cstorch_compat.metrics
+    cstorch_compat.optim
+    cstorch_compat.sparse
     cstorch_compat.torch  cstorch_compat.torchvision  cstorch_compat.ckpt
     cstorch_compat.generations
     cstorch_compat.check
@@ -174,12 +164,12 @@ def test_packages_keep_the_rule(rule):
         (unranked, {"lazytensor.novelty": ""}),
         (upward, {"lazytensor.dtype": "from lazytensor.ir import graph", "lazytensor.ir.graph": ""}),
         (upward, {"lazytensor.autograd": "import lazytensor.precision", "lazytensor.precision": ""}),
-        (across, {"wse_sim.cost": "from lazytensor.tensor import Tensor", "lazytensor.tensor": ""}),
-        (across, {"lazytensor.step": "from wse_sim import cost", "wse_sim.cost": ""}),
-        (hidden, {"wse_sim.cost": "def f():\n    import numpy"}),
-        (hidden, {"wse_sim.cost": "from math import *"}),
-        (hidden, {"wse_sim.cost": "from .machine import WSE2"}),
-        (cycles, {"wse_sim.cost": "import wse_sim.phase", "wse_sim.phase": "from wse_sim import cost"}),
+        (across, {"wse_sim.price.cost": "from lazytensor.tensor import Tensor", "lazytensor.tensor": ""}),
+        (across, {"lazytensor.step": "from wse_sim.price import cost", "wse_sim.price.cost": ""}),
+        (hidden, {"wse_sim.price.cost": "def f():\n    import numpy"}),
+        (hidden, {"wse_sim.price.cost": "from math import *"}),
+        (hidden, {"wse_sim.price.cost": "from .machine import WSE2"}),
+        (cycles, {"wse_sim.price.cost": "import wse_sim.phase", "wse_sim.phase": "from wse_sim.price import cost"}),
     ],
 )
 def test_rule_notices(rule, broken):

@@ -1,18 +1,18 @@
 """A wafer simulator, first version: it places a finished program on a mesh of PEs and says how long a step takes.
 
-It sees programs only as `lazytensor.ir.cirh.Program`; nothing of tensors, gradients or layers.
+It sees programs only as `lazytensor.ir.program.Program`; nothing of tensors, gradients or layers.
 """
 
 from wse_sim.backend import WaferBackend, WaferExecutable
-from wse_sim.cost import Cost, cost
 from wse_sim.layout import Layout, Rect
 from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
-from wse_sim.mesh import MeshBackend, MeshExecutable
-from wse_sim.modes import MODES, Plan, plan, simulate
-from wse_sim.place import Placement
-from wse_sim.recipes import RECIPES, phase_program
-from wse_sim.report import KernelRow, ModeReport, Report
-from wse_sim.timeline import Timeline
+from wse_sim.mesh_backend import MeshBackend, MeshExecutable
+from wse_sim.plan.modes import MODES, Plan, plan, simulate
+from wse_sim.plan.place import Placement
+from wse_sim.plan.recipes import RECIPES, phase_program
+from wse_sim.plan.report import KernelRow, ModeReport, Report
+from wse_sim.plan.timeline import Timeline
+from wse_sim.price.cost import Cost, cost
 from wse_sim.viz import floor_plan, gantt
 
 __all__ = [

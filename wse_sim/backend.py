@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from lazytensor.errors import PlacementError
-from lazytensor.ir.cirh import Program
+from lazytensor.ir.program import Program
 from lazytensor.runtime.backend import Backend, Executable, Store
 from wse_sim.machine import WSE2, Machine
-from wse_sim.modes import require_mode, simulate
-from wse_sim.report import Report
+from wse_sim.plan.modes import require_mode, simulate
+from wse_sim.plan.report import Report
 
 
 class WaferExecutable:

@@ -17,7 +17,7 @@ from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
 
 if TYPE_CHECKING:
-    from wse_sim.fabric.program import Instruction
+    from wse_sim.isa.core_program import Instruction
 
 AXES = ("x", "y", "xy")
 OPS = ("fma", "add", "move", "special")

@@ -2,11 +2,11 @@
 
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.operations import is_known_good
+from lazytensor.cirh.text import cirh_text
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, node
-from lazytensor.ir.text import cirh_text
 from lazytensor.ir.types import Type, Where
 from lazytensor.tensor import Tensor
 

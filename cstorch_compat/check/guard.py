@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.check.summary import FollowedEnough
+from cstorch_compat.check.counts import FollowedEnough
 
 CHANGES = frozenset(
     """os.rename os.remove os.rmdir os.mkdir os.truncate os.link os.symlink os.system shutil.rmtree shutil.move

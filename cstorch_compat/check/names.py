@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from cstorch_compat import shim
 from cstorch_compat.check.findings import Findings
+from cstorch_compat.names import shim
 from lazytensor import source
 from lazytensor.nn import Module
 from lazytensor.tensor import Tensor

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from cstorch_compat.check.counts import Summary
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.check.summary import Summary
 
 REFUSED, CLEAN, BROKEN = 1, 0, 2
 ALWAYS = (

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from cstorch_compat import run
 from cstorch_compat.check import graph, state
+from cstorch_compat.check.counts import FollowedEnough, Summary
 from cstorch_compat.check.loaders import LoaderWatch
 from cstorch_compat.check.step import CheckedCapture, Recorder
-from cstorch_compat.check.summary import FollowedEnough, Summary
-from cstorch_compat.common.tree import flatten
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run import process
 from lazytensor import precision, source, trace
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
@@ -45,7 +45,7 @@ class PlainScript:
 
         @functools.wraps(original)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
-            if self._depth == 0 and not self.is_over and run.current_backend(raise_exception=False) is None:
+            if self._depth == 0 and not self.is_over and process.current_backend(raise_exception=False) is None:
                 self._called(module, args, kwargs)
             self._depth += 1
             try:
@@ -87,7 +87,7 @@ class PlainScript:
         self.recorder.is_plain = self.summary.is_plain = True
         self.recorder.on_update = self._keep
         self._open.enter_context(self.capture)
-        self._open.enter_context(precision.autocast(run.options.half))
+        self._open.enter_context(precision.autocast(process.options.half))
 
     def finish(self) -> None:
         """Examine the step, if there was one."""

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.common.closures import Call
-from cstorch_compat.common.tree import flatten
+from cstorch_compat.files.tree import flatten
 from cstorch_compat.generations.cstorch.backends import csx
-from cstorch_compat.late_state import late_state
+from cstorch_compat.run.closures import Call
+from cstorch_compat.run.late_state import late_state
 from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
-from lazytensor.optim.optimizer import alive
+from lazytensor.optim.traced.optimizer import alive
 from lazytensor.trace import Capture
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from cstorch_compat.ckpt.formats import Format, of_target, read
 from cstorch_compat.ckpt.leaves import flat, leaves, subtree
-from cstorch_compat.common.newfile import CheckpointExists
-from cstorch_compat.common.pickled import DeferredObject
+from cstorch_compat.files.newfile import CheckpointExists
+from cstorch_compat.files.pickled import DeferredObject
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
 

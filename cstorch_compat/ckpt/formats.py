@@ -7,10 +7,10 @@ from typing import Any
 
 from cstorch_compat.ckpt import npz
 from cstorch_compat.ckpt.leaves import with_names
-from cstorch_compat.common import h5read, h5write, safetensors
-from cstorch_compat.common.newfile import CheckpointMissing, new_file
-from cstorch_compat.common.rawfile import RawFile
-from cstorch_compat.common.sniff import kind_of
+from cstorch_compat.files import h5read, h5write, safetensors
+from cstorch_compat.files.newfile import CheckpointMissing, new_file
+from cstorch_compat.files.rawfile import RawFile
+from cstorch_compat.files.sniff import kind_of
 from lazytensor import serialization
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray

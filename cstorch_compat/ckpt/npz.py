@@ -12,10 +12,10 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from cstorch_compat.common.h5layout import is_storable
-from cstorch_compat.common.newfile import new_file
-from cstorch_compat.common.rawfile import RawFile
-from cstorch_compat.common.treespec import check_name
+from cstorch_compat.files.h5layout import is_storable
+from cstorch_compat.files.newfile import new_file
+from cstorch_compat.files.rawfile import RawFile
+from cstorch_compat.files.treespec import check_name
 from lazytensor import dtype as dt
 from lazytensor.encoding import OF_STORED, STORED
 from lazytensor.errors import CheckpointError

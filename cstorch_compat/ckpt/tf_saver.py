@@ -18,8 +18,8 @@ import numpy as np
 
 from cstorch_compat.ckpt.formats import FORMATS, read
 from cstorch_compat.ckpt.leaves import flat
-from cstorch_compat.common.h5layout import is_storable
-from cstorch_compat.common.newfile import CheckpointExists, CheckpointMissing
+from cstorch_compat.files.h5layout import is_storable
+from cstorch_compat.files.newfile import CheckpointExists, CheckpointMissing
 from lazytensor import dtype as dt
 from lazytensor.encoding import OF_STORED, STORED
 from lazytensor.errors import CheckpointError, OptionMissing

@@ -8,8 +8,8 @@ import logging
 import sys
 from typing import Any
 
-from cstorch_compat import manifest
-from cstorch_compat.common.settings import DebugArgs
+from cstorch_compat.names import manifest
+from cstorch_compat.run.compiler_settings import DebugArgs
 
 TRACE, VERBOSE = 5, 15
 """Levels of logging below and above DEBUG."""

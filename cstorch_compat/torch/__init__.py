@@ -5,7 +5,7 @@ import math as _math
 import sys
 
 import lazytensor
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from cstorch_compat.torch import autograd, cuda, linalg, nn, optim, random, utils
 from lazytensor import dtype as _dtype
 from lazytensor.dtype import DType as dtype

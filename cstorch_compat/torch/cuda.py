@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 
 
 def is_available() -> bool:

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor.functions import linalg as _linalg
 
 globals().update({name: getattr(_linalg, name) for name in _linalg.LINALG.split()})

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor import random as _random
 from lazytensor.functions import randomness as _randomness
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lazytensor.ir.cirh import Program
+from lazytensor.ir.program import Program
 
 ALIGNMENT = 64  # bytes: one cache line, one AVX-512 register
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lazytensor.ir.graph import Node
-from lazytensor.ir.lair import Nest
+from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import Type, Where, Work
 
 Value = tuple[Node, int]

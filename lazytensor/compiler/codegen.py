@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
 from lazytensor.dtype import DType, bool_
-from lazytensor.ir.lair import Access, Nest, Scalar, Store, collapse, format_access, reorder
+from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
 
 BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
 

@@ -11,7 +11,7 @@ from lazytensor.compiler.match import Matched
 from lazytensor.compiler.scalars import is_literal
 from lazytensor.dtype import float64, int64
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.types import Work
 from lazytensor.ops.op import OPS
 

@@ -20,7 +20,7 @@ from lazytensor.compiler.match import Matched
 from lazytensor.compiler.scalars import is_cheap, is_literal
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.lair import Access
+from lazytensor.ir.nest import Access
 
 MAX_MEMBERS = 96  # nodes computed in one nest; bounds the compile time of a nest
 MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overlap before a vector loop

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lazytensor.ir.graph import Node
-from lazytensor.ir.lair import Access
+from lazytensor.ir.nest import Access
 
 Shape = tuple[int, ...]
 

@@ -7,7 +7,7 @@ loop body or is `whole`, since log1p(x) is more exact than log(1 + x), and takes
 from collections.abc import Callable
 
 from lazytensor import source
-from lazytensor.compiler.cirh_rules import lowering
+from lazytensor.cirh.rules import lowering
 from lazytensor.ir.graph import Graph, Node, rebuild, same, topological
 from lazytensor.ops import OPS
 

@@ -11,8 +11,8 @@ from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.match import match
 from lazytensor.compiler.plan import plan
 from lazytensor.errors import CompileError
-from lazytensor.ir.cirh import Program
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.program import Program
 from lazytensor.ops.op import OPS
 
 Pass = tuple[str, Callable[[Graph], Graph]]

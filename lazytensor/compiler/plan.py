@@ -11,9 +11,9 @@ from collections import defaultdict
 
 from lazytensor.compiler.calls import Call, Value, is_leaf, type_of, value_of
 from lazytensor.errors import CompileError
-from lazytensor.ir.cirh import Buffer, Instr, Program
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import StateId, Type, Work
 
 END = 1 << 60  # the time of reads after the last call

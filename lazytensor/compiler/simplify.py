@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, filled, pat
 from lazytensor.ops import OPS, call, const, full
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import transpose
 
 FOLDED_ELEMENTS = 1 << 16

@@ -10,7 +10,6 @@ from lazytensor.data.dataset import (
     TensorDataset,
     random_split,
 )
-from lazytensor.data.errors import DataOptionError, OptionTypeError, SampleTypeError, WorkerError
 from lazytensor.data.loader import DataLoader
 from lazytensor.data.sampler import (
     BatchSampler,
@@ -21,6 +20,7 @@ from lazytensor.data.sampler import (
     WeightedRandomSampler,
 )
 from lazytensor.data.worker import WorkerInfo, get_worker_info
+from lazytensor.data.worker_errors import DataOptionError, OptionTypeError, SampleTypeError, WorkerError
 
 __all__ = [
     "BatchSampler",

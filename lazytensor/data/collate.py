@@ -7,7 +7,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.data.dataset import Subset, TensorDataset
-from lazytensor.data.errors import SampleTypeError
+from lazytensor.data.worker_errors import SampleTypeError
 from lazytensor.dtype import DType, float64
 from lazytensor.errors import DataError
 from lazytensor.functions import creation, shapes

@@ -13,8 +13,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 from lazytensor import source
-from lazytensor.data.errors import WorkerError
 from lazytensor.data.worker import Answer, Failure, Post, open_ends, work
+from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 
 GRACE_SECONDS = 1.0

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from lazytensor import random, source
-from lazytensor.data.errors import DataOptionError
+from lazytensor.data.worker_errors import DataOptionError
 from lazytensor.errors import DataError
 from lazytensor.functions import indexing
 from lazytensor.random import Generator

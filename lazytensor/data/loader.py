@@ -11,10 +11,10 @@ from lazytensor import source
 from lazytensor.data.collate import Collate, default_collate, default_convert
 from lazytensor.data.crew import Crew, WorkerBatches, default_context
 from lazytensor.data.dataset import Dataset, IterableDataset
-from lazytensor.data.errors import DataOptionError, OptionTypeError
 from lazytensor.data.fetch import Recipe, fetched, streamed
 from lazytensor.data.sampler import BatchSampler, RandomSampler, SequentialSampler, draw_seed
 from lazytensor.data.worker import LoaderPost
+from lazytensor.data.worker_errors import DataOptionError, OptionTypeError
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import random, source
-from lazytensor.data.errors import DataOptionError, check_count, check_flag
+from lazytensor.data.worker_errors import DataOptionError, check_count, check_flag
 from lazytensor.random import Generator
 
 T = TypeVar("T", covariant=True)

@@ -14,7 +14,7 @@ from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_, sum_to
 from lazytensor.tensor import Size, Tensor, arg, wrap
 

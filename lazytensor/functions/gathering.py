@@ -21,7 +21,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
 from lazytensor.ops import index as at
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg, from_array
 

@@ -13,8 +13,8 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
-from lazytensor.ops.pointwise import cast
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import Tensor, arg, from_array
 

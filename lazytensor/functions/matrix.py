@@ -11,7 +11,7 @@ from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
-from lazytensor.ops.linalg import matmul as product
+from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
 from lazytensor.precision import lowered, raised
 from lazytensor.tensor import Tensor, arg

@@ -46,7 +46,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.functions.widening import published
 from lazytensor.ops import const, full
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import CPU, Device, Tensor
 
 FAMILIES = (

@@ -18,8 +18,8 @@ from lazytensor.functions.shapes import reshape, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full, full_like
+from lazytensor.ops.elementwise import add, cast, div, mul
 from lazytensor.ops.norm import centred, inverse_deviation
-from lazytensor.ops.pointwise import add, cast, div, mul
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.shape import reshape as reshaped
 from lazytensor.precision import half_type, lowered

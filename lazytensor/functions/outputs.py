@@ -11,7 +11,7 @@ from typing import Any
 from lazytensor import source
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.functions.methods import assign
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, is_grad_enabled, wrap
 
 OPERANDS = ("input", "other")

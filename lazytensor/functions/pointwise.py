@@ -19,7 +19,7 @@ from lazytensor.functions.promotion import (
     result_type,
 )
 from lazytensor.ops import call, full
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
 PUBLIC = """abs add addcdiv addcmul atan2 ceil clamp clone cos

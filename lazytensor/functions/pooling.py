@@ -14,7 +14,7 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call, full_like
-from lazytensor.ops.pointwise import mul
+from lazytensor.ops.elementwise import mul
 from lazytensor.ops.shape import reshape
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg

@@ -9,7 +9,7 @@ from lazytensor.errors import ShapeError, refuse
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import full
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import CPU, Device, Tensor, arg
 

@@ -20,7 +20,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.drawing import in_step
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor, from_array
 

@@ -11,7 +11,7 @@ from lazytensor.functions.promotion import Operand, default_dtype
 from lazytensor.functions.shapes import dim_of, view
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.reduce import kept_shape
 from lazytensor.ops.shape import reshape
 from lazytensor.tensor import Tensor, arg

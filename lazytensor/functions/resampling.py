@@ -11,7 +11,7 @@ from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const, full
-from lazytensor.ops.pointwise import add, mul
+from lazytensor.ops.elementwise import add, mul
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg

@@ -16,7 +16,7 @@ from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
 from lazytensor.ops import call
 from lazytensor.ops import index as at
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = """cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid trapezoid trapz diff flip fliplr flipud roll

@@ -13,7 +13,7 @@ from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, made
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.ops import OPS, call
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = """broadcast_tensors broadcast_to cat chunk flatten narrow permute reshape select split squeeze stack t

@@ -18,7 +18,7 @@ from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops import index as at
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg, from_array
 

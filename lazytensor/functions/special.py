@@ -13,7 +13,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type
 from lazytensor.ops import call
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
 
 PUBLIC = """acos acosh allclose angle arccos arccosh arcsin arcsinh arctan arctanh arctan2 asin asinh atan atanh

@@ -11,7 +11,7 @@ from typing import Any
 from lazytensor.dtype import float32
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.refusals import refusing
-from lazytensor.ops.pointwise import cast
+from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
 

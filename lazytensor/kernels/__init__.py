@@ -1,9 +1,9 @@
 """The kernel library, ordered by benefit: the first kernel that matches a node computes it."""
 
 from lazytensor.kernels.call import CALL
+from lazytensor.kernels.copies import CONCAT, SLICE_UPDATE
 from lazytensor.kernels.kernel import Found, Kernel
 from lazytensor.kernels.matmul import MATMUL
-from lazytensor.kernels.shape import CONCAT, SLICE_UPDATE
 from lazytensor.kernels.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
 
 LIBRARY: tuple[Kernel, ...] = tuple(

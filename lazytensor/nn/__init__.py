@@ -38,7 +38,7 @@ from lazytensor.nn.container import (
     ParameterList,
     Sequential,
 )
-from lazytensor.nn.conv import (
+from lazytensor.nn.conv_layers import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -96,7 +96,7 @@ from lazytensor.nn.module import (
     Module,
     Parameter,
 )
-from lazytensor.nn.norm import (
+from lazytensor.nn.norm_layers import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -108,7 +108,7 @@ from lazytensor.nn.norm import (
     LocalResponseNorm,
     RMSNorm,
 )
-from lazytensor.nn.pooling import (
+from lazytensor.nn.pooling_layers import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,

@@ -20,7 +20,7 @@ from lazytensor.nn.container import ModuleList
 from lazytensor.nn.dropout import Dropout
 from lazytensor.nn.linear import Linear
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.nn.norm import LayerNorm
+from lazytensor.nn.norm_layers import LayerNorm
 from lazytensor.tensor import Tensor, from_array
 
 Activation = str | Callable[[Tensor], Tensor]

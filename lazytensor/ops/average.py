@@ -8,8 +8,8 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.conv import Dims, Pairs
+from lazytensor.ops.elementwise import div
 from lazytensor.ops.op import call, const, full_like, per_element
-from lazytensor.ops.pointwise import div
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.whole import whole
 

@@ -6,9 +6,9 @@ from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.elementwise import cast, compare, div, mul, sub, where
 from lazytensor.ops.formula import derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, per_element, same_types
-from lazytensor.ops.pointwise import cast, compare, div, mul, sub, where
 from lazytensor.ops.reduce import kept_shape, reduce, spread
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.elementwise import add, compare, div, mul, sub, where
 from lazytensor.ops.op import call, full, full_like, op
-from lazytensor.ops.pointwise import add, compare, div, mul, sub, where
+from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
 

@@ -12,8 +12,8 @@ from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.types import Type, Where
+from lazytensor.ops.elementwise import add
 from lazytensor.ops.op import OPS
-from lazytensor.ops.pointwise import add
 
 Formula = Callable[..., Any]
 

@@ -12,8 +12,8 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.elementwise import compare, div, mul, where
 from lazytensor.ops.op import call, full_like, op, per_element
-from lazytensor.ops.pointwise import compare, div, mul, where
 from lazytensor.ops.shape import Dims
 
 COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}

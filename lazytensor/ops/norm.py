@@ -10,9 +10,9 @@ from typing import Any
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import add, mul, sub
 from lazytensor.ops.formula import Formula, derived, evaluated
 from lazytensor.ops.op import call, full_like, op, per_element
-from lazytensor.ops.pointwise import add, mul, sub
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 from lazytensor.ops.whole import whole

@@ -4,9 +4,9 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import add, cast, compare, mul, sub, where
 from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, full, full_like
-from lazytensor.ops.pointwise import add, cast, compare, mul, sub, where
 from lazytensor.ops.shape import Dims, reshape, slice_
 from lazytensor.ops.wafer import part_limits
 from lazytensor.ops.whole import whole

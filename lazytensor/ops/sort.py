@@ -11,8 +11,8 @@ from lazytensor.dtype import bool_, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.elementwise import compare, div, mul, sub, where
 from lazytensor.ops.op import call, full, full_like, op, per_element
-from lazytensor.ops.pointwise import compare, div, mul, sub, where
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 

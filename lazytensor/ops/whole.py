@@ -8,9 +8,9 @@ from lazytensor.dtype import int16
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import add, compare, div, gelu_vjp, mul, sub, where
 from lazytensor.ops.formula import Formula, derived, evaluated
 from lazytensor.ops.op import call, full_like, no_work, op, per_element, same_types
-from lazytensor.ops.pointwise import add, compare, div, gelu_vjp, mul, sub, where
 from lazytensor.ops.reduce import kept_shape, reduce
 from lazytensor.ops.shape import Dims, reshape
 

@@ -1,11 +1,11 @@
 """Optimizers as tensor programs: their state exists before the first step, so that it can be loop-carried."""
 
-from lazytensor.optim.adam import Adam, AdamW
-from lazytensor.optim.adaptive import Adadelta, Adagrad, Lion, RMSprop, Rprop
-from lazytensor.optim.matrices import Adafactor, Muon
-from lazytensor.optim.moments import ASGD, Adamax, Lamb, NAdam, RAdam
-from lazytensor.optim.optimizer import Optimizer
-from lazytensor.optim.sgd import SGD
+from lazytensor.optim.traced.adam import Adam, AdamW
+from lazytensor.optim.traced.adam_relatives import ASGD, Adamax, Lamb, NAdam, RAdam
+from lazytensor.optim.traced.gradient_history import Adadelta, Adagrad, Lion, RMSprop, Rprop
+from lazytensor.optim.traced.matrices import Adafactor, Muon
+from lazytensor.optim.traced.optimizer import Optimizer
+from lazytensor.optim.traced.sgd import SGD
 
 __all__ = [
     "ASGD",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazytensor.optim.lr_scheduler import LRScheduler, _one_each
-from lazytensor.optim.optimizer import Optimizer
+from lazytensor.optim.traced.optimizer import Optimizer
 
 
 def _cosine(start: float, end: float, part: float) -> float:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lazytensor.optim.optimizer import Optimizer
+from lazytensor.optim.traced.optimizer import Optimizer
 
 
 class LRScheduler:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lazytensor.ir.cirh import Program
+from lazytensor.ir.program import Program
 from lazytensor.ir.types import StateId
 
 

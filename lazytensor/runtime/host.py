@@ -15,9 +15,9 @@ from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
 from lazytensor.compiler.codegen import distinct_slots, generate
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import CompileError, ShapeError
-from lazytensor.ir.cirh import Instr, Program
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
-from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest_oracle import evaluate
+from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
 from lazytensor.ops.op import OPS

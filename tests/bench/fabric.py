@@ -41,7 +41,7 @@ import numba
 numba_there = time.perf_counter()
 import wse_sim.fabric
 fabric_there = time.perf_counter()
-import wse_sim.fabric.kernel
+import wse_sim.fabric.engine
 spans = numba_there - start, fabric_there - numba_there, time.perf_counter() - fabric_there
 print("numba {:.2f} s, wse_sim.fabric {:.2f} s, the compiled engine {:.2f} s".format(*spans))
 """

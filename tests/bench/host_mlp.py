@@ -21,7 +21,7 @@ from lazytensor.dtype import float32, int64
 from lazytensor.ir.graph import Graph, Node, node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full_like
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.runtime.host import HostBackend, HostExecutable

@@ -14,9 +14,9 @@ import time
 
 import numpy as np
 
-from cstorch_compat import run
-from cstorch_compat.common.data import DataLoader
+from cstorch_compat.data import DataLoader
 from cstorch_compat.generations.cstorch.distributed import ClusterConfig
+from cstorch_compat.run import process
 from lazytensor.functions import creation
 
 
@@ -39,7 +39,9 @@ class Busy:
 
 def batches_per_second(folder: str, workers: int, steps: int) -> float:
     """The rate after the first batch, which waits for the processes to start."""
-    run._backend = run.Backend("CSX", pathlib.Path(folder), cluster_config=ClusterConfig(num_workers_per_csx=workers))
+    process._backend = process.Backend(
+        "CSX", pathlib.Path(folder), cluster_config=ClusterConfig(num_workers_per_csx=workers)
+    )
     loader = DataLoader(Busy, 64)
     stream = loader.stream(steps, None)
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cstorch_compat.common.h5write import ArrayLeaf
+from cstorch_compat.files.h5write import ArrayLeaf
 from lazytensor import dtype as dtypes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "checkpoints"

@@ -10,8 +10,8 @@ import pytest
 import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
 from cstorch_compat.ckpt.convert import convert
-from cstorch_compat.common import h5write
-from cstorch_compat.common.safetensors import read as read_safetensors
+from cstorch_compat.files import h5write
+from cstorch_compat.files.safetensors import read as read_safetensors
 from lazytensor.errors import CheckpointError
 from tests.conftest import python
 from tests.cstorch_compat.recordings import GOLDEN

@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 import pytest
 
-from cstorch_compat import run
-from cstorch_compat.common import h5read, h5write
+from cstorch_compat.files import h5read, h5write
 from cstorch_compat.generations import cstorch
+from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.encoding import STORED, encoded
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
@@ -115,7 +115,7 @@ def test_written_file_reads_back_bit_for_bit(name, tmp_path):
 
 
 def test_a_tensor_of_one_value_on_the_wafer_is_written_as_its_value(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(process, "_backend", None)
     cstorch.backend("CSX", artifact_dir=tmp_path)
     huge = cstorch.full((1 << 18, 1 << 18), 2.5)
     model = nn.Linear(3, 2)

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat import run
-from cstorch_compat.common.closures import Call, Closures
 from cstorch_compat.generations import cstorch
+from cstorch_compat.run import process
+from cstorch_compat.run.closures import Call, Closures
 from lazytensor import nn
 
 STEPS = 6
@@ -21,8 +21,8 @@ def losses_at_lag(tmp_path_factory):
     def train(lag: int) -> list:
         if lag not in found:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(run, "_backend", None)
-                patch.setattr(run.options, "closure_lag", lag)
+                patch.setattr(process, "_backend", None)
+                patch.setattr(process.options, "closure_lag", lag)
                 cstorch.backend("CSX", artifact_dir=tmp_path_factory.mktemp("lag"))
                 found[lag] = logged()
         return found[lag]

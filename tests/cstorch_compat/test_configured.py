@@ -6,19 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat import run
 from cstorch_compat.generations.cstorch import optim
 from cstorch_compat.generations.cstorch.optim import lr_scheduler as lr
 from cstorch_compat.generations.early import configured
+from cstorch_compat.run import process
 from lazytensor import nn
 
 
 @pytest.fixture(autouse=True, scope="module")
 def backend(tmp_path_factory):
-    before, run._backend = run._backend, None
-    run.make_backend("CPU", tmp_path_factory.mktemp("run"))
+    before, process._backend = process._backend, None
+    process.make_backend("CPU", tmp_path_factory.mktemp("run"))
     yield
-    run._backend = before
+    process._backend = before
 
 
 def sgd(rate: float = 0.5) -> optim.SGD:

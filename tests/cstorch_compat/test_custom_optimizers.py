@@ -3,16 +3,16 @@
 import pytest
 
 import lazytensor as lt
-from cstorch_compat import run
 from cstorch_compat.generations import cstorch
 from cstorch_compat.generations.cstorch import optim
+from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.errors import StateError
 
 
 @pytest.fixture(autouse=True, params=["CPU", "CSX"])
 def backend(request, monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(process, "_backend", None)
     return cstorch.backend(request.param, artifact_dir=tmp_path)
 
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.common import functional as F
 from cstorch_compat.generations.cstorch.nn import Scope
+from cstorch_compat.nn import wafer_functional as F
 from lazytensor.errors import OperandInvalid
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

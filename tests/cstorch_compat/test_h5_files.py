@@ -18,8 +18,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.common import h5read, h5write, lz4
-from cstorch_compat.common.h5write import ArrayLeaf
+from cstorch_compat.files import h5read, h5write, lz4
+from cstorch_compat.files.h5write import ArrayLeaf
 from lazytensor import dtype as dtypes
 from lazytensor.errors import CheckpointError
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.common import class_metrics as classes
-from cstorch_compat.common import metrics, rank_metrics
+from cstorch_compat.metrics import class_metrics as classes
+from cstorch_compat.metrics import metric as metrics
+from cstorch_compat.metrics import rank_metrics
 from lazytensor.functions.creation import tensor
 
 LABELS = ((1, 0, 0, 0, 1, 0, 0, 2), (2, 2, 0, 1, 3, 1, 2, 3))

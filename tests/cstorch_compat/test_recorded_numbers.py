@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat import run
-from cstorch_compat.common import metrics as registry
 from cstorch_compat.generations.cstorch import amp, metrics, nn, optim
+from cstorch_compat.metrics import metric as registry
+from cstorch_compat.run import process
 from lazytensor.nn import Parameter
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -21,9 +21,9 @@ ARRAYS = np.load(GOLDEN / "cstorch_scaler_metrics.npz")
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(process, "_backend", None)
     monkeypatch.setattr(registry, "_all", [])
-    run.make_backend("CPU", tmp_path)
+    process.make_backend("CPU", tmp_path)
 
 
 def under(arrays, prefix: str) -> dict[str, lt.Tensor]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat import facade, manifest, releases, shim
-from cstorch_compat.releases import LATEST, RELEASES, ROWS, Span
+from cstorch_compat.names import facade, manifest, releases, shim
+from cstorch_compat.names.releases import LATEST, RELEASES, ROWS, Span
 from lazytensor.errors import NameMissing
 
 PATHS = sorted({row.path for row in ROWS})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
-from cstorch_compat.common import safetensors
+from cstorch_compat.files import safetensors
 from lazytensor.errors import CheckpointError
 
 DATA = np.array([1.5, -2.0], "<f4").tobytes() + b"\x80\x3f\x01\x00"

@@ -4,19 +4,19 @@ import math
 
 import pytest
 
-from cstorch_compat import run
-from cstorch_compat.common.optim import SGD
-from cstorch_compat.common.scaler import GradScaler
-from cstorch_compat.common.skipped import isfinite
 from cstorch_compat.generations.cstorch import amp
+from cstorch_compat.optim.optimizers import SGD
+from cstorch_compat.optim.scaler import GradScaler
+from cstorch_compat.optim.skipped import isfinite
+from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.functions.creation import tensor
 
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(run, "_backend", None)
-    return run.make_backend("CPU")
+    monkeypatch.setattr(process, "_backend", None)
+    return process.make_backend("CPU")
 
 
 def parameter():

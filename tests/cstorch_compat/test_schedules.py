@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat import run
 from cstorch_compat.generations.cstorch import optim
 from cstorch_compat.generations.cstorch.optim import lr_scheduler as lr
 from cstorch_compat.generations.cstorch.optim import scheduler
 from cstorch_compat.generations.cstorch.optim import weight_decay_scheduler as wd
+from cstorch_compat.run import process
 from lazytensor import nn
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -22,8 +22,8 @@ VALUES = np.load(GOLDEN / "cstorch_schedules.npz")
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
-    run.make_backend("CPU", tmp_path)
+    monkeypatch.setattr(process, "_backend", None)
+    process.make_backend("CPU", tmp_path)
 
 
 def sgd(**group) -> optim.SGD:

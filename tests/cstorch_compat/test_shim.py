@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from tests.conftest import ROOT, python
 
 

@@ -5,9 +5,9 @@ import math
 import pytest
 
 import lazytensor as lt
-from cstorch_compat import run
 from cstorch_compat.generations import cstorch
 from cstorch_compat.generations.cstorch import amp, optim
+from cstorch_compat.run import process
 from lazytensor import nn
 
 BAD = (2, 3)
@@ -17,7 +17,7 @@ CLEAN = [i not in BAD for i in range(6)]
 
 @pytest.fixture(autouse=True, params=["CPU", "CSX"])
 def backend(request, monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(process, "_backend", None)
     return cstorch.backend(request.param, artifact_dir=tmp_path)
 
 

@@ -6,11 +6,12 @@ import pathlib
 import numpy as np
 import pytest
 
-from cstorch_compat import run
-from cstorch_compat.common import sparse_init, sparse_mask
-from cstorch_compat.common.optim import SGD, AdamW
-from cstorch_compat.common.sparse_group import map_sparsity_algorithm
-from cstorch_compat.common.sparse_schedule import make_hyperparam_schedule, make_update_schedule
+from cstorch_compat.optim.optimizers import SGD, AdamW
+from cstorch_compat.run import process
+from cstorch_compat.sparse import initial_masks
+from cstorch_compat.sparse import masks as sparse_mask
+from cstorch_compat.sparse.group import map_sparsity_algorithm
+from cstorch_compat.sparse.sparse_schedules import make_hyperparam_schedule, make_update_schedule
 from lazytensor import config, nn
 from lazytensor.functions.creation import arange, tensor
 from lazytensor.tensor import grad_mode
@@ -25,9 +26,9 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(run, "_backend", None)
+    monkeypatch.setattr(process, "_backend", None)
     with config.override(jit=False):
-        yield run.make_backend("CPU")
+        yield process.make_backend("CPU")
 
 
 @pytest.mark.parametrize("name", RECORD["schedules"])
@@ -59,7 +60,7 @@ def test_dropping_and_growing_keep_as_many_as_recorded(fraction, dropped, grown)
 
 @pytest.mark.parametrize("sparsity", RECORD["checkerboards"])
 def test_checkerboard_is_the_recorded_one(sparsity):
-    got = sparse_init.checkerboard(nn.Parameter(tensor(np.zeros((6, 8), np.float32))), tensor(sparsity))
+    got = initial_masks.checkerboard(nn.Parameter(tensor(np.zeros((6, 8), np.float32))), tensor(sparsity))
     assert got.tolist() == ARRAYS[f"init.checkerboard_{sparsity}"].tolist()
 
 

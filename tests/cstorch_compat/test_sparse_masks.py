@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat import run
-from cstorch_compat.common import sparse_init as init
-from cstorch_compat.common import sparse_mask as sm
-from cstorch_compat.common import sparse_schedule as ss
+from cstorch_compat.run import process
+from cstorch_compat.sparse import initial_masks as init
+from cstorch_compat.sparse import masks as sm
+from cstorch_compat.sparse import sparse_schedules as ss
 from lazytensor import random
 from lazytensor.functions.creation import tensor
 
@@ -21,9 +21,9 @@ QUICK = settings(deadline=None, max_examples=25)
 
 @pytest.fixture(autouse=True, scope="module")
 def backend():
-    before, run._backend = run._backend, None
-    yield run.make_backend("CPU")
-    run._backend = before
+    before, process._backend = process._backend, None
+    yield process.make_backend("CPU")
+    process._backend = before
 
 
 def scores(rows, columns, seed):

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from cstorch_compat import run
-from cstorch_compat.common import sparse_optimizers as older
-from cstorch_compat.common.optim import SGD
-from cstorch_compat.common.scaler import GradScaler
-from cstorch_compat.common.sparse_algorithm import Static
-from cstorch_compat.common.sparse_dynamic import GMP, SET, RigL
-from cstorch_compat.common.sparse_group import Group
 from cstorch_compat.generations.cstorch import amp
 from cstorch_compat.generations.cstorch.optim import lr_scheduler
+from cstorch_compat.optim.optimizers import SGD
+from cstorch_compat.optim.scaler import GradScaler
+from cstorch_compat.run import process
+from cstorch_compat.sparse import sparse_optimizers as older
+from cstorch_compat.sparse.algorithm import Static
+from cstorch_compat.sparse.dynamic import GMP, SET, RigL
+from cstorch_compat.sparse.group import Group
 from lazytensor import config, nn, random
 from tests.cstorch_compat.sparse_runs import batches
 
@@ -28,18 +28,18 @@ def interpreted():
 @pytest.fixture
 def new_run(monkeypatch):
     def begin():
-        monkeypatch.setattr(run, "_backend", None)
+        monkeypatch.setattr(process, "_backend", None)
         random.manual_seed(3)
-        run.make_backend("CPU")
+        process.make_backend("CPU")
         model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 8))
-        compiled = run.compile_model(model)
+        compiled = process.compile_model(model)
         return model, compiled
 
     return begin
 
 
 def trained(compiled, optimizer, steps=5, after=lambda: None):
-    for prepare in run.current_backend().before_loop:
+    for prepare in process.current_backend().before_loop:
         prepare()
     for x, y in batches(steps):
         optimizer.zero_grad()

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat import run
-from cstorch_compat.common import checkpoint, optim
-from cstorch_compat.common.scaler import GradScaler
-from cstorch_compat.common.sparse_algorithm import Static
-from cstorch_compat.common.sparse_dynamic import GMP, SET, RigL
-from cstorch_compat.common.sparse_group import Group
+from cstorch_compat.files import checkpoint
 from cstorch_compat.generations.cstorch import amp
+from cstorch_compat.optim import optimizers
+from cstorch_compat.optim.scaler import GradScaler
+from cstorch_compat.run import process
+from cstorch_compat.sparse.algorithm import Static
+from cstorch_compat.sparse.dynamic import GMP, SET, RigL
+from cstorch_compat.sparse.group import Group
 from lazytensor import config, nn, random
 from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor
@@ -51,10 +52,10 @@ def new_backend(monkeypatch, tmp_path):
     made = iter(range(99))
 
     def make(kind="CPU"):
-        monkeypatch.setattr(run, "_backend", None)
+        monkeypatch.setattr(process, "_backend", None)
         random.manual_seed(7)
         folder = {"artifact_dir": tmp_path / str(next(made))} if kind == "CSX" else {}
-        return run.make_backend(kind, **folder)
+        return process.make_backend(kind, **folder)
 
     return make
 
@@ -68,7 +69,7 @@ def assert_zero_where_masked(training):
 def test_a_masked_weight_stays_zero_through_any_optimizer(kind, new_backend):
     new_backend()
     training = Training(
-        RigL(sparsity=0.5, update=EVERY_OTHER), optimizer=lambda params: getattr(optim, kind)(params, lr=0.01)
+        RigL(sparsity=0.5, update=EVERY_OTHER), optimizer=lambda params: getattr(optimizers, kind)(params, lr=0.01)
     ).fit(batches(5))
     assert_zero_where_masked(training)
     for p, name in ((training.model[0].weight, "0.weight"), (training.model[0].bias, "0.bias")):
@@ -107,14 +108,14 @@ def test_masks_do_what_the_algorithm_says(name, backend, new_backend):
 @given(level=st.floats(0, 0.9), fraction=st.floats(0, 1), freq=st.integers(1, 3), start=st.integers(0, 2))
 @settings(deadline=None, max_examples=8)
 def test_set_keeps_the_level_whatever_it_drops(level, fraction, freq, start):
-    before, run._backend = run._backend, None
+    before, process._backend = process._backend, None
     try:
-        run.make_backend("CPU")
+        process.make_backend("CPU")
         training = Training(
             SET(sparsity=level, drop_fraction=fraction, update={"freq": freq, "start": start}, init_method="topk")
         ).fit(batches(4))
     finally:
-        run._backend = before
+        process._backend = before
     wanted = int((np.float32(1) - np.float32(level)) * np.float32(48))
     left = int((np.float32(1) - np.float32(fraction)) * np.float32(48))
     for step, masks in enumerate(training.masks, 1):
@@ -201,7 +202,7 @@ def test_a_step_that_overflows_changes_neither_masks_nor_counters(new_backend):
 
 def test_weight_decay_does_not_wake_masked_weights(new_backend):
     new_backend("CSX")
-    training = Training(Static(0.5), optimizer=lambda params: optim.AdamW(params, lr=0.1, weight_decay=0.5)).fit(
+    training = Training(Static(0.5), optimizer=lambda params: optimizers.AdamW(params, lr=0.1, weight_decay=0.5)).fit(
         batches(3)
     )
     assert_zero_where_masked(training)
@@ -214,7 +215,7 @@ def test_gradients_of_several_passes_add_up_for_regrowth(new_backend):
     def dense_gradients(passes):
         sparsity = RigL(sparsity=0.5)
         model = nn.Linear(6, 8)
-        run.compile_model(model)
+        process.compile_model(model)
         model.apply(sparsity)
         sparsity.initialize()
         for _ in range(passes):

@@ -6,17 +6,17 @@ import warnings
 import pytest
 
 import lazytensor as lt
-from cstorch_compat import run
 from cstorch_compat.generations import cstorch
 from cstorch_compat.generations.cstorch import optim
+from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.errors import StateError
 
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "_backend", None)
-    monkeypatch.setattr(run.options, "strict", False)
+    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.options, "strict", False)
     return cstorch.backend("CSX", artifact_dir=tmp_path)
 
 
@@ -50,7 +50,7 @@ class Run:
 
 
 def weight(run) -> list:
-    return run.model.weight.tolist()
+    return process.model.weight.tolist()
 
 
 def test_state_is_read_before_the_first_step_and_after_a_checkpointed_last_one():
@@ -150,7 +150,7 @@ def test_state_that_is_made_in_the_step_is_named_in_a_warning():
 
 
 def test_strict_refuses_state_that_is_made_in_the_step(monkeypatch):
-    monkeypatch.setattr(run.options, "strict", True)
+    monkeypatch.setattr(process.options, "strict", True)
     with pytest.raises(RuntimeError, match="preinitialize"):
         Run().loop(2, checkpoint_steps=0, in_step=late)
 

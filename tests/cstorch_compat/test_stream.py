@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat import run
-from cstorch_compat.common.data import ring, role
-from cstorch_compat.common.data.loader import DataLoader
+from cstorch_compat.data import ring, role
+from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.generations.cstorch import distributed
+from cstorch_compat.run import process
 from lazytensor import dtype
 from lazytensor.data.dataset import TensorDataset
-from lazytensor.data.errors import WorkerError
 from lazytensor.data.loader import DataLoader as PlainLoader
+from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.functions import creation
 from tests.conftest import python
@@ -38,11 +38,11 @@ BATCH = 6
 def csx(num_csx=1, workers=1):
     config = distributed.ClusterConfig(num_csx=num_csx, num_workers_per_csx=workers)
     with tempfile.TemporaryDirectory() as folder:
-        before, run._backend = run._backend, run.Backend("CSX", pathlib.Path(folder), cluster_config=config)
+        before, process._backend = process._backend, process.Backend("CSX", pathlib.Path(folder), cluster_config=config)
         try:
             yield
         finally:
-            run._backend = before
+            process._backend = before
 
 
 @contextmanager
@@ -356,9 +356,7 @@ def test_too_little_shared_memory_is_an_error_before_anything_starts(monkeypatch
 
 
 def test_an_input_function_that_cannot_be_sent_is_an_error_where_nothing_is_forked(monkeypatch):
-    monkeypatch.setattr(
-        "cstorch_compat.common.data.stream.default_context", lambda: multiprocessing.get_context("spawn")
-    )
+    monkeypatch.setattr("cstorch_compat.data.stream.default_context", lambda: multiprocessing.get_context("spawn"))
     with csx(1, 2), pytest.raises(DataError, match="cannot be given to a worker process"):
         read(lambda: [creation.zeros(2)], 2)
 

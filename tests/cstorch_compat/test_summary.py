@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cstorch_compat.common import eventfile
-from cstorch_compat.common.eventfile import ScalarEvent, record, records
-from cstorch_compat.common.summary import SummaryReader, SummaryWriter
+from cstorch_compat.watch import eventfile
+from cstorch_compat.watch.eventfile import ScalarEvent, record, records
+from cstorch_compat.watch.summary import SummaryReader, SummaryWriter
 from lazytensor.functions.creation import tensor
 
 SCALAR = bytes.fromhex(

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cstorch_compat.common.summary import EventWriter, SummaryReader
 from cstorch_compat.torch.utils import tensorboard as public
+from cstorch_compat.watch.summary import EventWriter, SummaryReader
 from lazytensor.functions.creation import tensor
 
 reader = pytest.importorskip(

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from cstorch_compat import shim
+from cstorch_compat.names import shim
 from lazytensor.errors import NameMissing
 
 USED = (pathlib.Path(__file__).parent.parent / "golden" / "used_names.txt").read_text()

@@ -12,7 +12,7 @@ from lazytensor.compiler.match import match
 from lazytensor.compiler.scalars import literal
 from lazytensor.dtype import bool_, float16, float32, float64, int8, int32, int64, uint8
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.reduce import reduce

@@ -10,7 +10,7 @@ from lazytensor.dtype import bfloat16, cbfloat16, float16, float32, float64
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full_like
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
 from tests.oracles import assert_same, run_host, run_reference

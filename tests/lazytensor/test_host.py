@@ -10,11 +10,11 @@ from lazytensor import config
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import bfloat16, float16, float32, int64
 from lazytensor.errors import CompileError, ShapeError, StateError
-from lazytensor.ir.cirh import Buffer, Instr, Program
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store

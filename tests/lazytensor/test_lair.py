@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from lazytensor.dtype import float16, float32
 from lazytensor.errors import CompileError
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store, collapse, reorder
-from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store, collapse, reorder
+from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops import OPS
 

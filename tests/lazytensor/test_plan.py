@@ -11,7 +11,7 @@ from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call, full_like
-from lazytensor.ops.linalg import matmul
+from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape, transpose
 from tests.oracles import assert_same, run_host, run_reference
 from tests.strategies import batch, graphs, state, values_for

@@ -7,13 +7,13 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import precision
-from lazytensor.compiler.cirh_rules import RULES
+from lazytensor.cirh.hints import WAYS_OUT
+from lazytensor.cirh.rules import RULES
+from lazytensor.cirh.text import KNOWN, cirh_text
 from lazytensor.dtype import float16, float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.functions.refusals import REFUSED, refuse_on_wafer
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.refusals import WAYS_OUT
-from lazytensor.ir.text import KNOWN, cirh_text
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from lazytensor.ops import OPS, call

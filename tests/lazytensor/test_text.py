@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lazytensor import dtype as dt
+from lazytensor.cirh.floats import mlir_float
+from lazytensor.cirh.listing import ints_text, type_text
+from lazytensor.cirh.text import cirh_text, torch_text
 from lazytensor.dtype import round_to
 from lazytensor.errors import CompileError
-from lazytensor.ir.floats import mlir_float
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.listing import ints_text, type_text
-from lazytensor.ir.text import cirh_text, torch_text
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from tests.conftest import python

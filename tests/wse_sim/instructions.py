@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from wse_sim.fabric.program import End, Loop, Memory, Vector
+from wse_sim.isa.core_program import End, Loop, Memory, Vector
 
 WORDS = 24
 UNARY = ("convert", "exp", "log", "reciprocal", "sqrt", "tanh")

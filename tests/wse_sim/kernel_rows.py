@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
+from wse_sim.isa.packing import rounded
+from wse_sim.kernels import KERNELS, Kernel, elements_of, stream_of
+from wse_sim.kernels.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
-from wse_sim.packing import rounded
-from wse_sim.programs import KERNELS, Kernel, elements_of, stream_of
-from wse_sim.programs.bicgstab import NEIGHBOURS
 
 EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}

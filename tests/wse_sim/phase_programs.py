@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from wse_sim.fabric.program import End, Loop, Memory, Vector
+from wse_sim.isa.core_program import End, Loop, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import (
     REDUCTIONS,

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from lazytensor.dtype import DType, float16, float32, int32
-from lazytensor.ir.cirh import Buffer, Instr, Program
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Work
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, Machine

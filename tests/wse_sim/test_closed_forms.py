@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from phase_programs import MEMORY_WORDS, any_two_moves, programs
 
-from wse_sim.cost import cost
 from wse_sim.fabric import simulate_phase
 from wse_sim.machine import TINY, WSE2, WSE3, Machine
 from wse_sim.phase import Phase
+from wse_sim.price.cost import cost
 
 IS_FIXED = os.environ.get("SEEDS") != "random"
 

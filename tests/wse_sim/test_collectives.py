@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient
 
-from wse_sim.collectives import (
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, WSE3
+from wse_sim.phase import AllReduce, Broadcast, Reduce
+from wse_sim.price.collectives import (
     NOTHING,
     _shift_ways,
     broadcast,
@@ -20,11 +23,8 @@ from wse_sim.collectives import (
     tree,
     two_phase,
 )
-from wse_sim.cost import cost
-from wse_sim.layout import Rect
-from wse_sim.machine import WSE2, WSE3
-from wse_sim.phase import AllReduce, Broadcast, Reduce
-from wse_sim.reduction_tree import ALGORITHMS, choose_reduce
+from wse_sim.price.cost import cost
+from wse_sim.price.reduction_tree import ALGORITHMS, choose_reduce
 
 T_R = 2
 pes = st.integers(2, 600)

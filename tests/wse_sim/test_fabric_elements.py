@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from lazytensor import dtype as dtypes
 from lazytensor.errors import LazyError
-from wse_sim.core_time import body_cycles
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
-from wse_sim.fabric.program import SPECIAL_OPS, VECTOR_OPS, End, Instruction, Loop, Vector
+from wse_sim.isa.core_program import SPECIAL_OPS, VECTOR_OPS, End, Instruction, Loop, Vector
 from wse_sim.machine import MACHINES, WSE2, WSE3
+from wse_sim.price.core_time import body_cycles
 
 WORDS = 48
 FLOATS = ("float32", "float16", "bfloat16")

@@ -11,14 +11,9 @@ from programs import Builder, patient
 
 from lazytensor.dtype import int32
 from lazytensor.errors import LazyError
-from wse_sim.cost import cost
-from wse_sim.data import apply
 from wse_sim.fabric import simulate_phase
-from wse_sim.layout import Rect
-from wse_sim.machine import WSE2, WSE3
-from wse_sim.packing import rounded
-from wse_sim.phase import Par, Reduce, Repeat, Seq
-from wse_sim.programs import (
+from wse_sim.isa.packing import rounded
+from wse_sim.kernels import (
     KERNELS,
     Kernel,
     Placed,
@@ -30,10 +25,15 @@ from wse_sim.programs import (
     stream_of,
     wavelets_of,
 )
-from wse_sim.programs.bicgstab import NEIGHBOURS
-from wse_sim.programs.compare import SAMPLES, SIZES, compare, table
-from wse_sim.recipes import phase_program
-from wse_sim.wiring import wire
+from wse_sim.kernels.bicgstab import NEIGHBOURS
+from wse_sim.kernels.compare import SAMPLES, SIZES, compare, table
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, WSE3
+from wse_sim.numbers.data import apply
+from wse_sim.phase import Par, Reduce, Repeat, Seq
+from wse_sim.plan.recipes import phase_program
+from wse_sim.plan.wiring import wire
+from wse_sim.price.cost import cost
 
 few = settings(deadline=None, max_examples=5)
 seeds = st.integers(0, 2**32 - 1)

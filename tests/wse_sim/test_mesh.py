@@ -13,22 +13,22 @@ from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.compiler.simplify import simplify
 from lazytensor.dtype import bool_, by_name, float32, int32, int64
 from lazytensor.errors import LazyError
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
-from lazytensor.ir.lair_oracle import evaluate
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store as States
 from lazytensor.trace import Capture
-from wse_sim.data import apply
 from wse_sim.fabric import simulate_phase
+from wse_sim.isa.packing import rounded
+from wse_sim.kernels import gather, scatter
+from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
+from wse_sim.kernels.scalars import POINTWISE
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.mesh import MeshBackend
-from wse_sim.packing import rounded
-from wse_sim.programs import gather, scatter
-from wse_sim.programs.nest import nest_kernel, nest_operands, nest_results
-from wse_sim.programs.scalars import POINTWISE
+from wse_sim.mesh_backend import MeshBackend
+from wse_sim.numbers.data import apply
 
 POSITIVE = ("log", "sqrt", "rsqrt")
 TWO = ("add", "sub", "mul", "div", "maximum", "minimum")

@@ -11,13 +11,13 @@ from programs import Builder, machines, mlp, mlps, quick, tiny_mlp
 
 from lazytensor.dtype import float16
 from lazytensor.errors import LazyError
-from lazytensor.ir.cirh import Program
+from lazytensor.ir.program import Program
 from wse_sim.machine import TINY, WSE2, WSE3
-from wse_sim.modes import plan, simulate
-from wse_sim.modes.pipelined import pipelined
-from wse_sim.modes.streaming import streaming, take_turns
-from wse_sim.timeline import Task, schedule
-from wse_sim.wiring import OUTSIDE, flows, wire
+from wse_sim.plan.modes import plan, simulate
+from wse_sim.plan.modes.pipelined import pipelined
+from wse_sim.plan.modes.streaming import streaming, take_turns
+from wse_sim.plan.timeline import Task, schedule
+from wse_sim.plan.wiring import OUTSIDE, flows, wire
 
 
 def nbytes(program, indices):

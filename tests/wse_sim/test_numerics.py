@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kernel_rows import DTYPES, ROWS, cases
 from programs import quick
 
-from wse_sim.data import apply
-from wse_sim.programs import KERNELS, gather, scatter
+from wse_sim.kernels import KERNELS, gather, scatter
+from wse_sim.numbers.data import apply
 
 
 def test_every_kernel_has_a_row():

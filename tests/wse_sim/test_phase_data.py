@@ -11,13 +11,13 @@ from programs import patient, quick, rects
 
 from lazytensor.dtype import by_name, round_to
 from lazytensor.errors import LazyError
-from wse_sim.data import apply
 from wse_sim.fabric import ALGORITHMS, simulate_phase
-from wse_sim.fabric.program import Builder, Change, Memory
+from wse_sim.isa.core_program import Builder, Change, Memory
+from wse_sim.isa.packing import decode, pack, unpack, view, words_of
 from wse_sim.layout import Rect
-from wse_sim.local import run_local
 from wse_sim.machine import WSE2
-from wse_sim.packing import decode, pack, unpack, view, words_of
+from wse_sim.numbers.data import apply
+from wse_sim.numbers.local import run_local
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Reduce, Repeat, Seq, Shift
 
 seeds = st.integers(0, 2**32 - 1)

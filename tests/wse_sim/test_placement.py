@@ -10,10 +10,10 @@ from programs import Builder, machines, mlp, mlps, patient, quick
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.modes.pipelined import demand_bytes, pipelined, stage_depths
-from wse_sim.modes.streaming import streaming
-from wse_sim.place import cut
-from wse_sim.wiring import wire
+from wse_sim.plan.modes.pipelined import demand_bytes, pipelined, stage_depths
+from wse_sim.plan.modes.streaming import streaming
+from wse_sim.plan.place import cut
+from wse_sim.plan.wiring import wire
 
 
 def assert_disjoint(placed):

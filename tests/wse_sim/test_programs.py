@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import patient, quick
 
-from wse_sim.cost import cost
+from wse_sim.kernels import fft, gemm, solver, sparse, stencil
+from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
+from wse_sim.kernels.gemv import gemv
+from wse_sim.kernels.transformer import TRANSFORMERS, decode_token, prefill
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute
-from wse_sim.programs import fft, gemm, solver, sparse, stencil
-from wse_sim.programs.collective import centred_all_reduce, chain_all_reduce
-from wse_sim.programs.gemv import gemv
-from wse_sim.programs.transformer import TRANSFORMERS, decode_token, prefill
+from wse_sim.price.cost import cost
 
 sides = st.integers(3, 600)
 small = st.integers(1, 60)

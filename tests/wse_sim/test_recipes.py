@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from programs import Builder, machines, mlps, patient, rects
 
 from lazytensor.dtype import float16, int32
-from lazytensor.ir.lair import Access, Loop, Nest, Scalar, Store
-from wse_sim.cost import cost
+from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.recipes import RECIPES, phase_program
-from wse_sim.recipes.matmul import Product, product_of
-from wse_sim.recipes.nest import Counts, count_operations
-from wse_sim.wiring import wire
+from wse_sim.plan.recipes import RECIPES, phase_program
+from wse_sim.plan.recipes.loop_nest import Counts, count_operations
+from wse_sim.plan.recipes.matmul import Product, product_of
+from wse_sim.plan.wiring import wire
+from wse_sim.price.cost import cost
 
 RECT = Rect(0, 0, 32, 28)
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from programs import patient
 
 from lazytensor.errors import LazyError
-from wse_sim.collectives import REDUCE_ALGORITHMS, chain, queue_words
-from wse_sim.cost import cost
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
-from wse_sim.reduction_tree import COLOURS, auto_gen, generated_tree
+from wse_sim.price.collectives import REDUCE_ALGORITHMS, chain, queue_words
+from wse_sim.price.cost import cost
+from wse_sim.price.reduction_tree import COLOURS, auto_gen, generated_tree
 
 pes = st.integers(2, 130)
 counts = st.integers(1, 5000)

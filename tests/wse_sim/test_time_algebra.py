@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from programs import leaves, machines, patient, phases
 
 from lazytensor.errors import LazyError
-from wse_sim.cost import FREE, Cost, cost
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.phase import IDLE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.price.cost import FREE, Cost, cost
 
 PES = Rect(0, 0, 8, 8)
 

@@ -12,10 +12,10 @@ from cstorch_compat.__main__ import main
 from lazytensor.errors import LazyError
 from tests.conftest import ROOT, python
 from wse_sim.fabric import simulate_phase
+from wse_sim.kernels import gemm, solver, sparse, stencil
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
 from wse_sim.phase import AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.programs import gemm, solver, sparse, stencil
 from wse_sim.validation import command, load, results, summary, table
 from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
 from wse_sim.validation.cut import extents, words_of

@@ -8,8 +8,8 @@ from programs import machines, mlp, mlps, quick, tiny_mlp
 
 from lazytensor.errors import LazyError
 from wse_sim.machine import TINY, WSE2
-from wse_sim.modes import plan, simulate
-from wse_sim.report import WIDTH, Report
+from wse_sim.plan.modes import plan, simulate
+from wse_sim.plan.report import WIDTH, Report
 from wse_sim.viz import floor_plan, gantt
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric import record
-from wse_sim.fabric.listing import Listing, assemble_programs, whole
+from wse_sim.fabric.listing import Listing, assemble_programs
 from wse_sim.fabric.mesh import RAMP, STEPS, Mesh, beyond
-from wse_sim.fabric.program import POSITIONS_MOST, Memory, Vector
+from wse_sim.isa import record
+from wse_sim.isa.core_program import POSITIONS_MOST, Memory, Vector
+from wse_sim.isa.issue_rates import whole_cycles
 
 LANES_MOST = 62
 DEPTH_MOST = 120
@@ -148,8 +149,9 @@ def _sizes(mesh: Mesh, lanes: Lanes, listing: Listing) -> dict[str, int]:
         "cores": mesh.width * mesh.height, "width": mesh.width, "lanes": lanes.count, "colours": colours,
         "threads": threads, "ring": ring, "stride": stride + stride % 2, "words": mesh.words, "bytes_at": bytes_at,
         "queued": queued, "positions_at": positions_at, "queues_at": queues_at, "queue": queue,
-        "names": listing.named.shape[1], "ramp": whole(machine.ramp_cycles), "hop": whole(machine.hop_cycles),
-        "turn": whole(machine.turn_cycles), "task_start": whole(machine.task_start_cycles),
+        "names": listing.named.shape[1],
+        "ramp": whole_cycles(machine.ramp_cycles), "hop": whole_cycles(machine.hop_cycles),
+        "turn": whole_cycles(machine.turn_cycles), "task_start": whole_cycles(machine.task_start_cycles),
         "sweep": 1 if _can_fail(mesh) else record.SWEEP,
     }  # fmt: skip
 
@@ -182,8 +184,8 @@ def _microthreads(mesh: Mesh) -> int:
 def _capacities(mesh: Mesh) -> tuple[int, int, int]:
     """What a queue can hold: of a router after its core, of a router after another on a turn, of a core."""
     machine = mesh.machine
-    depth, ramp = int(machine.queue_depth), whole(machine.ramp_cycles)
-    hop = whole(machine.hop_cycles) + whole(machine.turn_cycles)
+    depth, ramp = int(machine.queue_depth), whole_cycles(machine.ramp_cycles)
+    hop = whole_cycles(machine.hop_cycles) + whole_cycles(machine.turn_cycles)
     return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
 
 
@@ -200,7 +202,7 @@ def _goes_straight(mesh: Mesh, colour: int, source: int) -> np.ndarray:
 def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
     """Routes of all positions, what goes out now, switches, and what every queue can hold."""
     after_core, after_router, in_core = _capacities(mesh)
-    holds, outputs, turn = state.field(2), state.outputs(), whole(mesh.machine.turn_cycles)
+    holds, outputs, turn = state.field(2), state.outputs(), whole_cycles(mesh.machine.turn_cycles)
     holds[:] = in_core
     holds[:, : lanes.count] = after_router
     routes = state.cores[:, state.size("positions_at") :]

@@ -16,8 +16,9 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FILES = ("record", "compiled", "elements", "core", "router", "kernel")
-DIGEST = zlib.crc32(b"".join(Path(__file__).with_name(f"{name}.py").read_bytes() for name in FILES))
+FILES = ("isa/record", "fabric/compiled", "fabric/elements", "fabric/core", "fabric/router", "fabric/engine")
+_PACKAGE = Path(__file__).parent.parent
+DIGEST = zlib.crc32(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES))
 
 SPINS = 2000
 """How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""

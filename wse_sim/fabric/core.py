@@ -4,7 +4,17 @@ import numpy as np
 
 from wse_sim.fabric.compiled import bits_of, float_of, leaf, woven
 from wse_sim.fabric.elements import decode, encode, one_source, rounded, two_sources
-from wse_sim.fabric.record import (
+from wse_sim.fabric.router import (
+    bytes_at,
+    count_push,
+    has_room,
+    is_empty,
+    pop,
+    push,
+    slot_of_head,
+    turn_switch_to,
+)
+from wse_sim.isa.record import (
     ACTIVATE,
     ACTIVE,
     ADD,
@@ -84,16 +94,6 @@ from wse_sim.fabric.record import (
     TYPE,
     UNBLOCK,
     WAITING,
-)
-from wse_sim.fabric.router import (
-    bytes_at,
-    count_push,
-    has_room,
-    is_empty,
-    pop,
-    push,
-    slot_of_head,
-    turn_switch_to,
 )
 
 TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))

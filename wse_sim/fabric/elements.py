@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from wse_sim.fabric.compiled import bits_of, float_of, leaf
-from wse_sim.fabric.record import (
+from wse_sim.isa.record import (
     ADD,
     CONVERT,
     EXP,

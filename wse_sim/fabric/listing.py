@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from wse_sim.fabric import record
 from wse_sim.fabric.mesh import RAMP, Mesh
-from wse_sim.fabric.pricing import elements_per_wavelet, step_rate
-from wse_sim.fabric.program import (
+from wse_sim.isa import record
+from wse_sim.isa.core_program import (
     COMMANDS,
     COMPARISONS,
     ITEM_BYTES,
@@ -28,7 +27,8 @@ from wse_sim.fabric.program import (
     Sent,
     Vector,
 )
-from wse_sim.fabric.rounding import round_constant
+from wse_sim.isa.issue_rates import elements_per_wavelet, step_rate, turn_cycles, whole_cycles
+from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
 
 _CHANGES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
@@ -74,16 +74,6 @@ class _Sheet:
     def constant(self, value: float) -> int:
         self.constants.append(value)
         return len(self.constants) - 1
-
-
-def whole(cycles: float) -> int:
-    """A latency in whole cycles, as the engine needs it."""
-    return round(cycles)
-
-
-def turn_cycles(machine: Machine) -> int:
-    """Cycles of a jump back to the start of a loop: no less than the one in which its end is issued."""
-    return max(1, whole(machine.loop_cycles))
 
 
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Listing:
@@ -174,7 +164,7 @@ def _vector_row(sheet: _Sheet, vector: Vector, program: Program, tasks: list[str
     row = _blank(getattr(record, vector.op.upper()))
     row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, sheet.machine)
     row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
-    row[record.SETUP] = whole(sheet.machine.dsd_setup_cycles)
+    row[record.SETUP] = whole_cycles(sheet.machine.dsd_setup_cycles)
     row[record.STEP] = elements_per_wavelet(vector)
     row[record.KIND] = record.PLAIN if _is_plain(vector) else record.GENERAL
     if vector.then:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError, PlacementError
-from wse_sim.fabric.program import (
+from wse_sim.isa.core_program import (
     ITEM_BYTES,
     POSITIONS_MOST,
     WORD_BYTES,
@@ -24,7 +24,7 @@ from wse_sim.fabric.program import (
     Sent,
     Vector,
 )
-from wse_sim.fabric.rounding import to_bits
+from wse_sim.isa.rounding import to_bits
 from wse_sim.machine import Machine
 
 NORTH, EAST, SOUTH, WEST, RAMP = range(5)

@@ -8,7 +8,7 @@ one reader, which alone advances `head`, and one writer, which alone advances `t
 import numpy as np
 
 from wse_sim.fabric.compiled import leaf, lowest_bit, woven
-from wse_sim.fabric.record import (
+from wse_sim.isa.record import (
     ADVANCE,
     ADVANCE_FLAG,
     COMMAND,

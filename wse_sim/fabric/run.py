@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric import record
 from wse_sim.fabric.assemble import Lanes, State, assemble, lanes_of
 from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check, from_core
-from wse_sim.fabric.program import ITEM_BYTES
-from wse_sim.fabric.rounding import from_bits
 from wse_sim.fabric.runner import ENGINES, circling, drive
+from wse_sim.isa import record
+from wse_sim.isa.core_program import ITEM_BYTES
+from wse_sim.isa.rounding import from_bits
 
 MAX_CYCLES = 1_000_000_000
 WAITS_MOST = 1000

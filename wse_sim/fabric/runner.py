@@ -6,9 +6,9 @@ from types import ModuleType
 
 import numpy as np
 
-from wse_sim.fabric import record
 from wse_sim.fabric.assemble import State
 from wse_sim.fabric.mesh import STEPS
+from wse_sim.isa import record
 
 ENGINES = ("auto", "list", "scan")
 SAMPLE_CYCLES, SPAN_CYCLES = 64, 4096
@@ -22,7 +22,7 @@ QUIET_A_LANE = 4
 
 def load_engine() -> ModuleType:
     """The compiled engine; the first call loads Numba."""
-    return importlib.import_module("wse_sim.fabric.kernel")
+    return importlib.import_module("wse_sim.fabric.engine")
 
 
 class Runner:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric import record
 from wse_sim.fabric.assemble import State, assemble
 from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import Mesh, check
 from wse_sim.fabric.run import Result, read_result
 from wse_sim.fabric.runner import Runner
+from wse_sim.isa import record
 
 SIGNS = {"busy": "#", "on_input": "-", "on_output": "+", "on_memory": "m", "idle": " "}
 MAX_CYCLES = 100_000

@@ -6,10 +6,10 @@ moves and work run beside each other they meet on every core, so a corner of the
 
 from dataclasses import replace
 
-from wse_sim.cost import words
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.price.cost import words
 from wse_sim.validation.reading import NotRead
 
 CORNER_PES = 8

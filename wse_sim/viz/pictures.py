@@ -14,8 +14,8 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric.run import Result
 from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
-from wse_sim.report import ModeReport
-from wse_sim.timeline import Timeline
+from wse_sim.plan.report import ModeReport
+from wse_sim.plan.timeline import Timeline
 from wse_sim.viz.meshes import PORTS, STATES, busiest_links, link_counts
 from wse_sim.viz.sizes import Size
 

@@ -3,8 +3,8 @@
 from string import ascii_lowercase, ascii_uppercase, digits
 
 from wse_sim.machine import Machine
-from wse_sim.report import KernelRow, ModeReport
-from wse_sim.timeline import Span, Timeline
+from wse_sim.plan.report import KernelRow, ModeReport
+from wse_sim.plan.timeline import Span, Timeline
 
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
 _EMPTY, _MORE = ".", "*"

@@ -7,14 +7,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat import manifest, run
-from cstorch_compat.common.plain_loop import PlainLoop
 from cstorch_compat.generations.cbtorch import amp, core, data, nn, optim, utils
 from cstorch_compat.generations.cbtorch.core import cb_model, modes
 from cstorch_compat.generations.cbtorch.data import DataLoader
 from cstorch_compat.generations.cbtorch.internals import env, state
 from cstorch_compat.generations.cstorch import load, name_scope, save
 from cstorch_compat.generations.cstorch.amp import set_half_dtype
+from cstorch_compat.names import manifest
+from cstorch_compat.run import process
+from cstorch_compat.run.plain_loop import PlainLoop
 from lazytensor import source
 from lazytensor.dtype import cbfloat16
 from lazytensor.errors import StateError
@@ -55,7 +56,7 @@ def initialize(
 
     `use_cbfloat16` is the type of products; the other settings have no effect. Raises StateError for a second call.
     """
-    if run.current_backend(raise_exception=False) is not None:
+    if process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cbtorch.initialize was called a second time",
             where=source.where(),
@@ -63,13 +64,13 @@ def initialize(
         )
     if use_cbfloat16:
         set_half_dtype(cbfloat16)
-    run.make_backend("CSX", compile_dir=compile_dir, compile_only=compile_only)
+    process.make_backend("CSX", compile_dir=compile_dir, compile_only=compile_only)
     env().service_workdir, env().compile_dir, env().appliance = service_workdir, compile_dir, appliance
 
 
 def module(model: Module, device: Device | None = None) -> Module:
     """Put a model on the system. Raises RuntimeError before `initialize`."""
-    run.compile_model(model, run.current_backend())
+    process.compile_model(model, process.current_backend())
     return model
 
 

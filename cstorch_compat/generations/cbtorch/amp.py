@@ -3,9 +3,9 @@
 import sys
 from typing import Any
 
-from cstorch_compat import manifest
 from cstorch_compat.generations.early import amp
 from cstorch_compat.generations.early.amp import optimizer_step, use_bfloat16
+from cstorch_compat.names import manifest
 from lazytensor.tensor import Tensor
 
 __all__ = ["GradScaler", "get_init_params", "load_state_dict", "optimizer_step", "state_dict", "use_bfloat16"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat.common.plain_loop import running_loop
+from cstorch_compat.run.plain_loop import running_loop
 
 
 class DataLoader:

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from cstorch_compat.common.rates import RateTracker
+from cstorch_compat.watch.rates import RateTracker
 
 
 class Tracked:

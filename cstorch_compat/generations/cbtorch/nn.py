@@ -3,8 +3,8 @@
 import sys
 from typing import Any
 
-from cstorch_compat import manifest
 from cstorch_compat.generations.cstorch import name_scope
+from cstorch_compat.names import manifest
 from lazytensor.nn.module import Module
 
 __all__ = ["Scope", "StripPadding"]

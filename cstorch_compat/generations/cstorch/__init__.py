@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat import manifest, run
-from cstorch_compat.builtin_errors import as_builtin
-from cstorch_compat.common import checkpoint
-from cstorch_compat.common.debug_names import add_debug_name, get_debug_name
-from cstorch_compat.common.functional import constant
-from cstorch_compat.common.precision_level import current_pol, pol
+from cstorch_compat.files import checkpoint
 from cstorch_compat.generations.cstorch import (
     amp,
     backends,
@@ -25,10 +20,16 @@ from cstorch_compat.generations.cstorch import (
     sparse,
     utils,
 )
-from cstorch_compat.run import compile_model as compile
-from cstorch_compat.run import current_executor, current_torch_device, use_cs
-from cstorch_compat.run import make_backend as backend
-from cstorch_compat.run import trace_function as trace
+from cstorch_compat.names import manifest
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.nn.debug_names import add_debug_name, get_debug_name
+from cstorch_compat.nn.wafer_functional import constant
+from cstorch_compat.run import process
+from cstorch_compat.run.precision_level import current_pol, pol
+from cstorch_compat.run.process import compile_model as compile
+from cstorch_compat.run.process import current_executor, current_torch_device, use_cs
+from cstorch_compat.run.process import make_backend as backend
+from cstorch_compat.run.process import trace_function as trace
 from lazytensor import source
 from lazytensor.functions import creation
 from lazytensor.functions.creation import full_like, ones_like, tensor, zeros_like
@@ -39,32 +40,32 @@ __version__ = "2.10.0"
 
 def step_closure(closure: Callable) -> Callable:
     """Decorate a function that reads values: its calls wait until the step has run."""
-    return run.closure(closure, needs_checkpoint=False)
+    return process.closure(closure, needs_checkpoint=False)
 
 
 def checkpoint_closure(closure: Callable) -> Callable:
     """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only."""
-    return run.closure(closure, needs_checkpoint=True)
+    return process.closure(closure, needs_checkpoint=True)
 
 
-def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> run.Backend:
+def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> process.Backend:
     """The backend that was made. Raises RuntimeError if there is none."""
-    return run.current_backend(raise_exception)
+    return process.current_backend(raise_exception)
 
 
 def full(size: Any, fill_value: float, *, dtype: Any = None) -> Tensor:
     """A tensor of one value everywhere, on the device of the run."""
-    return creation.full(size, fill_value, dtype=dtype, device=run.state_device())
+    return creation.full(size, fill_value, dtype=dtype, device=process.state_device())
 
 
 def zeros(size: Any, *, dtype: Any = None) -> Tensor:
     """A tensor of zeros, on the device of the run."""
-    return creation.zeros(*_extents(size), dtype=dtype, device=run.state_device())
+    return creation.zeros(*_extents(size), dtype=dtype, device=process.state_device())
 
 
 def ones(size: Any, *, dtype: Any = None) -> Tensor:
     """A tensor of ones, on the device of the run."""
-    return creation.ones(*_extents(size), dtype=dtype, device=run.state_device())
+    return creation.ones(*_extents(size), dtype=dtype, device=process.state_device())
 
 
 def _extents(size: Any) -> tuple[int, ...]:
@@ -86,7 +87,7 @@ def to_numpy(value: Tensor) -> np.ndarray:
 
 def make_constant(value: Any) -> Any:
     """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged."""
-    return constant(value, run.current_torch_device()) if run.use_cs() and isinstance(value, Tensor) else value
+    return constant(value, process.current_torch_device()) if process.use_cs() and isinstance(value, Tensor) else value
 
 
 class name_scope:

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat import manifest, run
-from cstorch_compat.common.scaler import GradScaler
-from cstorch_compat.common.skipped import isfinite, update_if_finite
+from cstorch_compat.names import manifest
+from cstorch_compat.optim.scaler import GradScaler
+from cstorch_compat.optim.skipped import isfinite, update_if_finite
+from cstorch_compat.run import process
 from lazytensor import precision
 from lazytensor.dtype import DType, bfloat16, cbfloat16, float16, float32
 from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
@@ -30,7 +31,7 @@ def set_half_dtype(value: "str | DType") -> DType:
     if name not in _HALF:
         raise ValueError(f"Invalid half dtype {value!r}. Expected one of {list(_HALF)}")
     _chosen = _HALF[name]
-    run.options.half = _chosen
+    process.options.half = _chosen
     return get_half_dtype()
 
 
@@ -73,7 +74,7 @@ def get_floating_point_dtype_str() -> str:
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
     """Make casts in a block. The CPU backend knows bfloat16 only: ValueError for others."""
     half = _chosen if dtype is None else dtype
-    if not run.use_cs() and half is not bfloat16:
+    if not process.use_cs() and half is not bfloat16:
         raise ValueError(
             "Mixed precision on CPU is only supported with bfloat16. Please call "
             "cstorch.amp.set_half_dtype(torch.bfloat16) or pass the dtype to "

@@ -2,7 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest, run
+from cstorch_compat.names import manifest
+from cstorch_compat.run import process
 
-csx = run.flags
+csx = process.flags
 manifest.explain("cerebras.pytorch.backends", sys.modules[__name__])

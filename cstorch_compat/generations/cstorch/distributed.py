@@ -4,9 +4,9 @@ import pathlib
 import sys
 from dataclasses import dataclass, field
 
-from cstorch_compat import manifest
-from cstorch_compat.common.data import place, role
-from cstorch_compat.common.data.place import DataLoaderCheckpoint
+from cstorch_compat.data import place, role
+from cstorch_compat.data.place import DataLoaderCheckpoint
+from cstorch_compat.names import manifest
 
 _COUNTS = ("num_csx", "max_wgt_servers", "max_act_per_csx", "num_workers_per_csx")
 _PRIORITIES = {"p1": 2, "p2": 3, "p3": 4}

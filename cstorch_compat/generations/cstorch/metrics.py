@@ -2,21 +2,21 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.class_metrics import (
+from cstorch_compat.metrics.class_metrics import (
     DiceCoefficientMetric,
     FBetaScoreMetric,
     MeanIOUMetric,
     MeanPerClassAccuracyMetric,
 )
-from cstorch_compat.common.metrics import (
+from cstorch_compat.metrics.metric import (
     AccuracyMetric,
     MeanMetric,
     Metric,
     PerplexityMetric,
     get_all_metrics,
 )
-from cstorch_compat.common.rank_metrics import AUCMetric, PrecisionAtKMetric, RecallAtKMetric
+from cstorch_compat.metrics.rank_metrics import AUCMetric, PrecisionAtKMetric, RecallAtKMetric
+from cstorch_compat.names import manifest
 
 __all__ = [
     "AUCMetric",

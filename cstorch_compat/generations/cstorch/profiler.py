@@ -2,8 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.op_profile import ProfilerRegistry, profile, schedule, tensorboard_trace_handler
+from cstorch_compat.names import manifest
+from cstorch_compat.watch.op_profile import ProfilerRegistry, profile, schedule, tensorboard_trace_handler
 
 __all__ = ["ProfilerRegistry", "profile", "schedule", "tensorboard_trace_handler"]
 manifest.explain("cerebras.pytorch.profiler", sys.modules[__name__])

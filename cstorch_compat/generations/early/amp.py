@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from cstorch_compat.common import scaler
 from cstorch_compat.generations.cstorch import amp
+from cstorch_compat.optim import scaler
 from lazytensor.dtype import bfloat16, float16
 from lazytensor.tensor import Tensor
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat import run
 from cstorch_compat.generations.early import data
 from cstorch_compat.generations.early.cluster import CSConfig
+from cstorch_compat.run import process
 from lazytensor import source
 from lazytensor.errors import StateError
 from lazytensor.random import manual_seed
@@ -60,7 +60,7 @@ def configure(
     global _configuration
     cluster.pop("execution_strategy", None)
     config = CSConfig(**cluster)
-    if _configuration is not None or run.current_backend(raise_exception=False) is not None:
+    if _configuration is not None or process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
             where=source.where(),
@@ -78,13 +78,13 @@ def compile(model: Any, backend: Any = "wse_ws") -> Callable:
     The result calls the model, carries its public methods, and names its backend.
     """
     if not isinstance(backend, str):
-        compiled = run.compile_model(model, backend)
-        compiled.backend = run.current_backend()  # type: ignore[attr-defined]
+        compiled = process.compile_model(model, backend)
+        compiled.backend = process.current_backend()  # type: ignore[attr-defined]
         return compiled
     name, given = backend.upper(), _configuration or Configuration()
-    if run.current_backend(raise_exception=False) is None:
+    if process.current_backend(raise_exception=False) is None:
         if name == STREAMING:
-            run.make_backend(
+            process.make_backend(
                 "CSX",
                 compile_dir=given.compile_dir,
                 compile_only=given.compile_only,
@@ -92,15 +92,15 @@ def compile(model: Any, backend: Any = "wse_ws") -> Callable:
                 cluster_config=given.cluster,
             )
         else:
-            run.make_backend(name)
-    compiled = run.compile_model(model, run.current_backend())
+            process.make_backend(name)
+    compiled = process.compile_model(model, process.current_backend())
     compiled.backend = BackendName(name)  # type: ignore[attr-defined]
     return compiled
 
 
 def compile_step(step_fn: Callable) -> Callable:
     """Mark a function as the body of a step. A data loader that is passed to it stands for its present batch."""
-    traced = run.trace_function(step_fn)
+    traced = process.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
         given = [data.batch_of(a, step_fn.__name__) for a in args]

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat import run
-from cstorch_compat.common import data
-from cstorch_compat.common.summary import SummaryWriter
-from cstorch_compat.common.synthetic import compute_num_steps
+from cstorch_compat import data
+from cstorch_compat.data.synthetic import compute_num_steps
 from cstorch_compat.generations.cstorch import backends
 from cstorch_compat.generations.early.cluster import CSConfig
+from cstorch_compat.run import process
+from cstorch_compat.watch.summary import SummaryWriter
 
 checkpoint_steps = 0
 """What `configure` of release 1.8 said."""
@@ -78,7 +78,9 @@ def batch_of(argument: Any, step: str) -> Any:
         return argument
     if not argument.is_mistaken:
         argument.is_mistaken = True
-        run.warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
+        process.warn(
+            f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead."
+        )
     return argument.batch
 
 
@@ -93,9 +95,9 @@ class _Executor(data.DataExecutor):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
-            cs_config.take_effect(run.current_backend())
+            cs_config.take_effect(process.current_backend())
         if listeners:
-            run.warn("the listeners of a DataExecutor are not called in this version")
+            process.warn("the listeners of a DataExecutor are not called in this version")
         self.writer = writer
 
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from cstorch_compat.common import metrics
+from cstorch_compat.metrics import metric
 
 
-class AccuracyMetric(metrics.AccuracyMetric):
+class AccuracyMetric(metric.AccuracyMetric):
     """The share of right predictions; computed on the system, whatever is said."""
 
     def __init__(self, name: str = "accuracy", compute_on_system: bool = True):
         super().__init__(name)
 
 
-class PerplexityMetric(metrics.PerplexityMetric):
+class PerplexityMetric(metric.PerplexityMetric):
     """exp(loss per token); computed on the system, whatever is said."""
 
     def __init__(self, name: str = "perplexity", compute_on_system: bool = True):
@@ -28,4 +28,4 @@ class Values(dict[str, float]):
 
 def compute_all_metrics() -> Values:
     """The value of every metric."""
-    return Values(metrics.compute_all_metrics())
+    return Values(metric.compute_all_metrics())

@@ -7,8 +7,8 @@ the writer that `save_summaries` is given.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cstorch_compat import run
-from cstorch_compat.common.summary import SummaryWriter
+from cstorch_compat.run import process
+from cstorch_compat.watch.summary import SummaryWriter
 from lazytensor import trace
 from lazytensor.tensor import Tensor
 
@@ -18,7 +18,7 @@ _scalars: dict[str, Any] = {}
 
 def _when_known(action: Callable[..., None]) -> Callable[..., None]:
     """Call with values: at once where they are there, else when the step has run."""
-    later = run.closure(action, needs_checkpoint=False)
+    later = process.closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
         (action if trace.current is None else later)(name, value)
@@ -38,7 +38,7 @@ def _summarize_tensor(name: str, value: Tensor) -> None:
 
 def _destination() -> Iterator[tuple[SummaryWriter, int]]:
     """The writer of the running executor, if it has one, and the step to write under."""
-    executor = run.running_executor()
+    executor = process.running_executor()
     writer = getattr(executor, "writer", None)
     if writer is not None:
         yield writer, executor.iteration + writer.base_step

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from cstorch_compat.torch.autograd import function
 from lazytensor import gradients as _gradients
 from lazytensor import modes as _modes

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor import gradients as _gradients
 
 Function, once_differentiable = _gradients.Function, _gradients.once_differentiable

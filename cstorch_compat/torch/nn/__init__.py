@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from cstorch_compat.torch.nn import functional, init, utils
 from lazytensor import nn as _nn
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor.nn import functional as _functional
 
 globals().update({name: getattr(_functional, name) for name in _functional.NAMES})

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor.nn import utils as _utils
 
 _NAMES = """clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm parameters_to_vector

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from cstorch_compat.torch.optim import lr_scheduler
 from lazytensor.optim.eager import (
     ASGD,

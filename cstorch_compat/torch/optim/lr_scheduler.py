@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor.optim import lr_cycle as _cycle
 from lazytensor.optim import lr_scheduler as _plain
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor import pytree as _pytree
 
 _NAMES = """LeafSpec NodeDef SUPPORTED_NODES TreeSpec register_pytree_node _register_pytree_node _dict_flatten

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 from lazytensor import data as _data
 
 _NAMES = """Dataset IterableDataset TensorDataset Subset ConcatDataset random_split Sampler SequentialSampler

@@ -2,8 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.summary import EventWriter as SummaryWriter
+from cstorch_compat.names import manifest
+from cstorch_compat.watch.summary import EventWriter as SummaryWriter
 
 __all__ = ["SummaryWriter"]
 manifest.explain("torch.utils.tensorboard", sys.modules[__name__])

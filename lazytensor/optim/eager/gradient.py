@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.eager.eager_optimizer import Optimizer, State, counted, refuse_negative, started
 
 
 class SGD(Optimizer):

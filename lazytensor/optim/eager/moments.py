@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.optimizer import Optimizer, State, counted, refuse_negative, started
-from lazytensor.optim.settings import check_betas
+from lazytensor.optim.eager.eager_optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.traced.settings import check_betas
 
 Betas = tuple[float, float]
 

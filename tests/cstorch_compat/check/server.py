@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-from cstorch_compat.check import command
+from cstorch_compat.check import check_command
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
             os.close(answer)
             os.chdir(options.pop("folder"))
             keep, sys.stdout = sys.stdout, os.fdopen(tell, "w")
-            status = command.check_script(argparse.Namespace(output=False, **options))
+            status = check_command.check_script(argparse.Namespace(output=False, **options))
             sys.stdout.flush()
             sys.stdout = keep
             os._exit(status)

@@ -2,10 +2,10 @@
 
 import math
 
-from wse_sim.fabric.listing import turn_cycles
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import Cells
-from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Change, End, Instruction, Loop, Memory, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Change, End, Instruction, Loop, Memory, Vector
+from wse_sim.isa.issue_rates import turn_cycles
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from wse_sim.collectives import shift_pairs
 from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
 from wse_sim.fabric.lowering.sheet import Sheet, copy
 from wse_sim.fabric.mesh import NORTH, RAMP, SOUTH
-from wse_sim.fabric.program import Memory, Received, Sent, Vector
+from wse_sim.isa.core_program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Shift
+from wse_sim.price.collectives import shift_pairs
 
 
 def send(colour: int, at: int, words: int) -> Vector:

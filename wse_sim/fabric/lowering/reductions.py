@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from wse_sim.collectives import shift_pairs
 from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
 from wse_sim.fabric.lowering.moves import send, store
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST
-from wse_sim.fabric.program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Reduce
-from wse_sim.reduction_tree import generated_tree
+from wse_sim.price.collectives import shift_pairs
+from wse_sim.price.reduction_tree import generated_tree
 
 
 @dataclass(frozen=True)

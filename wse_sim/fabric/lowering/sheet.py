@@ -15,7 +15,16 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.mesh import Cells, Mesh
-from wse_sim.fabric.program import Change, Instruction, Memory, Program, Received, Sent, Vector, check_program
+from wse_sim.isa.core_program import (
+    Change,
+    Instruction,
+    Memory,
+    Program,
+    Received,
+    Sent,
+    Vector,
+    check_program,
+)
 
 Step = tuple[Instruction, ...]
 Strand = tuple[Step, ...]

@@ -23,7 +23,7 @@ from wse_sim.fabric.run import Result, simulate
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
-from wse_sim.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
+from wse_sim.price.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
 
 MEMORY_AXES = 3
 SNAKE, RING = "snake", "ring"

@@ -9,7 +9,7 @@ from wse_sim.fabric.lowering.lines import Lines, colour_ways, route_ways
 from wse_sim.fabric.lowering.moves import forward, send, store
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import RAMP
-from wse_sim.fabric.program import Memory, Received, Sent, Vector
+from wse_sim.isa.core_program import Memory, Received, Sent, Vector
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Stream
 

@@ -1,8 +1,8 @@
 """Models of whole kernels: matrix products, sparse products, stencils, a solver, a Fourier transform."""
 
+from wse_sim.kernels import fft, gemm, solver, sparse, stencil
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE1, WSE2, WSE3, Machine
-from wse_sim.programs import fft, gemm, solver, sparse, stencil
 from wse_sim.validation.reading import Cycles
 from wse_sim.validation.rows import Row
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
+from wse_sim.kernels.gemv import Sum, gemv
+from wse_sim.kernels.transformer import TRANSFORMERS, Transformer, decode_token, prefill
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
-from wse_sim.programs.collective import centred_all_reduce, chain_all_reduce
-from wse_sim.programs.gemv import Sum, gemv
-from wse_sim.programs.transformer import TRANSFORMERS, Transformer, decode_token, prefill
 from wse_sim.validation.reading import Cycles
 from wse_sim.validation.rows import Row
 

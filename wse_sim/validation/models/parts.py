@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from wse_sim.fabric.program import Memory, Vector
+from wse_sim.isa.core_program import Memory, Vector
+from wse_sim.kernels.collective import scalar
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute, Local, Phase, Reduce, Repeat, Seq, Shift
-from wse_sim.programs.collective import scalar
 from wse_sim.validation.reading import Cycles
 from wse_sim.validation.rows import Row
 

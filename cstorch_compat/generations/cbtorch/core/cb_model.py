@@ -7,14 +7,14 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cstorch_compat import manifest
-from cstorch_compat.common.plain_loop import running_loop
-from cstorch_compat.common.rates import RateTracker
-from cstorch_compat.common.tree import map_tensors
+from cstorch_compat.files.tree import map_tensors
 from cstorch_compat.generations.cbtorch.internals import state
 from cstorch_compat.generations.cstorch import make_constant, step_closure
-from cstorch_compat.run import current_torch_device as device
-from cstorch_compat.run import use_cs
+from cstorch_compat.names import manifest
+from cstorch_compat.run.plain_loop import running_loop
+from cstorch_compat.run.process import current_torch_device as device
+from cstorch_compat.run.process import use_cs
+from cstorch_compat.watch.rates import RateTracker
 from lazytensor.random import manual_seed as set_rng_state
 from lazytensor.serialization import save as _save
 

@@ -4,11 +4,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat import manifest
 from cstorch_compat.generations.cbtorch import amp
 from cstorch_compat.generations.cbtorch.optim import lr_scheduler
 from cstorch_compat.generations.cstorch import optim
 from cstorch_compat.generations.cstorch.optim import Optimizer
+from cstorch_compat.names import manifest
 
 NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop".split()
 

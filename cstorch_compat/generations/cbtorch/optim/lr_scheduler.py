@@ -3,10 +3,10 @@
 import sys
 from typing import Any
 
-from cstorch_compat import manifest
 from cstorch_compat.generations.cstorch.optim import lr_scheduler as later
 from cstorch_compat.generations.cstorch.optim.lr_scheduler import LRScheduler
 from cstorch_compat.generations.early.configured import named_arguments
+from cstorch_compat.names import manifest
 
 NAMES = """Constant Exponential InverseExponentialTimeDecay Polynomial Linear CosineDecay CosineAnnealing Step
     MultiStep Lambda PiecewiseConstant Multiplicative InverseSquareRootDecay Cyclic OneCycle Sequential Chained"""

@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
 from cstorch_compat.generations.cstorch.core import modes
+from cstorch_compat.names import manifest
 
 manifest.explain("cerebras.pytorch.core", sys.modules[__name__])

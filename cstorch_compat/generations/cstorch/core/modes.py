@@ -2,7 +2,7 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 
 TRAIN, EVAL, TRAIN_AND_EVAL, INFERENCE, EVAL_ALL = "train", "eval", "train_and_eval", "inference", "eval_all"
 

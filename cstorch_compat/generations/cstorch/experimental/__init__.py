@@ -2,6 +2,6 @@
 
 import sys
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 
 manifest.explain("cerebras.pytorch.experimental", sys.modules[__name__])

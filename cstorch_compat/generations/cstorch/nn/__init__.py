@@ -3,9 +3,9 @@
 import sys
 from typing import Any
 
-from cstorch_compat import manifest
-from cstorch_compat.common.dice import DiceCELoss, DiceLoss
 from cstorch_compat.generations.cstorch.nn import functional
+from cstorch_compat.names import manifest
+from cstorch_compat.nn.dice import DiceCELoss, DiceLoss
 from lazytensor import nn
 from lazytensor.nn.module import Buffer
 from lazytensor.tensor import Tensor

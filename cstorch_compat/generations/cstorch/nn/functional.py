@@ -2,8 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.functional import (
+from cstorch_compat.names import manifest
+from cstorch_compat.nn.wafer_functional import (
     BEGIN_BACKWARD,
     BEGIN_FORWARD,
     END_BACKWARD,

@@ -2,8 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.optim import (
+from cstorch_compat.generations.cstorch.optim import lr_scheduler, scheduler, weight_decay_scheduler
+from cstorch_compat.names import manifest
+from cstorch_compat.optim.optimizers import (
     ASGD,
     SGD,
     Adadelta,
@@ -21,7 +22,6 @@ from cstorch_compat.common.optim import (
     RMSprop,
     Rprop,
 )
-from cstorch_compat.generations.cstorch.optim import lr_scheduler, scheduler, weight_decay_scheduler
 
 __all__ = [
     "ASGD",

@@ -2,8 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.curves import (
+from cstorch_compat.names import manifest
+from cstorch_compat.optim.curves import (
     ConstantScheduler,
     CosineAnnealingScheduler,
     CosineAnnealingWarmRestartsScheduler,
@@ -21,7 +21,12 @@ from cstorch_compat.common.curves import (
     PolynomialScheduler,
     StepScheduler,
 )
-from cstorch_compat.common.schedule import ChainedScheduler, ScalePerParamScheduler, Scheduler, SequentialScheduler
+from cstorch_compat.optim.schedules import (
+    ChainedScheduler,
+    ScalePerParamScheduler,
+    Scheduler,
+    SequentialScheduler,
+)
 
 __all__ = [
     "ChainedScheduler",

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cstorch_compat import manifest
-from cstorch_compat.common.curves import (
+from cstorch_compat.names import manifest
+from cstorch_compat.optim.curves import (
     ConstantScheduler,
     CosineAnnealingScheduler,
     CosineAnnealingWarmRestartsScheduler,
@@ -23,7 +23,7 @@ from cstorch_compat.common.curves import (
     PolynomialScheduler,
     StepScheduler,
 )
-from cstorch_compat.common.schedule import (
+from cstorch_compat.optim.schedules import (
     ChainedScheduler,
     ScalePerParamScheduler,
     Scheduler,

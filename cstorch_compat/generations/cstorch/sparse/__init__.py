@@ -2,12 +2,12 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm, Static
-from cstorch_compat.common.sparse_dynamic import GMP, SET, DynamicSparsityAlgorithm, RigL
-from cstorch_compat.common.sparse_group import Group
 from cstorch_compat.generations.cstorch.sparse import base, dynamic, gmp, group, init, rigl, set, static, utils
 from cstorch_compat.generations.cstorch.sparse.configure import configure, map_sparsity_algorithm
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
+from cstorch_compat.sparse.dynamic import GMP, SET, DynamicSparsityAlgorithm, RigL
+from cstorch_compat.sparse.group import Group
 
 __all__ = [
     "GMP",

@@ -2,11 +2,11 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm
-from cstorch_compat.common.sparse_init import make_init_method
-from cstorch_compat.common.sparse_parameter import SparseParameter
-from cstorch_compat.common.sparse_schedule import HyperParameterSchedule, make_hyperparam_schedule
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm
+from cstorch_compat.sparse.initial_masks import make_init_method
+from cstorch_compat.sparse.parameter import SparseParameter
+from cstorch_compat.sparse.sparse_schedules import HyperParameterSchedule, make_hyperparam_schedule
 
 __all__ = [
     "HyperParameterSchedule",

@@ -2,9 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm
-from cstorch_compat.common.sparse_group import Group, configure, default_sparse_param_filter, map_sparsity_algorithm
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm
+from cstorch_compat.sparse.group import Group, configure, default_sparse_param_filter, map_sparsity_algorithm
 
 __all__ = [
     "Group",

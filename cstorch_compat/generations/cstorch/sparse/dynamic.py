@@ -2,11 +2,11 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm
-from cstorch_compat.common.sparse_dynamic import DynamicSparsityAlgorithm
-from cstorch_compat.common.sparse_parameter import SparseParameter
-from cstorch_compat.common.sparse_schedule import make_update_schedule
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm
+from cstorch_compat.sparse.dynamic import DynamicSparsityAlgorithm
+from cstorch_compat.sparse.parameter import SparseParameter
+from cstorch_compat.sparse.sparse_schedules import make_update_schedule
 
 __all__ = [
     "DynamicSparsityAlgorithm",

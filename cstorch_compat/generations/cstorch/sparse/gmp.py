@@ -2,10 +2,10 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_dynamic import GMP, DynamicSparsityAlgorithm
-from cstorch_compat.common.sparse_mask import make_mask_topk_sparsity
-from cstorch_compat.common.sparse_schedule import Constant
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.dynamic import GMP, DynamicSparsityAlgorithm
+from cstorch_compat.sparse.masks import make_mask_topk_sparsity
+from cstorch_compat.sparse.sparse_schedules import Constant
 
 __all__ = [
     "Constant",

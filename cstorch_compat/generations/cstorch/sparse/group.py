@@ -2,9 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm
-from cstorch_compat.common.sparse_group import Group
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm
+from cstorch_compat.sparse.group import Group
 
 __all__ = [
     "Group",

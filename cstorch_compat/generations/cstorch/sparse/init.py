@@ -2,9 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_init import checkerboard, from_zeros, make_init_method, random, topk
-from cstorch_compat.common.sparse_mask import ScoreShaper, make_mask_topk_sparsity
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.initial_masks import checkerboard, from_zeros, make_init_method, random, topk
+from cstorch_compat.sparse.masks import ScoreShaper, make_mask_topk_sparsity
 
 __all__ = [
     "ScoreShaper",

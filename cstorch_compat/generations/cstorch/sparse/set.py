@@ -2,10 +2,10 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_dynamic import SET, DynamicSparsityAlgorithm
-from cstorch_compat.common.sparse_mask import make_mask_drop_minimum, make_mask_grow_maximum
-from cstorch_compat.common.sparse_schedule import make_hyperparam_schedule
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.dynamic import SET, DynamicSparsityAlgorithm
+from cstorch_compat.sparse.masks import make_mask_drop_minimum, make_mask_grow_maximum
+from cstorch_compat.sparse.sparse_schedules import make_hyperparam_schedule
 
 __all__ = [
     "DynamicSparsityAlgorithm",

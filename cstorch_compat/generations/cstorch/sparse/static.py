@@ -2,9 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_algorithm import SparsityAlgorithm, Static
-from cstorch_compat.common.sparse_parameter import SparseParameter
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
+from cstorch_compat.sparse.parameter import SparseParameter
 
 __all__ = [
     "SparseParameter",

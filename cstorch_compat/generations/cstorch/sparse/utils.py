@@ -2,8 +2,8 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.sparse_mask import (
+from cstorch_compat.names import manifest
+from cstorch_compat.sparse.masks import (
     InputGroupScoreShaper,
     OutputGroupScoreShaper,
     ScoreFlattener,
@@ -12,7 +12,7 @@ from cstorch_compat.common.sparse_mask import (
     make_mask_grow_maximum,
     make_mask_topk_sparsity,
 )
-from cstorch_compat.common.sparse_schedule import (
+from cstorch_compat.sparse.sparse_schedules import (
     Constant,
     Cosine,
     Cycling,

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat import manifest
+from cstorch_compat.names import manifest
 
 
 def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable], Callable]:

@@ -3,12 +3,12 @@
 import sys
 from typing import Any, Protocol, runtime_checkable
 
-from cstorch_compat import manifest
-from cstorch_compat.common.data import DataExecutor, DataLoader
-from cstorch_compat.common.data.place import DataLoaderCheckpoint
-from cstorch_compat.common.data.schedule import Schedule
-from cstorch_compat.common.sampler import DistributedSampler
-from cstorch_compat.common.synthetic import SyntheticDataset, compute_num_steps
+from cstorch_compat.data import DataExecutor, DataLoader
+from cstorch_compat.data.place import DataLoaderCheckpoint
+from cstorch_compat.data.sampler import DistributedSampler
+from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.data.synthetic import SyntheticDataset, compute_num_steps
+from cstorch_compat.names import manifest
 
 __all__ = [
     "DataExecutor",

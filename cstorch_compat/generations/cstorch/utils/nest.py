@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cstorch_compat import manifest
-from cstorch_compat.common.tree import map_tensors
+from cstorch_compat.files.tree import map_tensors
+from cstorch_compat.names import manifest
 from lazytensor import source
 from lazytensor.errors import OptionInvalid
 from lazytensor.tensor import Tensor

@@ -2,9 +2,9 @@
 
 import sys
 
-from cstorch_compat import manifest
-from cstorch_compat.common.eventfile import ScalarEvent
-from cstorch_compat.common.summary import SummaryReader, SummaryWriter, TensorDescriptor
+from cstorch_compat.names import manifest
+from cstorch_compat.watch.eventfile import ScalarEvent
+from cstorch_compat.watch.summary import SummaryReader, SummaryWriter, TensorDescriptor
 
 __all__ = ["ScalarEvent", "SummaryReader", "SummaryWriter", "TensorDescriptor"]
 manifest.explain("cerebras.pytorch.utils.tensorboard", sys.modules[__name__])

@@ -1,0 +1,113 @@
+"""The command: runs a script as far as its first steps, and prints what was found."""
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+import traceback
+import warnings
+
+from cstorch_compat.check import report
+from cstorch_compat.check.counts import FollowedEnough
+from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.guard import Guard
+from cstorch_compat.check.loaders import LoaderWatch
+from cstorch_compat.check.names import MissingModules
+from cstorch_compat.check.outcome import BROKEN, Outcome
+from cstorch_compat.check.plain import PlainScript
+from cstorch_compat.check.reading import read_script
+from cstorch_compat.check.step import Recorder
+from cstorch_compat.check.traced_session import STEPS, CheckSession
+from cstorch_compat.names import shim
+from cstorch_compat.run import process, script
+from lazytensor import source
+from lazytensor.ir.types import Where
+
+
+def add_parser(commands: argparse._SubParsersAction) -> None:
+    """Describe the command."""
+    checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
+    checker.add_argument("--json", action="store_true", help="print the findings as JSON")
+    checker.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    script.add_arguments(checker)
+    checker.set_defaults(execute=check_script)
+
+
+def check_script(options: argparse.Namespace) -> int:
+    """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
+    if not script.is_there(options.script):
+        return BROKEN
+    found, outcome = check(options.script, options.args, options.output, options.api)
+    print(json.dumps(report.as_dict(found, outcome), indent=1) if options.json else report.as_text(found, outcome))
+    return outcome.status(found)
+
+
+def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
+    """Run a script with everything watched, as far as there is something new to see."""
+    found, outcome = Findings(), Outcome(path)
+    shim.install(api)
+    recorder = Recorder(found)
+    process.options.backend, process.options.steps = "CSX", STEPS
+    process.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
+    loaders = LoaderWatch(found)
+    plain = PlainScript(recorder, loaders, outcome.summary)
+    guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
+    shown = sys.stderr if shows_output else io.StringIO()
+    with contextlib.ExitStack() as watched:
+        for one in (recorder, loaders, plain, MissingModules(found), guard, warnings.catch_warnings()):
+            watched.enter_context(one)
+        for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
+            watched.enter_context(redirect(shown))
+        warnings.simplefilter("ignore")
+        _follow(path, args, found, outcome)
+        plain.finish()
+    read_script(found, path)
+    return found, outcome
+
+
+def _follow(path: str, args: list[str], found: Findings, outcome: Outcome) -> None:
+    try:
+        script.run_as_main(path, args)
+    except FollowedEnough as e:
+        outcome.stopped = f"what comes after {e}"
+    except SystemExit as e:
+        if e.code not in (None, 0) and not outcome.summary.loops:
+            outcome.crash = f"the script exits with {e.code!r}"
+    except BaseException as e:
+        _stopped(e, path, found, outcome)
+
+
+def _stopped(e: BaseException, path: str, found: Findings, outcome: Outcome) -> None:
+    """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
+    place = _user_line(e, path)
+    if outcome.summary.operations:
+        outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
+    elif _is_of_the_api(e):
+        found.add("api", place, f"{type(e).__name__}", _first(e))
+        outcome.stopped = f"what comes after {place}"
+    else:
+        told = traceback.TracebackException.from_exception(e)
+        mine = [f for f in told.stack if not source.is_house(f.filename) and not f.filename.startswith("<frozen")]
+        told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
+        outcome.crash = "".join(told.format())
+
+
+def _is_of_the_api(e: BaseException) -> bool:
+    """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
+    innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
+    name = innermost.f_globals.get("__name__", "")
+    return name.startswith("cstorch_compat.") and not name.startswith(
+        ("cstorch_compat.torch", "cstorch_compat.names.manifest", "cstorch_compat.check")
+    )
+
+
+def _user_line(e: BaseException, path: str) -> Where:
+    """The innermost line of the user's code in a traceback."""
+    lines = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(e.__traceback__)]
+    mine = [(f, n) for f, n in lines if not source.is_house(f) and not f.startswith("<")]
+    return Where(*mine[-1]) if mine else Where(path, 1)
+
+
+def _first(e: BaseException) -> str:
+    return str(e).strip().splitlines()[0] if str(e).strip() else ""

@@ -1,0 +1,117 @@
+"""The execution that a checked script gets: two steps are traced, none is run, and the first one is examined."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.check import graph, state
+from cstorch_compat.check.counts import Summary
+from cstorch_compat.check.reading import examine_rates, read_step
+from cstorch_compat.check.step import CheckedCapture, Recorder
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run import process
+from cstorch_compat.run.closures import Call, Closures
+from cstorch_compat.run.session import enter_fed
+from lazytensor import precision, source, trace
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.runtime.store import Store
+from lazytensor.tensor import Tensor
+
+STEPS = 2
+"""Iterations of a loop that are traced: the second one shows what changes from step to step."""
+
+
+class CheckSession:
+    """Takes the place of the wafer's session: traces the first step and the second, and compares them."""
+
+    def __init__(self, recorder: Recorder, store: Store, summary: Summary):
+        self.recorder, self.store, self.summary = recorder, store, summary
+        self.closures = Closures()
+        self.place = source.where()
+        self.capture: CheckedCapture | None = None
+        self.first: set[Node] | None = None
+        self._results: dict[Callable, Any] = {}
+        self._steps: list[Callable] = []
+        self._rates: list[tuple[str, float]] = []
+        summary.enter(self.place)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the first step is being traced."""
+        return self.first is None
+
+    def begin(self, batch: Any) -> Any:
+        """Take in a batch; the loop sees tensors that have no values."""
+        if self.is_first:
+            graph.examine_batch(self.recorder.found, self.place, flatten(batch))
+        self.recorder.is_listening = self.is_first
+        self.capture = CheckedCapture(self.store, readable=False)
+        return enter_fed(self.capture, batch)
+
+    def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
+        """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
+        assert self.capture is not None
+        self.capture.is_open = True
+        try:
+            with precision.autocast(process.options.half):
+                self._results[step_fn] = step_fn(*args, **kwargs)
+        except Exception:
+            if self.is_first:
+                raise
+        finally:
+            self.capture.is_open = False
+        if step_fn not in self._steps:
+            self._steps.append(step_fn)
+        return self._results.get(step_fn)
+
+    def held(self, arguments: Any) -> Any:
+        """The arguments of a closure, whose calls are examined and not made."""
+        return arguments
+
+    def end(self, *when: Any) -> None:
+        """Examine the step that was traced, and forget it."""
+        assert self.capture is not None
+        calls, self.closures.queue = self.closures.queue, []
+        fetched = _fetched(calls)
+        traced, _ = self.capture.graph()
+        returned = [t for _, t in flatten(list(self._results.values()))]
+        outputs = tuple(dict.fromkeys(t.node for t in (*fetched, *returned)))
+        whole = Graph(traced.inputs, traced.state, outputs, traced.updates)
+        if self.first is None:
+            self.first = set(whole.nodes())
+            self._rates = state.rates()
+            self._examine(calls, fetched, whole)
+        elif state.rates() != self._rates:
+            examine_rates(self.recorder.found, self.place, self._rates, state.rates())
+        elif not self.recorder.has_read:  # what was read differs with the batch, and so does what follows from it
+            graph.compare(self.recorder.found, self.first, whole)
+        self.capture.leave()
+
+    def _examine(self, calls: list[Call], fetched: list[Tensor], whole: Graph) -> None:
+        assert self.capture is not None
+        found = self.recorder.found
+        if not fetched and not whole.updates:
+            found.add("no outputs", self.place)
+        elif not fetched:
+            found.add("nothing fetched", self.place)
+        state.examine_closures(found, calls, process.current_executor())
+        state.examine_state(found, self.capture, self._results.values())
+        graph.examine(found, whole, self.recorder.calls)
+        forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
+        for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):
+            read_step(found, function)
+        self.summary.add(whole)
+
+    def flush(self) -> None:
+        """The last step is over; no closure waits."""
+
+    def close(self) -> None:
+        """The loop is over."""
+        if self.capture is not None and trace.current is self.capture:
+            self.capture.leave()
+        self.recorder.is_listening, self.summary.is_closed = True, True
+
+
+def _fetched(calls: list[Call]) -> list[Tensor]:
+    """The tensors of the step that closures take; state is fetched on its own."""
+    given = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
+    return [t for t in given if t.cell.home is None]

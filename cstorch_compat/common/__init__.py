@@ -1,1 +1,0 @@
-"""Layers below the emulated API that know files and numbers but no tensors."""

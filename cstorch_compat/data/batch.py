@@ -1,0 +1,71 @@
+"""What a batch has to be: tensors with one batch size, and on CSX of one form throughout."""
+
+from typing import Any
+
+from cstorch_compat.files.tree import flatten
+from cstorch_compat.run import process
+from lazytensor import source
+from lazytensor.errors import DataError, refuse
+
+LOOSE = "While this is allowed in non-CSX runs, it may throw off metrics such as rate profiling."
+
+
+def size_of(batch: Any) -> int | None:
+    """The number of samples; None, with a warning, where tensors disagree about it.
+
+    Raises RuntimeError if there is no tensor, and refuses them on CSX if they disagree.
+    """
+    tensors = flatten(batch)
+    if not tensors:
+        raise RuntimeError(
+            "We could not detect any torch tensors in the input data returned by the dataloader. We expect the "
+            f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
+        )
+    sizes = {t.shape[0] if t.ndim else 1 for _, t in tensors}
+    if len(sizes) == 1:
+        return sizes.pop()
+    if process.use_cs():
+        error = DataError(
+            "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
+            f"{sizes}.",
+            where=source.where(),
+            todo="Give every tensor of the batch the batch as first dimension.",
+        )
+        refuse("batch sizes", error)
+        return None
+    process.warn(
+        f"Detected non-uniform batch sizes within the same batch: {sizes}. {LOOSE} The run will proceed assuming no "
+        "batch size."
+    )
+    return None
+
+
+class Form:
+    """The form of the batches so far: warns of another batch size, and on CSX refuses another form."""
+
+    def __init__(self) -> None:
+        self.size: int | None = None
+        self._first: list[tuple[str, Any]] | None = None
+
+    def check(self, batch: Any) -> int | None:
+        """The number of samples of the next batch. Raises RuntimeError if it does not fit the ones before."""
+        size, before = size_of(batch), self.size
+        self.size = size
+        if process.use_cs():
+            self._hold_to_first(batch)
+        elif None not in (size, before) and size != before:
+            process.warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {LOOSE}")
+        return size
+
+    def _hold_to_first(self, batch: Any) -> None:
+        leaves = [(path, t.spec) for path, t in flatten(batch)]
+        self._first = self._first or leaves
+        if leaves == self._first:
+            return
+        now, first = (", ".join(f"{path or 'batch'} {spec}" for path, spec in side) for side in (leaves, self._first))
+        raise DataError(
+            "Only uniform batch sizes are supported in CS runs: every batch has the shapes and dtypes of the first, "
+            f"which were {first}, and this one has {now}",
+            where=source.where(),
+            todo="Use drop_last=True in the DataLoader, or pad the samples to one shape.",
+        )

@@ -1,0 +1,179 @@
+"""The executor that pulls the steps of a run from a loader."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.data.batch import Form
+from cstorch_compat.data.loader import DataLoader
+from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.run import process
+from cstorch_compat.watch.op_profile import ProfilerRegistry
+from cstorch_compat.watch.progress import Progress
+from cstorch_compat.watch.rates import Profiler
+
+
+class DataExecutor:
+    """Iterates over a loader for `num_steps` steps, starting again when it is exhausted.
+
+    State can be fetched after every `checkpoint_steps` steps and after the last one; 0 or None means never. A Schedule
+    says itself after which steps, counted from 0. `profiler` follows the loop's rates.
+    """
+
+    def __init__(
+        self,
+        dataloader: DataLoader,
+        num_steps: int | None = None,
+        checkpoint_steps: int | Schedule | None = None,
+        activation_steps: int | None = None,
+        profiler_activities: Any = None,
+    ):
+        self.dataloader = _checked_loader(dataloader)
+        self.num_steps = _checked_steps(dataloader, num_steps)
+        self.checkpoint_steps = _checked_checkpoints(checkpoint_steps)
+        self.activation_steps = _checked_count("activation_steps", activation_steps, 1)
+        self.iteration = -1
+        self.model: Any = None  # the prepared model that the loop has called
+        self.session: Any = None
+        self.profiler: Profiler | None = None
+        self._folder: pathlib.Path | None = None
+        self._profiler_activities = profiler_activities
+        owner = process.current_backend()
+        if not owner.is_e2e_execution and self.num_steps != 1:
+            process.warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
+            self.num_steps = 1
+        self.checkpoint_schedule = _schedule(self.checkpoint_steps, self.num_steps)
+
+    @property
+    def user_iteration(self) -> int:
+        """The number of the step, counted from 1."""
+        return self.iteration + 1
+
+    @property
+    def is_initial_step(self) -> bool:
+        """Whether this is the first step."""
+        return self.iteration == 0
+
+    @property
+    def on_final_iteration(self) -> bool:
+        """Whether this is the last step."""
+        return self.iteration == self.num_steps - 1
+
+    @property
+    def is_checkpoint_step(self) -> bool:
+        """Whether state can be fetched after this step."""
+        return self._fetches_after(self.user_iteration)
+
+    def _fetches_after(self, step: int) -> bool:
+        return self.checkpoint_schedule is not None and self.checkpoint_schedule.match(step - 1)
+
+    def next_checkpoint_step(self) -> int | None:
+        """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
+        schedule = self.checkpoint_schedule
+        if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
+            return None
+        return (schedule.next_immediate_step(self.iteration) or 0) + 1
+
+    @property
+    def artifact_dir(self) -> pathlib.Path:
+        """The folder of this execution. Raises RuntimeError before it has begun."""
+        if self._folder is None:
+            raise RuntimeError("DataExecutor must be iterated before having an artifact directory.")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        self.iteration, self.model = -1, None
+        owner = process.current_backend()
+        for prepare in owner.before_loop:
+            prepare()
+        self.profiler = Profiler(self._profiler_activities)
+        self._folder = owner.next_folder()
+        self.session = owner.session()
+        before = process.enter_executor(self)
+        try:
+            with as_builtin():
+                yield from self._steps(self.profiler, self._folder)
+        finally:
+            self.session.close()
+            process.enter_executor(before)
+
+    def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
+        steps = min(self.num_steps, process.options.steps or self.num_steps)
+        if not steps:
+            return
+        owner, profile = process.current_backend(), ProfilerRegistry.get_profiler()
+        if profile is not None:
+            profile.configure_profiler(owner.is_csx, self.num_steps)
+        stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
+        progress = Progress(self.num_steps, process.options.progress)
+        try:
+            for i, batch in zip(range(steps), stream, strict=False):
+                self.iteration = i
+                size = form.check(batch)
+                stream.count(size or 0)
+                if self.is_checkpoint_step:
+                    self.dataloader.keep(stream, i + 1)
+                yield self.session.begin(batch)
+                profiler.step(size)
+                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                if self.is_initial_step:
+                    profiler.compiled()
+                progress.step(i + 1)
+            self.session.flush()
+            if profile is not None and owner.reports:
+                profile.take(owner.reports[-1])
+        finally:
+            self.dataloader.release(stream)
+            progress.close()
+            profiler.end(stream.waits)
+            owner.loops.append(profiler)
+            if folder.exists():
+                profiler.save(folder)
+
+
+def _checked_loader(dataloader: Any) -> DataLoader:
+    if not isinstance(dataloader, DataLoader):
+        raise TypeError(
+            "Detected that dataloader was not wrapped using a cstorch.utils.data.DataLoader.\nPlease wrap your "
+            "dataloader in a Cerebras Dataloader:\n\n\tdataloader = cstorch.utils.data.DataLoader(input_fn, ...)\n\n"
+            "where `input_fn` is a callable that returns a PyTorch dataloader."
+        )
+    return dataloader
+
+
+def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
+    if num_steps is None:
+        try:
+            return len(dataloader)
+        except TypeError as e:
+            raise RuntimeError(
+                "Could not infer the number of steps as the length of the dataloader is not known. Please provide "
+                "num_steps to the data executor"
+            ) from e
+    if num_steps < 1:
+        raise RuntimeError(f"Expected num_steps to be an integer >= 1, but got {num_steps}")
+    return int(num_steps)
+
+
+def _checked_count(name: str, value: Any, least: int) -> int | None:
+    if value is not None and (not isinstance(value, int) or value < least):
+        raise RuntimeError(f'Expected {name} to be an integer >= {least} or "None". Got: {value}')
+    return value
+
+
+def _checked_checkpoints(value: Any) -> int | Schedule | None:
+    if value is not None and not isinstance(value, int | Schedule):
+        raise ValueError(f"checkpoint_steps must be None, integer, or a Schedule, but got {value}.")
+    return value if isinstance(value, Schedule) else _checked_count("checkpoint_steps", value, 0)
+
+
+def _schedule(checkpoint_steps: int | Schedule | None, num_steps: int) -> Schedule | None:
+    """The steps, counted from 0, after which state can be fetched; None if there are none."""
+    if not isinstance(checkpoint_steps, int):
+        return checkpoint_steps
+    return Schedule.every(checkpoint_steps, num_steps) if checkpoint_steps and num_steps else None

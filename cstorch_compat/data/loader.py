@@ -1,0 +1,129 @@
+"""DataLoader over an input function."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from cstorch_compat.data import role
+from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.data.stream import OwnStream, Stream, WorkerStream
+from cstorch_compat.data.supply import Supply, is_restartable
+from cstorch_compat.run import process
+
+NOT_RESTARTABLE = (
+    "DataLoader is not configured for {} state. Please implement RestartableDataLoader interface to enable "
+    "`state_dict()` and `load_state_dict()` methods."
+)
+TOO_EARLY = (
+    "DataLoader state can only be requested at a checkpoint step. Please ensure that `state_dict` is called on the "
+    "`cstorch.utils.DataLoader` at a checkpoint step. If you're calling it inside of a method, please decorate it "
+    "with the `cstorch.checkpoint_closure` method decorator."
+)
+TOO_LATE = (
+    "DataLoader state can only be loaded onto before execution. Please make sure to call `load_state_dict()` only "
+    "before iterating the data executor."
+)
+
+
+class DataLoader:
+    """Wraps a function that makes a data loader, so that each worker can call it for itself.
+
+    The client calls it too, when it first needs the loader. On CSX with one system and one worker the client's loader
+    is the worker's. A restartable loader (see `RestartableDataLoader`) is asked for its state, and given it back, where
+    it is read: in the workers.
+    """
+
+    def __init__(self, input_fn: Callable, *args: Any, **kwargs: Any):
+        if not callable(input_fn):
+            raise TypeError(
+                "Expected a callable that constructs and returns a `torch.utils.data.DataLoader` or an iterable that "
+                "returns a structure containing torch tensors."
+            )
+        self.input_fn = input_fn
+        self._make = partial(input_fn, *args, **kwargs)
+        self._loader: Any = None
+        self._loading: tuple[Any, bool] | None = None
+        self._kept: dict[int, Any] = {}
+        self._is_streaming = False
+
+    @property
+    def dataloader(self) -> Any:
+        """What the input function gave; it is called once."""
+        if self._loader is None:
+            with role.playing(_single_worker()):
+                self._loader = self._make()
+        return self._loader
+
+    @property
+    def is_restartable(self) -> bool:
+        """Whether the inner loader can save and restore its place."""
+        return is_restartable(self.dataloader)
+
+    def state_dict(self) -> Any:
+        """The state that the inner loader makes of those of all workers, as it was after this step.
+
+        In a closure, this step is the one that the closure was called in, however late it is made.
+        Raises RuntimeError outside a loop over this loader, after a step that is no checkpoint step, and for loaders
+        that are not restartable.
+        """
+        if not self.is_restartable:
+            raise RuntimeError(NOT_RESTARTABLE.format("getting"))
+        executor = process.current_executor()
+        step = executor.session.closures.step or executor.user_iteration
+        if step not in self._kept:
+            raise RuntimeError(TOO_EARLY)
+        return self._kept[step]
+
+    def load_state_dict(self, state_dict: dict, strict: bool = True) -> None:
+        """Have the next loop go on from a state: each worker's loader gets its part of it.
+
+        Raises RuntimeError in a loop over this loader, and for loaders that are not restartable.
+        """
+        if not self.is_restartable:
+            raise RuntimeError(NOT_RESTARTABLE.format("setting"))
+        if self._is_streaming:
+            raise RuntimeError(TOO_LATE)
+        self._loading = (state_dict, strict)
+
+    def keep(self, stream: Stream, step: int) -> None:
+        """Have the state after the present step, if there is one, ready for `state_dict`, until closures are made."""
+        if self.is_restartable:
+            kept = {at: state for at, state in self._kept.items() if step - process.options.closure_lag <= at < step}
+            self._kept = {**kept, step: self.dataloader.aggregate_state_dict(stream.states())}
+
+    def stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
+        """Batches without end of the client's loader, or those of `num_steps` steps from worker processes."""
+        made = self._stream(num_steps, checkpoints)
+        self._is_streaming = True
+        return made
+
+    def release(self, stream: Stream) -> None:
+        """The loop over a stream is over."""
+        stream.close()
+        self._is_streaming = False
+
+    def _stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
+        loading, self._loading = self._loading, None
+        self._kept = {}
+        owner = process.current_backend()
+        cluster = role.Cluster.of(owner.cluster_config)
+        if not (owner.is_csx and owner.is_e2e_execution) or cluster.workers == 1:
+            return OwnStream(lambda: self.dataloader, loading, _single_worker())
+        wanted = checkpoints if self.is_restartable else None
+        first = next(Supply(self.dataloader))
+        return WorkerStream(self._make, loading, cluster, first, num_steps, wanted)
+
+    def __len__(self) -> int:
+        return len(self.dataloader)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.dataloader)
+
+
+def _single_worker() -> role.Role | None:
+    """The worker that the client stands for; None where there are others, or where nothing is streamed."""
+    owner = process.current_backend(raise_exception=False)
+    if owner is None or not owner.is_csx:
+        return None
+    cluster = role.Cluster.of(owner.cluster_config)
+    return role.Role(0, cluster) if cluster.workers == 1 else None

@@ -1,0 +1,217 @@
+"""Where the batches of a run come from: the client's own loader, or workers that each have one."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pickle import PicklingError
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from cstorch_compat.data import ring, role
+from cstorch_compat.data.batch import size_of
+from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.data.streamer import StreamerPost
+from cstorch_compat.data.supply import Supply
+from cstorch_compat.files.tree import flatten, map_tensors
+from lazytensor import source
+from lazytensor.data.crew import Crew, default_context
+from lazytensor.data.worker import Failure
+from lazytensor.data.worker_errors import WorkerError
+from lazytensor.errors import DataError
+from lazytensor.ir.graph import leaf
+from lazytensor.tensor import Tensor
+from lazytensor.trace import Cell
+
+
+class Stream(Protocol):
+    """Batches, one for each step; `waits` are the seconds that the client waited for each worker."""
+
+    waits: list[float]
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def count(self, samples: int) -> None:
+        """The latest batch has so many samples."""
+
+    def states(self) -> list[Any]:
+        """What the loader of each worker says of itself after the latest batch."""
+
+    def close(self) -> None:
+        """No more batches are wanted."""
+
+
+class OwnStream:
+    """Batches of a loader in this process, which plays the part of `player` while the loader is at work.
+
+    A single worker stays in the process. The loader then has the answers of a worker, but its side effects, and the
+    random numbers that it draws, are the client's too; on the system they would be those of another machine.
+    """
+
+    def __init__(self, make: Callable[[], Any], loading: tuple[Any, bool] | None, player: role.Role | None):
+        self._player = player
+        self.waits = [0.0]
+        self._step, self._size = 0, 0
+        with role.playing(player):
+            self._supply = Supply(make(), loading)
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            start = time.perf_counter()
+            with role.playing(self._player):
+                batch = next(self._supply)
+            self.waits[0] += time.perf_counter() - start
+            self._step += 1
+            yield batch
+
+    def count(self, samples: int) -> None:
+        """The latest batch has so many samples."""
+        self._supply.samples += samples
+
+    def states(self) -> list[Any]:
+        with role.playing(self._player):
+            return [self._supply.state(0, role.Cluster(), self._step, self._step)]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class WorkerStream:
+    """Batches whose parts come from worker processes, in the order of the cluster, whichever worker is ready first.
+
+    `make` is called in each worker; the client's own first batch says how batches are built and how large they are.
+    Random numbers start in each worker where the client's are. Raises WorkerError when a worker raises or dies.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        loading: tuple[Any, bool] | None,
+        cluster: role.Cluster,
+        first: Any,
+        num_steps: int,
+        checkpoints: Schedule | None,
+    ):
+        self._template, self._num_steps = first, num_steps
+        self._batch_size = size_of(first) or 0
+        self._cluster = cluster = cluster.sharing(self._batch_size)
+        self._step = 0
+        self.waits = [0.0] * cluster.workers
+        self._states: list[dict[int, Any]] = [{} for _ in self.waits]
+        of_system = [_layout(first, share) for share in cluster.shares]
+        self._layouts = [of_system[cluster.system_of(rank)] for rank in range(cluster.workers)]
+        self._asked, self._taken = [0] * cluster.workers, [0] * cluster.workers
+        self._memories = ring.memories(self._layouts)
+        try:
+            self._crew = self._hired(make, loading, checkpoints)
+        except BaseException:
+            ring.close(self._memories)
+            raise
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _hired(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> Crew:
+        posts = [
+            StreamerPost(rank, self._cluster, make, loading, checkpoints, self._num_steps, *where)
+            for rank, where in enumerate(zip(self._layouts, self._memories, strict=True))
+        ]
+        try:
+            return Crew(posts, default_context(), "input worker", may_hire=True)
+        except (PicklingError, AttributeError, TypeError) as e:
+            raise DataError(
+                f"the input function cannot be given to a worker process: {e}",
+                where=source.where(),
+                todo="This system cannot fork, so define it at the top level of a module that can be imported, and "
+                "give it arguments that can be pickled.",
+            ) from e
+
+    def _begin(self) -> None:
+        """Wait for the loaders of all workers, then have the workers make shares ahead."""
+        ranks = range(self._cluster.workers)
+        for rank in ranks:
+            self._crew.ask(rank, 0, None)
+        for rank in ranks:
+            self._states[rank] = self._answer(rank)
+        ring.forget_names(self._memories)
+        for _ in range(ring.SLOTS):
+            for rank in ranks:
+                self._ask(rank)
+
+    def _ask(self, rank: int) -> None:
+        """Have a worker fill its next slot, unless the run needs no more of it."""
+        if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
+            with self._due():
+                self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS)
+            self._asked[rank] += 1
+
+    def __iter__(self) -> Iterator[Any]:
+        for step in range(self._num_steps):
+            self._step = step
+            yield self._batch()
+
+    def _batch(self) -> Any:
+        whole = [np.empty(t.spec.shape, a.dtype) for t, a in _with_arrays(self._template)]
+        start = 0
+        for rank, share in zip(self._cluster.feeding(self._step), self._cluster.shares, strict=True):
+            began = time.perf_counter()
+            self._states[rank].update(self._answer(rank))
+            self.waits[rank] += time.perf_counter() - began
+            slot = self._taken[rank] % ring.SLOTS
+            for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
+                array[start : start + share] = part if part.ndim else part.item()
+            start += share
+            self._taken[rank] += 1
+            self._ask(rank)
+        arrays = iter(whole)
+        return map_tensors(self._template, lambda t: Tensor(Cell(leaf(next(arrays), t.spec))))
+
+    @contextmanager
+    def _due(self) -> Iterator[None]:
+        """A block in which the end of a worker is told with the step that waits for it."""
+        try:
+            yield
+        except WorkerError as e:
+            raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, todo=e.todo) from None
+
+    def _answer(self, rank: int) -> dict[int, Any]:
+        with self._due():
+            answer = self._crew.answer(rank, 0, 0.0)
+        if answer.failure is not None:
+            self._failed(rank, answer.failure)
+        return answer.value
+
+    def _failed(self, rank: int, failure: Failure) -> NoReturn:
+        step = self._cluster.step_fed(rank, self._taken[rank]) + 1
+        raise WorkerError(
+            f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
+            f"{failure.text}",
+            where=source.where(),
+            todo="With num_workers_per_csx=1 and num_csx=1 the loader runs in this process, where a debugger can stop.",
+        )
+
+    def count(self, samples: int) -> None:
+        """Workers count their shares themselves."""
+
+    def states(self) -> list[Any]:
+        found = [states[self._step] for states in self._states]
+        for states in self._states:
+            for step in [s for s in states if s <= self._step]:
+                del states[step]
+        return found
+
+    def close(self) -> None:
+        """Send the workers home, and let go of the memory."""
+        self._crew.close()
+        ring.close(self._memories)
+
+
+def _with_arrays(batch: Any) -> list[tuple[Tensor, np.ndarray]]:
+    return [(t, t.array()) for _, t in flatten(batch)]
+
+
+def _layout(batch: Any, samples: int) -> ring.Layout:
+    """How a share of so many samples lies in its slot."""
+    return ring.Layout(tuple(((samples, *a.shape[1:]) if a.ndim else (), a.dtype.str) for _, a in _with_arrays(batch)))

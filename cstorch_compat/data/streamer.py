@@ -1,0 +1,97 @@
+"""What a worker process does: it calls the input function for itself, and puts its share of a step into its ring."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.shared_memory import SharedMemory
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.data import role
+from cstorch_compat.data.ring import Layout
+from cstorch_compat.data.step_ranges import Schedule
+from cstorch_compat.data.supply import Supply
+from cstorch_compat.files.tree import flatten
+from lazytensor.data.worker import Answer
+from lazytensor.errors import DataError
+
+
+@dataclass(frozen=True)
+class StreamerPost:
+    """What a streaming worker is told: its number, the cluster, how its loader is made, and where its shares go.
+
+    `checkpoints` are the steps after which the state of a restartable loader is wanted; None for others.
+    """
+
+    id: int
+    cluster: role.Cluster
+    make: Callable[[], Any]
+    loading: tuple[Any, bool] | None
+    checkpoints: Schedule | None
+    num_steps: int
+    layout: Layout
+    memory: SharedMemory
+
+    def begin(self) -> Callable[[int, Any], Answer]:
+        """Become a worker for the rest of the process, and make the loader."""
+        role.become(role.Role(self.id, self.cluster))
+        return Streamer(self).answer
+
+
+class Streamer:
+    """Shares of batches, in the size that the system takes, whatever size the loader's batches have."""
+
+    def __init__(self, post: StreamerPost):
+        self._post, self._supply = post, Supply(post.make(), post.loading)
+        self._size = post.cluster.shares[post.cluster.system_of(post.id)]
+        self._turn = 0
+        self._rest: list[np.ndarray] = []
+        self._batch_size: int | None = None
+
+    def answer(self, turn: int, slot: int | None) -> Answer:
+        """Fill a slot with the next share, or with None only say that the loader is there.
+
+        The answer holds the states, by step, for the checkpoint steps until this worker's next share.
+        """
+        first = self._post.cluster.step_fed(self._post.id, self._turn)
+        if slot is None:
+            return Answer(turn, self._states(range(first)))
+        self._post.layout.fill(self._post.memory, slot, self._share())
+        self._turn += 1
+        self._supply.samples += self._size
+        return Answer(turn, self._states(range(first, first + self._post.cluster.workers_per_csx)))
+
+    def _states(self, steps: range) -> dict[int, Any]:
+        wanted, post = self._post.checkpoints, self._post
+        if wanted is None:
+            return {}
+        steps = range(steps.start, min(steps.stop, post.num_steps))
+        return {
+            step: self._supply.state(post.id, post.cluster, step + 1, self._turn)
+            for step in steps
+            if wanted.match(step)
+        }
+
+    def _share(self) -> list[np.ndarray]:
+        """The next `_size` samples of the loader's batches, which may be larger or smaller."""
+        arrays = self._rest or self._next_arrays()
+        while arrays[0].ndim and len(arrays[0]) < self._size:
+            arrays = [np.concatenate(pair) for pair in zip(arrays, self._next_arrays(), strict=True)]
+        if not arrays[0].ndim or len(arrays[0]) == self._size:
+            self._rest = []
+            return arrays
+        self._rest = [a[self._size :] for a in arrays]
+        return [a[: self._size] for a in arrays]
+
+    def _next_arrays(self) -> list[np.ndarray]:
+        arrays = [t.array() for _, t in flatten(next(self._supply))]
+        sizes = {a.shape[0] if a.ndim else 1 for a in arrays}
+        if self._batch_size is not None:
+            sizes.add(self._batch_size)
+        if len(sizes) != 1:
+            raise DataError(
+                f"Only uniform batch sizes are supported in CS runs, but the dataloader returned {sorted(sizes)}",
+                todo="Give tensors of one batch size, and use drop_last=True in the DataLoader.",
+            )
+        self._batch_size = sizes.pop()
+        return arrays

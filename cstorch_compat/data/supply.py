@@ -1,0 +1,74 @@
+"""The batches of one loader, again and again, and where it is in them."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cstorch_compat.data import place
+from cstorch_compat.data.role import Cluster
+from lazytensor import source
+from lazytensor.errors import DataError
+
+PROTOCOL = ("state_dict", "load_state_dict", "aggregate_state_dict", "deaggregate_state_dict")
+
+
+def is_restartable(loader: Any) -> bool:
+    """Whether a loader defines all of the protocol of restartable loaders."""
+    return all(callable(getattr(loader, name, None)) for name in PROTOCOL)
+
+
+class Supply(Iterator[Any]):
+    """A worker's loader, or the client's, begun anew whenever it is exhausted.
+
+    With `loading`, a common state and whether it has to fit strictly, the loader takes its part of the state first.
+    Raises DataError from a pass that gives no batch; the first one may after a restart, as the state may be that of
+    an end.
+    """
+
+    def __init__(self, loader: Any, loading: tuple[Any, bool] | None = None):
+        self.loader, self.samples = loader, 0
+        if loading is not None:
+            state, strict = loading
+            part = _with_strict(loader.deaggregate_state_dict, state, strict)
+            _with_strict(loader.load_state_dict, part, strict)
+        self._batches = self._endless(may_be_empty=loading is not None)
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def _endless(self, may_be_empty: bool) -> Iterator[Any]:
+        while True:
+            is_empty = True
+            for batch in self.loader:
+                is_empty = False
+                yield batch
+            if is_empty and not may_be_empty:
+                raise DataError(
+                    "Iterating the dataloader did not return any values. This is possibly because the dataset is too "
+                    "small for the specified batch_size or drop_last settings, or because the input function returns "
+                    "a generator, which cannot be begun anew",
+                    where=source.where(),
+                    todo="Make sure that the dataloader is able to generate at least one batch.",
+                )
+            may_be_empty = False
+
+    def state(self, rank: int, cluster: Cluster, step: int, turn: int) -> Any:
+        """The state that the loader says it is in after step number `step` and the worker's `turn`-th turn."""
+        where = place.DataLoaderCheckpoint(
+            rank % cluster.workers_per_csx,
+            cluster.workers_per_csx,
+            cluster.num_csx,
+            cluster.system_of(rank),
+            step,
+            turn,
+            self.samples,
+        )
+        with place.offered(where):
+            return self.loader.state_dict()
+
+
+def _with_strict(method: Callable, state: Any, strict: bool) -> Any:
+    """Call a method of the protocol; those written for release 2.0 do not take `strict`."""
+    parameters = inspect.signature(method).parameters
+    takes_it = "strict" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return method(state, strict=strict) if takes_it else method(state)

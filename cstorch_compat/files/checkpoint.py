@@ -1,0 +1,132 @@
+"""`cstorch.save` and `cstorch.load`: state dicts in H5 files, tensors read when somebody looks."""
+
+import os
+import warnings
+from typing import Any
+
+from cstorch_compat.files import h5read, h5write, safetensors
+from cstorch_compat.files.h5write import ArrayLeaf, FullLeaf
+from cstorch_compat.files.pickled import DeferredObject
+from cstorch_compat.files.sniff import kind_of
+from cstorch_compat.files.tree import flatten
+from lazytensor import serialization, source
+from lazytensor.dtype import round_to
+from lazytensor.errors import CheckpointError
+from lazytensor.ir.types import StateId, Type
+from lazytensor.lazyarray import LazyArray
+from lazytensor.tensor import CPU, Device, Tensor
+from lazytensor.trace import Cell
+
+
+class DeferredTorchTensor(Tensor):
+    """A tensor whose values are read from a checkpoint at the first use; changing it does not change the file."""
+
+
+class DeferredSafeTensor(Tensor):
+    """A tensor whose values are read from a safetensors file at the first use."""
+
+
+class _FileHome:
+    """Stands in for the store of state: brings the one array of a file home."""
+
+    def __init__(self, source: LazyArray):
+        self.source = source
+
+    def copy(self, state: StateId) -> Any:
+        """The values, read now."""
+        return self.source.read()
+
+    def claim(self, state: StateId) -> None:
+        """A tensor of a file may be changed: the file stays as it is."""
+
+
+def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
+    if not lazy.is_tensor:
+        return lazy.read()
+    assert lazy.dtype is not None
+    return kind(Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
+
+
+def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
+    if not isinstance(obj, Tensor):
+        return None
+    if obj.requires_grad:
+        raise CheckpointError(
+            "a tensor that requires grad cannot be saved",
+            where=source.where(),
+            todo="Pass model.state_dict(), or tensor.detach().",
+        )
+    n = obj.node
+    if obj.device.type == "lazy" and n.op == "full":
+        return FullLeaf(obj.spec.shape, obj.dtype, n.attrs["value"])
+    return ArrayLeaf(lambda: round_to(obj.array("saving it"), obj.dtype), obj.dtype)
+
+
+def save(state_dict: Any, checkpoint_file: Any) -> None:
+    """Write a structure of tensors, numbers and strings to a new H5 file.
+
+    Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing. The file appears
+    under its name when it is complete.
+    """
+    h5write.write(checkpoint_file, state_dict, _described)
+
+
+def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
+    """The structure in an H5, safetensors or PyTorch file; which of them it is, its first bytes say.
+
+    Tensors of the first two are read when they are used; NumPy arrays, and numbers for which there is no tensor type,
+    come as NumPy arrays. `options` go to `torch.load`. Raises FileNotFoundError, KeyError or RuntimeError for a file
+    that is missing, foreign or damaged. Pickled objects are never loaded: a DeferredObject stands for each.
+    """
+    path = os.fspath(checkpoint_file)
+    if not os.path.isfile(path):
+        return h5read.read(path, _deferred)  # which says what is wrong
+    kind = kind_of(path)
+    if kind == "torch":
+        return _from_torch(path, map_location, options)
+    device = _location(map_location)
+    tree: Any = safetensors.read(path) if kind == "safetensors" else _from_h5(path)
+    if kind == "safetensors":
+        tree = {key: _deferred(lazy, DeferredSafeTensor) for key, lazy in tree.items()}
+    if device is not CPU:
+        for _, t in flatten(tree):
+            t.device = device
+    return tree
+
+
+def _from_h5(path: str) -> Any:
+    closed: list[str] = []
+
+    def stand_in(key: str) -> DeferredObject:
+        closed.append(key)
+        return DeferredObject(key)
+
+    tree = h5read.read(path, _deferred, pickled=stand_in)
+    if closed:
+        warnings.warn(
+            f"{path} holds pickled Python objects, which are never opened; using one is an error: {', '.join(closed)}",
+            stacklevel=4,
+        )
+    return tree
+
+
+def _from_torch(path: str, map_location: Any, options: dict[str, Any]) -> Any:
+    try:
+        return serialization.load(path, "cpu" if map_location == "cache" else map_location, **options)
+    except CheckpointError as e:
+        what = f"Failed to load checkpoint file `{path}`: {e.what}"
+        raise CheckpointError(what, where=source.where(), todo=e.todo) from e
+
+
+def _location(map_location: Any) -> Device:
+    if map_location is None or map_location == "cache":
+        return CPU
+    if not isinstance(map_location, str | Device):
+        raise TypeError(
+            f"to() received an invalid combination of arguments - got ({type(map_location).__name__}), but expected a "
+            "torch.device or its name"
+        )
+    device = Device(map_location)
+    if device.type not in ("cpu", "meta", "lazy"):
+        raise RuntimeError(f"Expected one of cpu, lazy, meta device type at start of device string: {map_location}")
+    return CPU if device.type == "cpu" else device

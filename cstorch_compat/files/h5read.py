@@ -1,0 +1,275 @@
+"""Reads checkpoint files: arrays lazily, everything else at once.
+
+The layout is that of cerebras_pytorch 2.10 (see h5write); files older than layout 0.5 are read, but not written.
+Nothing is ever unpickled.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import unquote
+
+import h5py
+import numpy as np
+
+from cstorch_compat.files import treespec
+from cstorch_compat.files.h5layout import (
+    CODES,
+    LAYOUT_VERSION,
+    METADATA,
+    MOST_AXES,
+    SCALARS,
+    VersionMissing,
+    is_storable,
+)
+from cstorch_compat.files.lz4 import StoredArray, attributes
+from cstorch_compat.files.newfile import CheckpointMissing
+from cstorch_compat.files.pickled import DeferredObject
+from cstorch_compat.files.rawfile import RawFile
+from lazytensor import dtype as dtypes
+from lazytensor.dtype import DType
+from lazytensor.encoding import OF_STORED, STORED, encoded
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import FOREIGN_ERRORS, LazyArray, reported
+
+_MOST_FILL_BYTES = 1 << 44  # beyond any host; a filled array has no stored bytes that would bound its shape
+_NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
+_KIND_OF_MARK = {
+    "is_none": "NoneH5Type",
+    "is_string": "StringH5Type",
+    "is_constructible": "ObjectH5Type",
+    "is_scalar": "ScalarH5Type",
+}
+_MARKS = {"__H5_TYPE__", "is_bfloat16", *_KIND_OF_MARK}
+
+
+@dataclass(frozen=True)
+class _Pickle:
+    """A pickled object that was found, and stays closed."""
+
+    key: str
+
+
+def read(
+    path: str | os.PathLike,
+    make_leaf: Callable[[LazyArray], object],
+    namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
+    pickled: Callable[[str], object] = DeferredObject,
+) -> object:
+    """The tree in the file at `path`, with `make_leaf` of a LazyArray for every array.
+
+    `pickled` is called with the key of each pickled object and gives what stands in its place. Raises
+    CheckpointMissing, VersionMissing or CheckpointError.
+    """
+    path = os.fspath(path)
+    if not os.path.exists(path):
+        raise CheckpointMissing(f"{path} does not exist", todo="Look for a typing error in the path.")
+    with _opened(path) as (file, source), reported("the checkpoint cannot be read", path):
+        reader = _Reader(file, source, attributes(file))
+        values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
+    # Outside the handlers above: what the caller's functions raise is theirs.
+    made = {key: _finish(value, make_leaf, pickled) for key, value in values.items()}
+    with reported("the checkpoint cannot be rebuilt", path):
+        return build(made)
+
+
+def _finish(value: object, make_leaf: Callable, pickled: Callable) -> object:
+    if isinstance(value, LazyArray):
+        return make_leaf(value)
+    return pickled(value.key) if isinstance(value, _Pickle) else value
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile]]:
+    try:
+        source = RawFile(path)
+        file = source.hdf5()
+    except FOREIGN_ERRORS as e:
+        raise CheckpointError(
+            f"Failed to load checkpoint file `{path}`.",
+            todo=f"It is no checkpoint, or was cut short: use another copy. ({e})",
+        ) from e
+    with file:
+        yield file, source
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What reading one leaf needs."""
+
+    file: h5py.File
+    source: RawFile
+    attributes: dict[str, Any]
+
+
+def _is_legacy(reader: _Reader) -> bool:
+    path = reader.source.path
+    if "__version__" not in reader.attributes:
+        if any(_MARKS & set(item.attrs) for item in reader.file.values()):
+            return True
+        raise VersionMissing("'__version__' is not among its attributes", where=path, todo="It is HDF5, no checkpoint.")
+    if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
+        return True
+    if not reader.attributes.get("__SUCCESS__", False):
+        raise CheckpointError(
+            f"Cannot load partially written checkpoint at {path}", where=path, todo="Use an earlier checkpoint."
+        )
+    return False
+
+
+def _read_leaves(reader: _Reader, namedtuples: Mapping[str, type]) -> tuple[dict[str, object], Callable]:
+    """The value of each key that has its own, and the function that makes the tree of them."""
+    root = treespec.parse(reader.attributes["__spec__"], namedtuples)
+    keys = tuple(treespec.keys(root))
+    values: dict[str, object] = {}
+    links: dict[str, str] = {}
+    for key in keys:
+        with reported(f"{key!r} cannot be read", reader.source.path):
+            name, descriptor = _descriptor(reader, key)
+            if descriptor["__TYPE__"] == "LinkedObject":
+                links[key] = descriptor["key"]
+            else:
+                values[key] = _read_leaf(reader, key, name, descriptor)
+    for key, original in links.items():
+        if original not in values:
+            raise CheckpointError(f"{key!r} is a link to {original!r}, which holds no value", where=reader.source.path)
+    return values, lambda made: treespec.rebuild(root, (made[links.get(key, key)] for key in keys))
+
+
+def _descriptor(reader: _Reader, key: str) -> tuple[str, dict]:
+    """The name under which a leaf is stored, and what its metadata says about it.
+
+    An array that was never computed is two objects, `<key>.0` with its fill value and `<key>.1` with its type; only
+    the first one is listed, and it says all.
+    """
+    metadata = json.loads(reader.attributes[key + METADATA])
+    (name,) = metadata["__objects__"]
+    descriptor = metadata[name + METADATA]
+    return name, descriptor if "__TYPE__" in descriptor else attributes(reader.file[name]) | descriptor
+
+
+def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict) -> object:
+    kind = descriptor["__TYPE__"]
+    if kind == "NoneSerializer":
+        return None
+    if kind == "StringSerializer":
+        return _checked(descriptor["string_value"], (str,))
+    if kind == "ScalarSerializer":
+        return _checked(descriptor["scalar_value"], SCALARS)
+    if kind == "ObjectSerializer":
+        return _Pickle(key)
+    if kind == "DeferredFullTensor":
+        return _filled(reader, key, descriptor)
+    if kind == "TorchTensorSerializer":
+        (shape,), (dtype,) = descriptor["shapes"], descriptor["dtypes"]
+        return _stored(reader, key, name, True, _tensor_dtype(dtype), _shape(shape))
+    if kind == "NumpyArraySerializer":
+        return _stored(reader, key, name, False, dtypes.bfloat16 if descriptor.get("is_bfloat16") else None)
+    raise CheckpointError(f"it is of the unknown type {kind!r}", todo="Save the checkpoint again without it.")
+
+
+def _checked(value: Any, kinds: tuple[type, ...]) -> Any:
+    if type(value) not in kinds:
+        raise CheckpointError(f"its value {value!r} is not of the type that its description says")
+    return value
+
+
+def _tensor_dtype(name: str) -> DType:
+    found = {f"torch.{dtype.name}": dtype for dtype in CODES}.get(name)
+    if found is None:
+        raise CheckpointError(f"the checkpoint format has no tensors of {name}")
+    return found
+
+
+def _shape(sizes: Any) -> tuple[int, ...]:
+    if not all(type(size) is int and size >= 0 for size in sizes) or len(sizes) > MOST_AXES:
+        raise CheckpointError(f"{sizes!r} is not a shape")
+    return tuple(sizes)
+
+
+def _filled(reader: _Reader, key: str, descriptor: dict) -> LazyArray:
+    dtype, shape = _tensor_dtype(descriptor["dtype"]), _shape(descriptor["shape"])
+    if math.prod(shape) * dtype.host.itemsize > _MOST_FILL_BYTES:
+        raise CheckpointError(f"its shape {shape} is larger than any memory")
+    with np.errstate(all="ignore"):  # an infinity is a fill value too
+        value = dtypes.round_to(np.asarray(_checked(descriptor["fill_value"], SCALARS), dtype.host), dtype)
+    load = partial(np.full, shape, encoded(value, dtype), STORED[dtype])
+    return LazyArray(key, shape, dtype, STORED[dtype], True, reader.source.path, load, 0, "fill")
+
+
+def _stored(
+    reader: _Reader, key: str, name: str, is_tensor: bool, dtype: DType | None, shape: tuple[int, ...] | None = None
+) -> LazyArray:
+    """The array in a dataset; `dtype` and `shape` are what the file says elsewhere, and have to agree."""
+    dataset = reader.file[name]
+    if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or not is_storable(dataset.dtype):
+        raise CheckpointError("there is no array of numbers under its name")
+    kind = dataset.dtype.newbyteorder("<")
+    if dtype is not None and kind != np.dtype(CODES[dtype][1]):
+        raise CheckpointError(f"it is declared {dtype!r} but stored as {kind}")
+    if shape not in (None, dataset.shape):
+        raise CheckpointError(f"it is declared {shape} but stored as {dataset.shape}")
+    if dtype is None:
+        dtype = OF_STORED.get(kind)
+        if is_tensor and dtype not in CODES:
+            raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
+    stored = StoredArray(reader.source, dataset)
+    kind = kind if dtype is None else STORED[dtype]
+    load = partial(_load, stored, kind)
+    size = sum(extent.size for extent in stored.extents)
+    packing = "lz4" if any(extent.is_packed for extent in stored.extents) else ""
+    return LazyArray(key, dataset.shape, dtype, kind, is_tensor, reader.source.path, load, size, packing)
+
+
+def _load(stored: StoredArray, kind: np.dtype) -> np.ndarray:
+    array = stored.read()
+    # Only the order of the bytes may differ, but for bfloat16, which stands as int16 in the dataset.
+    return array.astype(array.dtype.newbyteorder("<"), copy=False).view(kind)
+
+
+def _read_legacy(reader: _Reader) -> tuple[dict[str, object], Callable]:
+    """The leaves of a file of the older layout: one dataset for each, under its percent-encoded key.
+
+    Its tree is described by a pickle, so the nesting is guessed from the keys.
+    """
+    values = {}
+    for name in reader.file:
+        key = unquote(name)
+        with reported(f"{key!r} cannot be read", reader.source.path):
+            values[key] = _read_legacy_leaf(reader, key, name)
+    return values, treespec.nest
+
+
+def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
+    said = attributes(reader.file[name])
+    kind = said.get("__H5_TYPE__") or _marked(said)
+    if kind in ("TorchTensorH5Type", "NumpyArrayH5Type"):
+        dtype = dtypes.bfloat16 if said.get("is_bfloat16") else None
+        return _stored(reader, key, name, kind == "TorchTensorH5Type", dtype)
+    if kind == "ScalarH5Type":
+        return _checked(reader.file[name][()].item(), SCALARS)
+    if kind == "StringH5Type":
+        return _checked(said["string_value"] if "string_value" in said else _text(reader.file[name]), (str,))
+    if kind == "NoneH5Type":
+        return None
+    if kind == "ObjectH5Type":
+        return _Pickle(key)
+    raise CheckpointError(
+        f"it is of the unknown type {kind!r}", todo="Convert the file with the release that wrote it."
+    )
+
+
+def _marked(said: Mapping[str, Any]) -> str:
+    """The type of a leaf of the releases up to 1.8, which have a mark for everything that is no tensor."""
+    return next((kind for mark, kind in _KIND_OF_MARK.items() if said.get(mark)), "TorchTensorH5Type")
+
+
+def _text(dataset: h5py.Dataset) -> object:
+    is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype) and dataset.shape == ()
+    return dataset.asstr()[()] if is_text else None

@@ -1,0 +1,196 @@
+"""The bytes of a dataset, fetched without HDF5: contiguous or in chunks, plain or through LZ4 (filter 32004).
+
+Stock h5py does not carry that filter. It tells where the bytes are; a file descriptor of our own then fetches them, so
+that they outlive the HDF5 handle and nothing is allocated that the file cannot fill.
+
+Sources: the LZ4 block format description (sequences of token, literals, offset, match) and the registered HDF5 filter's
+framing: total size, block size, then each block behind its stored size, all big-endian. Written here in plain Python:
+weights hardly compress, so a block is mostly one long run of literals and costs a few slices.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import h5py
+import numpy as np
+
+from cstorch_compat.files.rawfile import RawFile
+from lazytensor.errors import CheckpointError
+
+FILTER_ID = 32004
+MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
+_MINIMUM_MATCH = 4
+_PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
+_FRAME_HEADER = struct.Struct(">QI")
+_BLOCK_HEADER = struct.Struct(">I")
+
+
+def attributes(item: h5py.HLObject) -> dict[str, Any]:
+    """The attributes of a file or dataset that are text or numbers.
+
+    Others stay unread: the format needs none, and HDF5 crashes on some damaged ones (nested variable lengths).
+    """
+    found = item.attrs
+    return {name: found[name] for name in found if found.get_id(name).get_type().get_class() in _PLAIN_CLASSES}
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """`size` bytes of the file at `offset`; they belong at index `start` of the array."""
+
+    start: tuple[int, ...]
+    offset: int
+    size: int
+    is_packed: bool
+
+
+class StoredArray:
+    """Where the bytes of a dataset are. Raises CheckpointError unless the file holds enough of them for its shape."""
+
+    def __init__(self, file: RawFile, dataset: h5py.Dataset):
+        self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
+        self.block = dataset.chunks or dataset.shape  # the shape of each extent
+        if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(dataset.file.id).fileno:
+            raise _damaged("its data is in another file")
+        self.extents = self._extents(dataset)
+        for extent in self.extents:
+            self._check(extent)
+
+    def _extents(self, dataset: h5py.Dataset) -> list[_Extent]:
+        properties = dataset.id.get_create_plist()
+        filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+        if filters not in ([], [FILTER_ID]):
+            raise _damaged(f"it went through HDF5 filters {filters}; only LZ4 ({FILTER_ID}) is known here")
+        if math.prod(self.shape) == 0:
+            return []
+        if properties.get_layout() == h5py.h5d.CHUNKED:
+            return self._chunks(dataset, bool(filters))
+        offset = dataset.id.get_offset()
+        if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() or offset is None:
+            raise _damaged("its bytes are not in the file in one piece or in chunks")
+        return [_Extent((0,) * len(self.shape), offset, dataset.id.get_storage_size(), False)]
+
+    def _chunks(self, dataset: h5py.Dataset, is_filtered: bool) -> list[_Extent]:
+        found: list = []
+        dataset.id.chunk_iter(found.append)
+        # A set bit of the mask says that this chunk skipped the filter.
+        extents = [_Extent(c.chunk_offset, c.byte_offset, c.size, is_filtered and not c.filter_mask & 1) for c in found]
+        grid = [range(0, size, step) for size, step in zip(self.shape, self.block, strict=True)]
+        starts = {e.start for e in extents if all(s in g for s, g in zip(e.start, grid, strict=True))}
+        if not len(starts) == len(extents) == math.prod(len(axis) for axis in grid):
+            raise _damaged(f"{len(starts)} chunks are stored where its shape {self.shape} needs another number")
+        return extents
+
+    def _check(self, extent: _Extent) -> None:
+        wanted = math.prod(self.block) * self.stored.itemsize
+        if extent.offset + extent.size > self.file.size:
+            raise _damaged("its bytes pass the end of the file")
+        if wanted > extent.size * MOST_PER_BYTE if extent.is_packed else wanted != extent.size:
+            raise _damaged(f"{extent.size} bytes are stored where its shape {self.shape} needs {wanted}")
+
+    def read(self) -> np.ndarray:
+        """A new array of the stored values, in their stored type."""
+        array = np.empty(self.shape, self.stored)
+        for extent in self.extents:
+            self._place(array, extent)
+        # Only 0 and 1 are truth values to NumPy; a foreign file may hold other bytes.
+        return np.asarray(array.view(np.uint8) != 0) if self.stored.kind == "b" else array
+
+    def _place(self, array: np.ndarray, extent: _Extent) -> None:
+        if self.block == self.shape and not extent.is_packed:
+            self.file.fetch(extent.offset, array.reshape(-1).view(np.uint8))
+            return
+        data = np.empty(extent.size, np.uint8)
+        self.file.fetch(extent.offset, data)
+        size = math.prod(self.block) * self.stored.itemsize
+        plain = decode_chunk(data.tobytes(), size) if extent.is_packed else data.tobytes()
+        target = tuple(slice(s, s + n) for s, n in zip(extent.start, self.block, strict=True))
+        crop = tuple(slice(0, n - s) for s, n in zip(extent.start, self.shape, strict=True))
+        array[target] = np.frombuffer(plain, self.stored).reshape(self.block)[crop]
+
+
+def decode_chunk(data: bytes, size: int) -> bytes:
+    """The `size` bytes that the framed chunk `data` stands for. Raises CheckpointError for anything else."""
+    if len(data) < _FRAME_HEADER.size:
+        raise _damaged(f"{len(data)} bytes are too few for a header")
+    total, block_size = _FRAME_HEADER.unpack_from(data)
+    if total != size:
+        raise _damaged(f"it announces {total} bytes where the array needs {size}")
+    if total and not block_size:
+        raise _damaged("its blocks have no size")
+    out, position = bytearray(), _FRAME_HEADER.size
+    while len(out) < size:
+        wanted = min(block_size, size - len(out))
+        stored, position = _stored_block(data, position)
+        # The writer keeps a block as it is when compression would not make it smaller.
+        block = stored if len(stored) == wanted else decode_block(stored, wanted)
+        if len(block) != wanted:
+            raise _damaged(f"a block gives {len(block)} bytes instead of {wanted}")
+        out += block
+    if position != len(data):
+        raise _damaged(f"{len(data) - position} bytes follow its last block")
+    return bytes(out)
+
+
+def _stored_block(data: bytes, position: int) -> tuple[bytes, int]:
+    begin = position + _BLOCK_HEADER.size
+    if begin > len(data):
+        raise _damaged("it ends before its last block")
+    end = begin + _BLOCK_HEADER.unpack_from(data, position)[0]
+    if end > len(data):
+        raise _damaged(f"a block of {end - begin} bytes passes its end")
+    return data[begin:end], end
+
+
+def decode_block(data: bytes, limit: int) -> bytes:
+    """The bytes of one raw LZ4 block, at most `limit` of them. Raises CheckpointError when it is malformed."""
+    out, position = bytearray(), 0
+    while True:
+        if position >= len(data):
+            raise _damaged("a block ends without its last literals")
+        token = data[position]
+        count, position = _length(data, position + 1, token >> 4)
+        if position + count > len(data):
+            raise _damaged("literals pass the end of a block")
+        _check_room(out, count, limit)
+        out += data[position : position + count]
+        position += count
+        if position == len(data):
+            return bytes(out)
+        if position + 2 > len(data):
+            raise _damaged("a block ends inside an offset")
+        offset = int.from_bytes(data[position : position + 2], "little")
+        count, position = _length(data, position + 2, token & 15)
+        _check_room(out, count + _MINIMUM_MATCH, limit)
+        _append_match(out, offset, count + _MINIMUM_MATCH)
+
+
+def _length(data: bytes, position: int, nibble: int) -> tuple[int, int]:
+    """A length and the position behind it: 15 in the token goes on in bytes up to the first that is not 255."""
+    if nibble < 15:
+        return nibble, position
+    begin = position
+    while position < len(data) and data[position] == 255:
+        position += 1
+    if position >= len(data):
+        raise _damaged("a block ends inside a length")
+    return 15 + 255 * (position - begin) + data[position], position + 1
+
+
+def _check_room(out: bytearray, count: int, limit: int) -> None:
+    if len(out) + count > limit:
+        raise _damaged(f"a block gives more than its {limit} bytes")
+
+
+def _append_match(out: bytearray, offset: int, count: int) -> None:
+    if not 0 < offset <= len(out):
+        raise _damaged(f"a match reaches back {offset} bytes where only {len(out)} exist")
+    pattern = out[len(out) - offset :]
+    # A match may run into what it is writing: the last `offset` bytes then repeat.
+    out += pattern[:count] if count <= offset else (pattern * (count // offset + 1))[:count]
+
+
+def _damaged(what: str) -> CheckpointError:
+    return CheckpointError(f"damaged: {what}", todo="Restore the file from a copy, or save the checkpoint again.")

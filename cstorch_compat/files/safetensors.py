@@ -1,0 +1,175 @@
+"""Safetensors files: a JSON header that says where each array is, then the arrays.
+
+Layout: 8 bytes little-endian length of the header; the header, one JSON object of `{"dtype", "shape", "data_offsets"}`
+by name, offsets counted from its end, and `__metadata__` of texts; the data without gaps. Nothing that the header says
+is believed before it was compared with the size of the file.
+"""
+
+import json
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.files.newfile import new_file
+from cstorch_compat.files.rawfile import RawFile
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType
+from lazytensor.encoding import STORED
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray, reported
+
+LONGEST_HEADER_BYTES = 100_000_000  # what the reference implementation reads
+_METADATA = "__metadata__"
+_LENGTH = struct.Struct("<Q")
+_MOST_AXES = 64  # of a NumPy array
+_DTYPES: dict[str, DType] = {
+    "BOOL": dt.bool_,
+    "U8": dt.uint8,
+    "I8": dt.int8,
+    "U16": dt.uint16,
+    "I16": dt.int16,
+    "I32": dt.int32,
+    "I64": dt.int64,
+    "F16": dt.float16,
+    "BF16": dt.bfloat16,
+    "F32": dt.float32,
+    "F64": dt.float64,
+}
+# Numbers for which there is no tensor type here: NumPy arrays.
+_PLAIN: dict[str, np.dtype] = {"U32": np.dtype("<u4"), "U64": np.dtype("<u8"), "C64": np.dtype("<c8")}
+_NAME_OF: dict[Any, str] = {d: name for name, d in _DTYPES.items()} | {kind: name for name, kind in _PLAIN.items()}
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One array of a header that was checked by itself."""
+
+    key: str
+    dtype: DType | None
+    kind: np.dtype
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def is_safetensors(head: bytes) -> bool:
+    """Whether a file that begins with these 9 bytes may be one."""
+    return len(head) >= 9 and head[8:9] == b"{" and 2 <= _LENGTH.unpack_from(head)[0] <= LONGEST_HEADER_BYTES
+
+
+def read(path: str) -> dict[str, LazyArray]:
+    """The arrays of a file by name, in the order of its header. Raises CheckpointError for a damaged file."""
+    file = RawFile(path)
+    with reported("the safetensors file cannot be read", path):
+        header, start = _header(file)
+        header.pop(_METADATA, None)
+        entries = [_entry(key, said) for key, said in header.items()]
+        _check_places(entries, file.size - start)
+    return {e.key: _lazy(file, start, e) for e in entries}
+
+
+def _header(file: RawFile) -> tuple[dict, int]:
+    head = file.head(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise CheckpointError(f"{file.size} bytes are too few for a header")
+    (length,) = _LENGTH.unpack(head)
+    if length > min(LONGEST_HEADER_BYTES, file.size - _LENGTH.size):
+        raise CheckpointError(
+            f"its header of {length} bytes passes the end of the file, or is longer than any real one"
+        )
+    text = file.head(_LENGTH.size + length)[_LENGTH.size :].decode()
+    header = json.loads(text, object_pairs_hook=_unique)
+    if not text.startswith("{") or not isinstance(header, dict):
+        raise CheckpointError("its header is not a JSON object")
+    return header, _LENGTH.size + length
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise CheckpointError("a name stands twice in its header")
+    return found
+
+
+def _entry(key: str, said: Any) -> _Entry:
+    if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
+        raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
+    name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
+    if not _are_sizes(shape) or len(shape) > _MOST_AXES or not _are_sizes(offsets) or len(offsets) != 2:
+        raise CheckpointError(f"{key!r} has the shape {shape!r:.100} and the offsets {offsets!r:.100}")
+    if not isinstance(name, str) or (name not in _DTYPES and name not in _PLAIN):
+        raise CheckpointError(
+            f"{key!r} is of the type {name!r:.100}", todo=f"Known are {', '.join(_NAME_OF.values())}."
+        )
+    dtype = _DTYPES.get(name)
+    kind = _PLAIN[name] if dtype is None else STORED[dtype]
+    begin, end = offsets
+    if end - begin != math.prod(shape) * kind.itemsize:
+        raise CheckpointError(f"{key!r} has {end - begin} bytes for {name}{shape}")
+    return _Entry(key, dtype, kind, tuple(shape), begin, end)
+
+
+def _are_sizes(values: Any) -> bool:
+    return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
+
+
+def _check_places(entries: list[_Entry], size: int) -> None:
+    """The arrays have to follow each other from the first byte to the last: no overlap, no gap."""
+    at = 0
+    for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
+        if entry.begin != at:
+            raise CheckpointError(f"{entry.key!r} begins at byte {entry.begin} of the data instead of {at}")
+        at = entry.end
+    if at != size:
+        raise CheckpointError(f"its arrays take {at} bytes, and the file has {size}")
+
+
+def _lazy(file: RawFile, start: int, e: _Entry) -> LazyArray:
+    load = partial(_load, file, start + e.begin, e)
+    return LazyArray(e.key, e.shape, e.dtype, e.kind, e.dtype is not None, file.path, load)
+
+
+def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
+    array = np.empty(entry.shape, entry.kind)
+    file.fetch(offset, array.reshape(-1).view(np.uint8))
+    return array
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
+    """Write a new file, one array after another. Raises CheckpointError for names and types that it cannot hold."""
+    header: dict[str, Any] = {_METADATA: {"format": "pt"}}
+    header |= {key: {"dtype": _name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
+    order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # so that every array is aligned
+    at = 0
+    for key in order:
+        header[key]["data_offsets"] = [at, at + arrays[key].nbytes]
+        at += arrays[key].nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with new_file(path, replace) as temporary, open(temporary, "xb") as stream:
+        stream.write(_LENGTH.pack(len(text)) + text)
+        for key in order:
+            stream.write(arrays[key].stored().reshape(-1).view(np.uint8).data)
+
+
+def _name(key: str, a: LazyArray) -> str:
+    if key == _METADATA:
+        raise CheckpointError(f"an array cannot be called {_METADATA!r} in a safetensors file", todo="Rename it.")
+    name = _NAME_OF.get(a.dtype or a.kind.newbyteorder("<"))
+    if name is None:
+        raise CheckpointError(
+            f"{key!r} is of the type {a.dtype or a.kind}, for which safetensors has no name",
+            todo=f"It has {', '.join(_NAME_OF.values())}: convert the values first, or leave the array out.",
+        )
+    return name

@@ -1,0 +1,153 @@
+"""Metrics of class predictions: a confusion matrix or counts per class on the device, read at the end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cstorch_compat.metrics.metric import Metric
+from lazytensor.dtype import float32, int64
+from lazytensor.functions import creation, reductions, shapes
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.functions.gathering import scatter_add
+from lazytensor.tensor import Tensor
+
+AVERAGES = ("micro", "macro")
+
+
+def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
+    """How often each of `slots` places occurs, float32[slots]; weights count for one occurrence each."""
+    flat = shapes.reshape(pw.cast_to(places, int64), (-1,))
+    amounts = creation.ones(places.shape, device=places.device) if weights is None else pw.cast_to(weights, float32)
+    return scatter_add(creation.zeros(slots, device=places.device), 0, flat, shapes.reshape(amounts, (-1,)))
+
+
+def ratio(top: Tensor, bottom: Tensor) -> Tensor:
+    """top / bottom, and 0 where bottom is 0."""
+    empty = pw.eq(bottom, 0.0)
+    safe = pw.where(empty, creation.ones_like(bottom), bottom)
+    return pw.div(pw.where(empty, creation.zeros_like(top), top), safe)
+
+
+class ConfusionMetric(Metric):
+    """Base of metrics over confusion_matrix[label, prediction]; ignored classes do not count in the result."""
+
+    def __init__(self, num_classes: int, ignored: Sequence[int] | None, name: str | None):
+        self.num_classes = num_classes
+        self._ignored = frozenset(ignored or ())
+        super().__init__(name or "")
+
+    def reset(self) -> None:
+        self.register_state("confusion_matrix", creation.zeros(self.num_classes, self.num_classes))
+
+    def take(self, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> None:
+        """Count pairs of classes."""
+        n = self.num_classes
+        pairs = counted(n * n, pw.add(pw.mul(labels, n), predictions), weights)
+        self.confusion_matrix.add_(shapes.reshape(pairs, (n, n)))
+
+    def masked(self, values: Tensor) -> Tensor:
+        """Zero for the classes that are ignored."""
+        if not self._ignored:
+            return values
+        mask = [0.0 if c in self._ignored else 1.0 for c in range(self.num_classes)]
+        return pw.mul(values, tensor(mask, device=values.device))
+
+    def sums(self) -> tuple[Tensor, Tensor]:
+        """How often each class is a label, and how often it is predicted."""
+        return reductions.sum(self.confusion_matrix, 1), reductions.sum(self.confusion_matrix, 0)
+
+    def hits(self) -> Tensor:
+        """How often each class is predicted rightly."""
+        return reductions.sum(
+            pw.mul(self.confusion_matrix, creation.eye(self.num_classes, device=self.confusion_matrix.device)), 1
+        )
+
+    def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
+        """The mean of top / bottom over the classes whose bottom is not 0; 0 if there are none."""
+        present = reductions.sum(self.masked(pw.cast_to(pw.ne(bottom, 0.0), float32)))
+        safe = pw.where(pw.gt(bottom, 0.0), bottom, creation.ones_like(bottom))
+        mean = pw.div(reductions.sum(self.masked(ratio(top, safe))), present)
+        return pw.where(pw.gt(present, 0.0), mean, tensor(0.0))
+
+
+class OverlapMetric(ConfusionMetric):
+    """Base of metrics that compare the area A of a class with the area B predicted, averaged over the classes."""
+
+    def __init__(self, num_classes: int, ignore_classes: Sequence[int] | None = None, name: str | None = None):
+        super().__init__(num_classes, ignore_classes, name)
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
+        """Classes of one shape."""
+        self.take(labels, predictions, weights)
+
+
+class DiceCoefficientMetric(OverlapMetric):
+    """2 |A and B| / (|A| + |B|), averaged over the classes that occur."""
+
+    def compute(self) -> Tensor:
+        labels, predictions = self.sums()
+        return self.class_mean(pw.mul(self.hits(), 2.0), pw.add(predictions, labels))
+
+
+class MeanIOUMetric(OverlapMetric):
+    """|A and B| / |A or B|, averaged over the classes that occur."""
+
+    def compute(self) -> Tensor:
+        labels, predictions = self.sums()
+        hits = self.hits()
+        return self.class_mean(hits, pw.sub(pw.add(predictions, labels), hits))
+
+
+class FBetaScoreMetric(ConfusionMetric):
+    """(1 + beta^2) precision recall / (beta^2 precision + recall), of all samples or averaged over classes."""
+
+    def __init__(
+        self,
+        num_classes: int,
+        beta: float = 1.0,
+        average_type: str = "micro",
+        ignore_labels: Sequence[int] | None = None,
+        name: str | None = None,
+    ):
+        if beta <= 0:
+            raise ValueError(f"The beta has to be positive, got {beta}.")
+        if average_type not in AVERAGES:
+            raise ValueError(f"The average_type has to be one of {list(AVERAGES)}, got {average_type}.")
+        self.beta, self.average_type = beta, average_type
+        super().__init__(num_classes, ignore_labels, name)
+
+    def update(self, labels: Tensor, predictions: Tensor, dtype: Any = None) -> None:
+        """Classes of one shape."""
+        self.take(labels, predictions, None)
+
+    def compute(self) -> Tensor:
+        labels, predictions = self.sums()
+        hits, square = self.hits(), self.beta**2
+        if self.average_type == "macro":
+            return self.class_mean(pw.mul(hits, 1 + square), pw.add(predictions, pw.mul(labels, square)))
+        found, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
+        return ratio(pw.mul(found, 1 + square), pw.add(claimed, pw.mul(true, square)))
+
+
+class MeanPerClassAccuracyMetric(Metric):
+    """The share of right predictions of each class, averaged over all classes."""
+
+    def __init__(self, num_classes: int, name: str | None = None):
+        self.num_classes = num_classes
+        super().__init__(name or "")
+
+    def reset(self) -> None:
+        self.register_state("total_per_class_correct_predictions", creation.zeros(self.num_classes))
+        self.register_state("total_per_class_tokens", creation.zeros(self.num_classes))
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
+        """Classes of one shape."""
+        labels, predictions = pw.cast_to(labels, int64), pw.cast_to(predictions, int64)
+        correct = pw.cast_to(pw.eq(labels, predictions), float32)
+        correct = correct if weights is None else pw.mul(correct, weights)
+        self.total_per_class_correct_predictions.add_(counted(self.num_classes, labels, correct))
+        self.total_per_class_tokens.add_(counted(self.num_classes, labels, weights))
+
+    def compute(self) -> Tensor:
+        shares = ratio(self.total_per_class_correct_predictions, self.total_per_class_tokens)
+        return pw.div(reductions.sum(shares), float(self.num_classes))

@@ -1,0 +1,155 @@
+"""Metrics: state on the device that is updated in each step and read at the end."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.run import process
+from cstorch_compat.run.wafer_state import WaferState
+from lazytensor import trace
+from lazytensor.dtype import float32
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions import reductions
+from lazytensor.functions.creation import tensor
+from lazytensor.nn.module import Module
+from lazytensor.tensor import Tensor, grad_mode
+
+_all: list["Metric"] = []
+
+
+class Metric(Module, ABC):
+    """Base of metrics. A subclass registers its state in `reset`, changes it in `update` and reads it in `compute`."""
+
+    def __init__(self, name: str):
+        super().__init__()
+        self.name = name or type(self).__name__
+        self._index = sum(m.name == self.name for m in _all)
+        self.num_updates = 0
+        self._value: Tensor | None = None
+        _all.append(self)
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Start over."""
+
+    @abstractmethod
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Take in a batch."""
+
+    @abstractmethod
+    def compute(self) -> Tensor:
+        """The value so far."""
+
+    def register_state(self, name: str, value: Tensor, persistent: bool = False) -> None:
+        """Add a tensor that is carried from step to step."""
+        if name in self._buffers:  # reset starts over in the state that is there
+            self._buffers[name].copy_(value)  # type: ignore[union-attr]
+            return
+        made = value
+        made.device = process.state_device()
+        self.register_buffer(name, made, persistent)
+
+    def _name_state(self) -> None:
+        """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
+        store = process.current_backend().store if process.use_cs() else None
+        for name, made in self.named_buffers():
+            if not made.cell.state:
+                trace.register(made.cell, f"metrics.{self.name}.{self._index}.{name}")
+            if isinstance(store, WaferState):
+                store.free.add(made.cell.state)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Update with a batch and give the value so far."""
+        self._name_state()
+        with grad_mode(False):
+            self.update(*args, **kwargs)
+            self.num_updates += 1
+            self._value = self.compute()
+        _kept(self._value, self)
+        return self._value
+
+    def __float__(self) -> float:
+        if self._value is None:
+            return float("nan")
+        with grad_mode(False):
+            return float(self.compute())
+
+
+def _kept(value: Tensor, metric: "Metric") -> None:
+    """A metric's value is an output of the step, although no closure takes it."""
+    if process.use_cs() and trace.current is not None:
+        process.closure(lambda r: None, False)(value)
+
+
+class AccuracyMetric(Metric):
+    """The share of predictions that equal their labels, weighted if weights are given."""
+
+    def reset(self) -> None:
+        self.register_state("total_correct_predictions", tensor(0.0))
+        self.register_state("total_num_tokens", tensor(0.0))
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
+        """labels and predictions of one shape; weights broadcast to it. What weighs 0 is not counted."""
+        correct = pw.cast_to(pw.eq(labels, predictions), self.total_num_tokens.dtype)
+        if weights is None:
+            count: Any = float(labels.numel())  # type: ignore[attr-defined]
+        else:
+            correct = pw.mul(correct, weights)
+            count = reductions.sum(pw.cast_to(pw.gt(weights, 0), self.total_num_tokens.dtype))
+        self.total_correct_predictions.add_(reductions.sum(correct))
+        self.total_num_tokens.add_(count)
+
+    def compute(self) -> Tensor:
+        return pw.div(self.total_correct_predictions, self.total_num_tokens)
+
+
+class MeanMetric(Metric):
+    """The mean of all values, weighted if weights are given."""
+
+    def reset(self) -> None:
+        self.register_state("mean_value", tensor(0.0))
+        self.register_state("weight", tensor(0.0))
+
+    def update(self, value: Any, weight: Any = 1.0, dtype: Any = None) -> None:
+        """A number or tensor; a number for all of its elements or a tensor of weights for each."""
+        given = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
+        if isinstance(weight, Tensor):
+            given, count = pw.mul(given, weight), reductions.sum(weight)
+        else:
+            given = given if weight == 1 else pw.mul(given, weight)
+            count = float(weight) * given.numel()  # type: ignore[attr-defined]
+        self.mean_value.add_(reductions.sum(given) if given.ndim else given)
+        self.weight.add_(count)
+
+    def compute(self) -> Tensor:
+        return pw.div(self.mean_value, self.weight)
+
+
+class PerplexityMetric(Metric):
+    """exp(loss per token)."""
+
+    def reset(self) -> None:
+        self.register_state("total_loss", tensor(0.0))
+        self.register_state("total_num_tokens", tensor(0.0))
+
+    def update(self, labels: Tensor, loss: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
+        """The loss summed over tokens; weights say how much each token counts."""
+        count: Any = float(labels.numel()) if weights is None else reductions.sum(weights)  # type: ignore[attr-defined]
+        self.total_loss.add_(pw.cast_to(loss, self.total_loss.dtype))
+        self.total_num_tokens.add_(count)
+
+    def compute(self) -> Tensor:
+        return pw.exp(pw.div(self.total_loss, self.total_num_tokens))  # type: ignore[attr-defined]
+
+
+def get_all_metrics() -> Iterator[tuple[str, Metric]]:
+    """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1"."""
+    taken = Counter(m.name for m in _all)
+    return ((m.name if taken[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all)
+
+
+def compute_all_metrics() -> dict[str, float]:
+    """The value of every metric."""
+    return {name: float(m) for name, m in get_all_metrics()}

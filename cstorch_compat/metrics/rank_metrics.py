@@ -1,0 +1,165 @@
+"""Metrics of scores: the area under a curve, precision and recall of the k best classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from cstorch_compat.metrics.class_metrics import ratio
+from cstorch_compat.metrics.metric import Metric
+from cstorch_compat.run import process
+from lazytensor import source
+from lazytensor.dtype import float32
+from lazytensor.errors import OptionMissing, refuse
+from lazytensor.functions import creation, reductions, shapes
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.functions.sorting import topk
+from lazytensor.tensor import Tensor
+
+CURVES, METHODS = ("ROC", "PR"), ("interpolation", "minoring", "majoring")
+MARGIN = 1e-7
+"""How far the outer thresholds of a curve lie outside of 0..1."""
+COUNTS = ("true_positive", "true_negative", "false_positive", "false_negative")
+
+
+def refuse_on_the_wafer(kind: type[Metric]) -> None:
+    """Raise OptionMissing (a NotImplementedError) on the CSX backend, as release 2.10 does for these metrics."""
+    if process.use_cs():
+        error = OptionMissing(
+            f"{kind.__name__} not yet supported on CSX.",
+            where=source.where(),
+            todo="Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
+        )
+        refuse("metric", error)
+
+
+class AUCMetric(Metric):
+    """The area under the ROC or precision-recall curve, from counts at `num_thresholds` thresholds.
+
+    The precision-recall curve is interpolated after Davis and Goadrich, "The relationship between Precision-Recall
+    and ROC curves", 2006: true positives, not precision, are linear between thresholds.
+    """
+
+    def __init__(
+        self,
+        num_thresholds: int = 200,
+        curve: str = "ROC",
+        name: str | None = None,
+        summation_method: str = "interpolation",
+        thresholds: Sequence[float] | None = None,
+    ):
+        refuse_on_the_wafer(type(self))
+        if curve not in CURVES:
+            raise ValueError(f"The curve has to be one of {list(CURVES)}, got {curve}.")
+        if summation_method not in METHODS:
+            raise ValueError(f"The summation_method has to be one of {list(METHODS)}, got {summation_method}.")
+        if thresholds is None:
+            inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
+        else:
+            inner = sorted(thresholds)
+        if thresholds is None and num_thresholds < 2:
+            raise ValueError(f"The num_thresholds has to be at least 2, got {num_thresholds}.")
+        self.curve, self.summation_method, self.num_thresholds = curve, summation_method, len(inner) + 2
+        self._thresholds = [-MARGIN, *inner, 1.0 + MARGIN]
+        super().__init__(name or "")
+
+    def reset(self) -> None:
+        for count in COUNTS:
+            self.register_state(count, creation.zeros(self.num_thresholds))
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
+        """Booleans, and scores in 0..1 of the same shape."""
+        scores = shapes.reshape(pw.cast_to(predictions, float32), (1, -1))
+        edges = shapes.reshape(tensor(self._thresholds, device=scores.device), (-1, 1))
+        above = pw.cast_to(pw.gt(scores, edges), float32)
+        true = shapes.reshape(pw.cast_to(labels, float32), (1, -1))
+        weight = creation.ones_like(true) if weights is None else shapes.reshape(pw.cast_to(weights, float32), (1, -1))
+        below, false = pw.rsub(above, 1.0), pw.rsub(true, 1.0)
+        for name, where, what in zip(COUNTS, (above, below, above, below), (true, false, false, true), strict=True):
+            found = pw.mul(pw.mul(where, what), weight)
+            getattr(self, name).add_(reductions.sum(found, 1))
+
+    def compute(self) -> Tensor:
+        if self.curve == "PR" and self.summation_method == "interpolation":
+            return self.interpolate_pr_auc()
+        x: Any
+        y: Any
+        recall = ratio(self.true_positive, pw.add(self.true_positive, self.false_negative))
+        if self.curve == "ROC":
+            x, y = ratio(self.false_positive, pw.add(self.false_positive, self.true_negative)), recall
+        else:
+            x, y = recall, ratio(self.true_positive, pw.add(self.true_positive, self.false_positive))
+        join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
+        heights = join(y[:-1], y[1:]) if join else pw.div(pw.add(y[:-1], y[1:]), 2.0)
+        return reductions.sum(pw.mul(pw.sub(x[:-1], x[1:]), heights))
+
+    def interpolate_pr_auc(self) -> Tensor:
+        """The area under the precision-recall curve."""
+        true: Any = self.true_positive
+        claimed: Any = pw.add(self.true_positive, self.false_positive)
+        missed: Any = self.false_negative
+        gain, step = pw.sub(true[:-1], true[1:]), pw.sub(claimed[:-1], claimed[1:])
+        slope = ratio(gain, pw.maximum(step, 0.0))
+        intercept = pw.sub(true[1:], pw.mul(slope, claimed[1:]))
+        both = pw.logical_and(pw.gt(claimed[:-1], 0.0), pw.gt(claimed[1:], 0.0))
+        growth = pw.where(both, ratio(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
+        area = pw.mul(slope, pw.add(gain, pw.mul(intercept, pw.log(growth))))  # type: ignore[attr-defined]
+        positive = pw.maximum(pw.add(true[1:], missed[1:]), 0.0)
+        return reductions.sum(ratio(area, positive))
+
+
+def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """How many labels are among the k best classes of their row, and what each row weighs."""
+    places = topk(predictions, k, -1).indices
+    found = pw.eq(shapes.unsqueeze(labels, -1), shapes.unsqueeze(places, -2))
+    rows = reductions.sum(pw.cast_to(found, float32), (-2, -1))
+    weight = creation.ones(rows.shape, device=rows.device) if weights is None else pw.cast_to(weights, float32)
+    return reductions.sum(pw.mul(rows, weight)), reductions.sum(weight)
+
+
+class _AtKMetric(Metric):
+    """Labels among the k best classes, as a share of what a subclass counts in `wanted` for each row.
+
+    `missed` names the state that counts what is wanted and was not hit.
+    """
+
+    missed: str
+
+    def __init__(self, k: int, name: str | None = None):
+        refuse_on_the_wafer(type(self))
+        self.k = k
+        super().__init__(name or "")
+
+    def reset(self) -> None:
+        self.register_state("true_positive_at_k", tensor(0.0))
+        self.register_state(self.missed, tensor(0.0))
+
+    def wanted(self, labels: Tensor) -> int:
+        """How many hits a row could have."""
+        raise NotImplementedError
+
+    def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
+        """Labels [..., L], scores [..., classes], weights [...]."""
+        hits, rows = hits_at(self.k, labels, predictions, weights)
+        self.true_positive_at_k.add_(hits)
+        getattr(self, self.missed).add_(pw.sub(pw.mul(rows, float(self.wanted(labels))), hits))
+
+    def compute(self) -> Tensor:
+        return pw.div(self.true_positive_at_k, pw.add(self.true_positive_at_k, getattr(self, self.missed)))
+
+
+class PrecisionAtKMetric(_AtKMetric):
+    """The share of the k best classes that are labels."""
+
+    missed = "false_positive_at_k"
+
+    def wanted(self, labels: Tensor) -> int:
+        return self.k
+
+
+class RecallAtKMetric(_AtKMetric):
+    """The share of labels that are among the k best classes."""
+
+    missed = "false_negative_at_k"
+
+    def wanted(self, labels: Tensor) -> int:
+        return labels.shape[-1]

@@ -1,0 +1,70 @@
+"""`lazywafer coverage`: for every known name of the emulated packages, whether it is here."""
+
+import importlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cstorch_compat.names import manifest, shim
+
+
+@dataclass(frozen=True)
+class Row:
+    """One name: "full", "partial" or "missing", with the reason unless it is full."""
+
+    name: str
+    status: str
+    reason: str = ""
+
+
+def rows() -> Iterator[Row]:
+    """A row for every known name, in order. Needs the shim to be installed."""
+    for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
+        if _found(name) is manifest.ABSENT:
+            yield Row(name, "missing", manifest.reason_for(name))
+        elif name in manifest.PARTIAL:
+            yield Row(name, "partial", manifest.PARTIAL[name])
+        else:
+            yield Row(name, "full")
+
+
+def _found(name: str) -> Any:
+    """What a dotted name stands for, through modules and then attributes."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:n]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[n:]:
+            found = getattr(found, part, manifest.ABSENT)
+            if found is manifest.ABSENT:
+                return manifest.ABSENT
+        return found
+    return manifest.ABSENT
+
+
+def text(listed: bool) -> str:
+    """Counts by package, then, if `listed`, every name that is partial or missing with its reason."""
+    found = list(rows())
+    counts = Counter((_package(r.name), r.status) for r in found)
+    width = max(len(_package(r.name)) for r in found)
+    lines = [f"{'package':{width}}  full  partial  missing"]
+    for package in sorted({_package(r.name) for r in found}):
+        full, partial, missing = (counts[package, s] for s in ("full", "partial", "missing"))
+        lines.append(f"{package:{width}}  {full:4}  {partial:7}  {missing:7}")
+    if listed:
+        lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in found if r.status != "full")]
+    return "\n".join(lines)
+
+
+def _package(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def report(listed: bool) -> int:
+    """Print the coverage. Returns the exit status."""
+    shim.install()
+    print(text(listed))
+    return 0

@@ -1,0 +1,1 @@
+"""Losses and operations of the wafer that PyTorch does not have."""

@@ -1,0 +1,117 @@
+"""Operations that the wafer has by name: biases along a dimension, one-hot vectors, ranks, marked stretches of a graph.
+
+On the CPU backend they compute the same. The names of the stretches appear in the printed graph alone.
+"""
+
+import numpy as np
+
+import lazytensor as lt
+from lazytensor import source
+from lazytensor.dtype import DType, bool_
+from lazytensor.errors import OperandInvalid
+from lazytensor.functions.pointwise import made
+from lazytensor.ops import call, const
+from lazytensor.ops.elementwise import cast
+from lazytensor.runtime.reference import evaluate
+from lazytensor.tensor import Device, Tensor, arg
+from lazytensor.trace import Cell
+
+BEGIN_FORWARD, END_FORWARD = "BEGIN_FORWARD", "END_FORWARD"
+BEGIN_BACKWARD, END_BACKWARD = "BEGIN_BACKWARD", "END_BACKWARD"
+BOUNDARIES = (BEGIN_FORWARD, END_FORWARD, BEGIN_BACKWARD, END_BACKWARD)
+
+
+def _require(holds: bool, what: str, todo: str) -> None:
+    if not holds:
+        raise OperandInvalid(what, where=source.where(), todo=todo)
+
+
+def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
+    """`input_value` with bias[i] added at place i of dimension `dim`. Raises AssertionError for another length."""
+    _require(
+        0 <= dim < input_value.ndim,
+        f"`dim` must in [0, len(input_value.shape) - 1]. Instead got: 0 <= dim={dim} <= {input_value.ndim}",
+        "Count dimensions from the first.",
+    )
+    _require(
+        bias.ndim == 1 and bias.shape[0] == input_value.shape[dim],
+        f"Expect bias.shape[0] == input_value.shape[{dim=}]. Instead got bias.shape = {bias.shape} and "
+        f"input_value.shape = {input_value.shape}",
+        "Give one number for each place of the dimension.",
+    )
+    return made(call("bias_add", arg(input_value), cast(arg(bias), input_value.dtype), dim=dim), input_value, bias)
+
+
+def one_hot(array: Tensor, num_classes: int) -> Tensor:
+    """A 1 at the place of each number in a new last dimension, zeros elsewhere; int32."""
+    _require(num_classes >= 0, "num_class argument to one_hot cannot be -1", "Say how many classes there are.")
+    zeros = lt.zeros(*array.shape, num_classes, dtype=lt.int32, device=array.device)
+    return zeros.scatter(-1, lt.unsqueeze(array, -1), 1)
+
+
+def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
+    """1 where an element is not below the k-th largest of its row along `dimension`, else 0; int16."""
+    dim = dimension % max(input.ndim, 1)
+    _require(
+        0 < k <= input.shape[dim],
+        f"there is no {k}-th largest of {input.shape[dim]} elements",
+        "Take k from 1 to the extent of the dimension.",
+    )
+    return made(call("reaches_nth", arg(input), k=int(k), dim=dim), input)
+
+
+def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None = None) -> Tensor:
+    """weight @ input_value; `weight_transposed` is the same weight, held a second time for the backward pass."""
+    _require(
+        weight.ndim == 2 and input_value.ndim >= 2 and weight.shape[1] == input_value.shape[0],
+        f"Expect weight.shape(1) == input_value.shape[0]. Instead got weight.shape = {weight.shape} and "
+        f"input_value.shape = {input_value.shape}",
+        "The columns of the weight are the rows of the input.",
+    )
+    return lt.matmul(weight, input_value)
+
+
+def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType | None = None) -> Tensor:
+    """start, start + step, ... at the places where the mask holds, and -1 elsewhere."""
+    kind = dtype or start.dtype
+    holds = made(cast(arg(mask), bool_), mask)
+    rank = lt.cumsum(holds, 0) - 1
+    kept, other = (made(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
+    return lt.where(holds, kept, other)
+
+
+def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor:
+    """`input` itself; the printed graph shows a boundary of the named stretch there."""
+    _require(
+        boundary_type in BOUNDARIES, f"unknown boundary type {boundary_type!r}", f"Give one of {', '.join(BOUNDARIES)}."
+    )
+    return made(call("scope_boundary", arg(input), boundary=boundary_type, scope=str(scope_name)), input)
+
+
+def enter_scope(input: Tensor, scope_name: str) -> Tensor:
+    """The start of a named stretch of the forward pass; its gradient is the end of one of the backward pass."""
+    return scope_boundary(input, BEGIN_FORWARD, scope_name)
+
+
+def exit_scope(input: Tensor, scope_name: str) -> Tensor:
+    """The end of a named stretch of the forward pass; its gradient is the start of one of the backward pass."""
+    return scope_boundary(input, END_FORWARD, scope_name)
+
+
+def constant(value: Tensor, device: Device) -> Tensor:
+    """A tensor with the values that `value` has on the client; on the client's own device the tensor itself.
+
+    Raises CompileError if it has none, since it depends on the batch or on state.
+    """
+    if value.device == device:
+        return value
+    made_of = arg(value)
+    array = made_of.value if made_of.value is not None else evaluate([made_of], {})[0]
+    out = Tensor(Cell(const(np.array(array), value.spec)))
+    out.device = device
+    return out
+
+
+def unbind(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The places of the first dimension, as `torch.unbind`."""
+    return lt.unbind(tensor)

@@ -1,0 +1,1 @@
+"""The cstorch optimizers, their schedules and loss scaling."""

@@ -1,0 +1,379 @@
+"""The closed forms of schedules: what each is as a function of the step.
+
+The order of operations is that of the vendor's front end, since its graphs are compared with ours line by line.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.optim.schedules import Scheduler, SequentialScheduler, Tags
+from lazytensor import dtype as dt
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.tensor import Tensor
+
+
+def _half_wave(part: Tensor) -> Tensor:
+    """From 2 down to 0 while `part` goes from 0 to 1."""
+    return pw.add(pw.cos(pw.mul(part, math.pi)), 1.0)
+
+
+def _raised(x: Tensor, by: float) -> Tensor:
+    """x + by, without an operation where there is nothing to add."""
+    return pw.add(x, by) if by else x
+
+
+def _operand(x: Any) -> Tensor:
+    return x if isinstance(x, Tensor) else tensor(float(x))
+
+
+class ConstantScheduler(Scheduler):
+    """Always the same."""
+
+    def __init__(self, optimizer: Any, val: float, total_iters: int | None = None, param_group_tags: Tags = None):
+        self.val = val
+        super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        return tensor(float(self.val))
+
+
+class PolynomialScheduler(Scheduler):
+    """(initial - end) * (1 - t / total) ^ power + end, and the end from then on.
+
+    `cycle` is kept and has no effect, as in the original.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        end_val: float,
+        total_iters: int,
+        power: float = 1.0,
+        cycle: bool = False,
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.end_val, self.power, self.cycle = initial_val, end_val, power, cycle
+        super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        left = pw.sub(1.0, pw.div(self.last_epoch, tensor(float(self.total_iters or 0))))
+        if self.power != 1:
+            left = pw.pow(left, self.power)
+        value = pw.add(pw.mul(left, self.initial_val - self.end_val), self.end_val)
+        return pw.where(pw.ge(self.last_epoch, self.total_iters or 0), self.end_val, value)
+
+
+class LinearScheduler(PolynomialScheduler):
+    """A straight line from the initial value to the end."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        end_val: float,
+        total_iters: int,
+        cycle: bool = False,
+        param_group_tags: Tags = None,
+    ):
+        super().__init__(optimizer, initial_val, end_val, total_iters, 1.0, cycle, param_group_tags)
+
+
+class ExponentialScheduler(Scheduler):
+    """initial * decay_rate ^ (t / total); staircase rounds the exponent down."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        total_iters: int,
+        decay_rate: float,
+        staircase: bool = False,
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.decay_rate, self.staircase = initial_val, decay_rate, staircase
+        super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        exponent = pw.div(self.last_epoch, self.total_iters or 0)
+        exponent = pw.floor(exponent) if self.staircase else exponent
+        return pw.mul(pw.pow(tensor(float(self.decay_rate)), exponent), self.initial_val)
+
+
+class InverseExponentialTimeDecayScheduler(Scheduler):
+    """initial / (1 + decay_rate * t ^ step_exponent / total); staircase rounds the quotient down."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        step_exponent: int,
+        total_iters: int,
+        decay_rate: float,
+        staircase: bool = False,
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.step_exponent = initial_val, step_exponent
+        self.decay_rate, self.staircase = decay_rate, staircase
+        super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        time = pw.div(pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent), self.total_iters or 0)
+        time = pw.floor(time) if self.staircase else time
+        return pw.div(tensor(float(self.initial_val)), pw.add(pw.mul(time, self.decay_rate), 1.0))
+
+
+class InverseSquareRootDecayScheduler(Scheduler):
+    """initial * scale / sqrt(t), level until the step `warmup_steps`."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float = 1.0,
+        scale: float = 1.0,
+        warmup_steps: float = 1.0,
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.scale, self.warmup_steps = initial_val, scale, warmup_steps
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        # The larger of two, as the front end spells it.
+        time = pw.clamp(tensor(float(self.warmup_steps)), pw.cast_to(self.last_epoch, dt.float32), math.inf)
+        return pw.div(tensor(float(self.scale * self.initial_val)), pw.sqrt(time))
+
+
+class CosineDecayScheduler(Scheduler):
+    """Half a cosine wave from the initial value to the end, and the end from then on."""
+
+    def __init__(
+        self, optimizer: Any, initial_val: float, end_val: float, total_iters: int, param_group_tags: Tags = None
+    ):
+        self.initial_val, self.end_val = initial_val, end_val
+        super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        total = float(self.total_iters or 0)
+        # The smaller of two, as the front end spells it.
+        time = pw.clamp(tensor(total), -math.inf, pw.cast_to(self.last_epoch, dt.float32))
+        wave = pw.add(pw.cos(pw.mul(time, math.pi / total)), 1.0)
+        return pw.add(pw.mul(pw.mul(wave, 0.5), self.initial_val - self.end_val), self.end_val)
+
+
+class CosineAnnealingScheduler(Scheduler):
+    """A cosine wave from the initial value to eta_min at T_max, and back again."""
+
+    def __init__(
+        self, optimizer: Any, initial_val: float, T_max: int, eta_min: float = 0.0, param_group_tags: Tags = None
+    ):
+        self.initial_val, self.T_max, self.eta_min = initial_val, T_max, eta_min
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        wave = pw.div(_half_wave(pw.div(self.last_epoch, float(self.T_max))), 2.0)
+        return _raised(pw.mul(wave, self.initial_val - self.eta_min), self.eta_min)
+
+
+class CosineAnnealingWarmRestartsScheduler(Scheduler):
+    """Half a cosine wave in T_0 steps. Raises ValueError unless T_mult is 1.
+
+    What follows is a square wave, as recorded from the original: it rounds the later periods down.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        T_0: int,
+        T_mult: int = 1,
+        eta_min: float = 0.0,
+        param_group_tags: Tags = None,
+    ):
+        if T_mult != 1:
+            raise ValueError(
+                "Unsupported value of Parameters 'T_mult' for LR scheduler type CosineAnnealingWarmRestarts, Only "
+                "supported default T_mult value: 1.0. "
+            )
+        self.initial_val, self.T_0, self.T_mult, self.eta_min = initial_val, T_0, T_mult, eta_min
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        later = pw.floor(pw.div(pw.sub(self.last_epoch, self.T_0), self.T_0))
+        part = pw.where(pw.ge(self.last_epoch, self.T_0), later, pw.div(self.last_epoch, self.T_0))
+        wave = pw.div(_half_wave(part), 2.0)
+        return _raised(pw.mul(wave, self.initial_val - self.eta_min), self.eta_min)
+
+
+class StepScheduler(Scheduler):
+    """Times gamma every `step_size` steps."""
+
+    def __init__(self, optimizer: Any, initial_val: float, step_size: int, gamma: float, param_group_tags: Tags = None):
+        self.initial_val, self.gamma, self.step_size = initial_val, gamma, step_size
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        turns = pw.floor(pw.div(self.last_epoch, float(self.step_size)))
+        return pw.mul(pw.pow(tensor(float(self.gamma)), turns), self.initial_val)
+
+
+class MultiStepScheduler(Scheduler):
+    """Times gamma at each milestone."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        gamma: float,
+        milestones: Sequence[int],
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.gamma, self.milestones = initial_val, gamma, list(milestones)
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        value: Any = np.float32(self.initial_val)
+        for milestone in self.milestones:
+            later = pw.mul(value, self.gamma) if isinstance(value, Tensor) else value * np.float32(self.gamma)
+            value = pw.where(pw.lt(self.last_epoch, milestone), *map(_operand, (value, later)))
+        return _operand(value)
+
+
+class MultiplicativeScheduler(Scheduler):
+    """Times a coefficient in every step."""
+
+    def __init__(self, optimizer: Any, initial_val: float, coefficient: float, param_group_tags: Tags = None):
+        self.initial_val, self.coefficient = initial_val, coefficient
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        power = pw.pow(tensor(float(self.coefficient)), pw.cast_to(self.last_epoch, dt.float32))
+        return pw.mul(power, self.initial_val)
+
+
+class LambdaScheduler(Scheduler):
+    """The initial value times functions of the step, which a subclass lists in `set_value_lambda`."""
+
+    def __init__(self, optimizer: Any, initial_val: float, param_group_tags: Tags = None):
+        self.initial_val = initial_val
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def set_value_lambda(self) -> list[Callable[[Tensor], Any]]:
+        """The functions; none unless a subclass gives them."""
+        return []
+
+    def _get_closed_form(self) -> Tensor:
+        value = tensor(float(self.initial_val))
+        for function in self.set_value_lambda():
+            value = pw.mul(value, function(self.last_epoch))
+        return value
+
+
+class PiecewiseConstantScheduler(SequentialScheduler):
+    """One constant after the other."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        constant_cls: type,
+        vals: Sequence[float],
+        milestones: Sequence[int],
+        param_group_tags: Tags = None,
+    ):
+        lengths = [b - a for a, b in zip([0, *milestones], milestones, strict=False)]
+        lengths += [None] * (len(vals) - len(lengths))  # type: ignore[list-item]
+        parts = [
+            constant_cls(optimizer, val, length, param_group_tags=param_group_tags)
+            for val, length in zip(vals, lengths, strict=False)
+        ]
+        super().__init__(optimizer, parts, milestones, param_group_tags=param_group_tags)
+
+
+class CyclicScheduler(Scheduler):
+    """Up and down between two values, over and over (Smith 2017); modes triangular, triangular2, exp_range."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        base_val: float,
+        max_val: float,
+        step_size_up: int = 2000,
+        step_size_down: int | None = None,
+        mode: str = "triangular",
+        gamma: float = 1.0,
+        scale_mode: str = "cycle",
+        param_group_tags: Tags = None,
+    ):
+        self.base_val, self.max_val, self.step_size_up = base_val, max_val, step_size_up
+        self.step_size_down = step_size_up if step_size_down is None else step_size_down
+        self.mode, self.gamma = mode, gamma
+        self.scale_mode = "iterations" if mode == "exp_range" else scale_mode
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _get_closed_form(self) -> Tensor:
+        total = self.step_size_up + self.step_size_down
+        ratio = self.step_size_up / total
+        turns = pw.div(self.last_epoch, float(total))
+        cycle = pw.floor(pw.add(turns, 1.0))
+        x = pw.add(pw.sub(turns, cycle), 1.0)
+        fall = pw.div(pw.sub(x, 1.0), ratio - 1)
+        height = pw.mul(pw.where(pw.le(x, ratio), pw.div(x, ratio), fall), self.max_val - self.base_val)
+        if self.mode in ("triangular2", "exp_range"):
+            height = pw.mul(height, self._scale(cycle))
+        return pw.add(height, self.base_val)
+
+    def _scale(self, cycle: Tensor) -> Tensor:
+        time = cycle if self.scale_mode == "cycle" else pw.cast_to(self.last_epoch, dt.float32)
+        if self.mode == "triangular2":
+            return pw.pow(tensor(0.5), pw.sub(time, 1.0))
+        return pw.pow(tensor(float(self.gamma)), time)
+
+
+class OneCycleScheduler(Scheduler):
+    """Up to the maximum and far down again, once, by cosines or lines (Smith and Topin 2018).
+
+    Lines and waves go on beyond the last step.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any,
+        initial_val: float,
+        max_val: float,
+        total_steps: int = 1000,
+        pct_start: float = 0.3,
+        final_div_factor: float = 1e4,
+        three_phase: bool = False,
+        anneal_strategy: str = "cos",
+        param_group_tags: Tags = None,
+    ):
+        self.initial_val, self.max_val, self.total_steps = initial_val, max_val, total_steps
+        self.pct_start, self.final_div_factor, self.three_phase = pct_start, final_div_factor, three_phase
+        self.anneal_strategy = anneal_strategy
+        super().__init__(optimizer, None, param_group_tags=param_group_tags)
+
+    def _phases(self) -> list[tuple[float, float, float, float]]:
+        """First step, last step, value there and there."""
+        low, high, last = self.initial_val, self.max_val, self.initial_val / self.final_div_factor
+        top, end = self.pct_start * self.total_steps - 1, float(self.total_steps - 1)
+        if not self.three_phase:
+            return [(0.0, top, low, high), (top, end, high, last)]
+        back = 2 * self.pct_start * self.total_steps - 2
+        return [(0.0, top, low, high), (top, back, high, low), (back, end, low, last)]
+
+    def _phase(self, time: Tensor, first: float, last: float, start: float, end: float) -> Tensor:
+        part = pw.div(pw.sub(time, first) if first else time, last - first)
+        if self.anneal_strategy == "linear":
+            return pw.add(pw.mul(part, end - start), start)
+        return pw.add(pw.mul(_half_wave(part), (start - end) / 2.0), end)
+
+    def _get_closed_form(self) -> Tensor:
+        phases = self._phases()
+        value = self._phase(pw.cast_to(self.last_epoch, dt.float32), *phases[0])
+        for phase in phases[1:]:
+            time = pw.cast_to(self.last_epoch, dt.float32)
+            value = pw.where(pw.gt(time, phase[0]), self._phase(time, *phase), value)
+        return value

@@ -1,0 +1,224 @@
+"""The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cstorch_compat.files.tree import visit
+from cstorch_compat.run import process
+from lazytensor import optim, source
+from lazytensor.errors import StateError
+from lazytensor.functions.creation import tensor
+from lazytensor.gradients import Handle
+from lazytensor.tensor import Tensor
+
+
+class Optimizer(optim.Optimizer):
+    """Base of optimizers. Needs a backend, since its state belongs to the run.
+
+    Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
+    and after it, and around `zero_grad`, `state_dict` and `load_state_dict`. With `enable_global_step` each parameter
+    has a piece of state `step`, which `increment_global_step` counts up.
+    """
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
+        process.current_backend()
+        self.schedules: list[Any] = []
+        self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
+        self._hooks: dict[str, dict[int, Callable]] = {}
+        self._is_stepping = False
+        self.enable_global_step = enable_global_step
+        super().__init__(params, defaults)
+        if enable_global_step:
+            for p in self._parameters():
+                self.new_state(p, "step", tensor(0.0))
+            self._name_state()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _scheduled(cls.__dict__["step"])  # type: ignore[method-assign]
+
+    def _take_group(self, group: dict[str, Any]) -> None:
+        super()._take_group(group)
+        taken = self.param_groups[-1]
+        if taken.get("tags"):
+            taken["tags"] = {taken["tags"]} if isinstance(taken["tags"], str) else set(taken["tags"])
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once, with the values that the schedules have now."""
+        return self._surround(super().step, closure)
+
+    def _surround(self, step: Callable, *args: Any, **kwargs: Any) -> Any:
+        """Run a step after its schedules and between its hooks; a step inside another one is part of it."""
+        if self._is_stepping:
+            return step(*args, **kwargs)
+        self._is_stepping = True
+        try:
+            for schedule in self.schedules:
+                schedule.refresh()
+            self._call_hooks("step_pre", args, kwargs)
+            answer = step(*args, **kwargs)
+            self._call_hooks("step_post", args, kwargs)
+            return answer
+        finally:
+            self._is_stepping = False
+
+    def _call_hooks(self, moment: str, *args: Any) -> None:
+        for hook in list(self._hooks.get(moment, {}).values()):
+            hook(self, *args)
+
+    def _through_hooks(self, moment: str, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """A state dict after the hooks of a moment; what one returns takes its place."""
+        for hook in list(self._hooks.get(moment, {}).values()):
+            answer = hook(self, state_dict)
+            state_dict = state_dict if answer is None else answer
+        return state_dict
+
+    def _register(self, moment: str, hook: Callable) -> Handle:
+        return Handle(self._hooks.setdefault(moment, {}), hook)
+
+    def register_step_pre_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) before each step."""
+        return self._register("step_pre", hook)
+
+    def register_step_post_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) after each step."""
+        return self._register("step_post", hook)
+
+    def register_zero_grad_pre_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) before each zero_grad."""
+        return self._register("zero_grad_pre", hook)
+
+    def register_zero_grad_post_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, args, kwargs) after each zero_grad."""
+        return self._register("zero_grad_post", hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer) before each state_dict."""
+        return self._register("state_dict_pre", hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, state_dict) after each state_dict; a dict that it returns takes the place."""
+        return self._register("state_dict_post", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer, state_dict) before each load_state_dict; a dict that it returns is loaded instead."""
+        return self._register("load_state_dict_pre", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
+        """Call hook(optimizer) after each load_state_dict."""
+        return self._register("load_state_dict_post", hook)
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Forget the gradients, or with set_to_none=False set them to zero."""
+        self._call_hooks("zero_grad_pre", args, kwargs)
+        super().zero_grad(*args, **kwargs)
+        self._call_hooks("zero_grad_post", args, kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
+        self._call_hooks("state_dict_pre")
+        for schedule in self.schedules:
+            schedule.recompute()
+        return self._through_hooks("state_dict_post", super().state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Copy state and settings in. Raises ValueError if the groups do not fit."""
+        super().load_state_dict(self._through_hooks("load_state_dict_pre", state_dict))
+        self._call_hooks("load_state_dict_post")
+
+    def increment_global_step(self, p: Tensor) -> Tensor:
+        """Count a step of a parameter, and return how many there were, as float32[].
+
+        Raises StateError if steps are not counted.
+        """
+        if "step" not in self.state[p]:
+            raise StateError(
+                "No global step in the state of this parameter.",
+                where=source.where(),
+                todo="Call super().__init__(params, defaults, enable_global_step=True) in the optimizer's __init__.",
+            )
+        return self.state[p]["step"].add_(1)  # type: ignore[attr-defined]
+
+    def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
+        """Call a function with every piece of state; what it returns takes the place of the values."""
+        visit((value for state in self.state.values() for value in state.values()), fn)
+
+    def apply(self, f: Any) -> Any:
+        """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""
+        if hasattr(f, "sparsify_optimizer"):
+            return f.apply(self)
+        if not callable(f):
+            raise TypeError(f"Expected a callable as the argument to apply. Got: {type(f)}")
+        return f(self)
+
+
+def _scheduled(step: Callable) -> Callable:
+    """A step of a user's optimizer, with its schedules and hooks."""
+
+    @functools.wraps(step)
+    def scheduled(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        return self._surround(functools.partial(step, self), *args, **kwargs)
+
+    return scheduled
+
+
+class ASGD(optim.ASGD, Optimizer):
+    __doc__ = optim.ASGD.__doc__
+
+
+class SGD(optim.SGD, Optimizer):
+    __doc__ = optim.SGD.__doc__
+
+
+class Adadelta(optim.Adadelta, Optimizer):
+    __doc__ = optim.Adadelta.__doc__
+
+
+class Adafactor(optim.Adafactor, Optimizer):
+    __doc__ = optim.Adafactor.__doc__
+
+
+class Adagrad(optim.Adagrad, Optimizer):
+    __doc__ = optim.Adagrad.__doc__
+
+
+class Adam(optim.Adam, Optimizer):
+    __doc__ = optim.Adam.__doc__
+
+
+class AdamW(optim.AdamW, Optimizer):
+    __doc__ = optim.AdamW.__doc__
+
+
+class Adamax(optim.Adamax, Optimizer):
+    __doc__ = optim.Adamax.__doc__
+
+
+class Lamb(optim.Lamb, Optimizer):
+    __doc__ = optim.Lamb.__doc__
+
+
+class Lion(optim.Lion, Optimizer):
+    __doc__ = optim.Lion.__doc__
+
+
+class Muon(optim.Muon, Optimizer):
+    __doc__ = optim.Muon.__doc__
+
+
+class NAdam(optim.NAdam, Optimizer):
+    __doc__ = optim.NAdam.__doc__
+
+
+class RAdam(optim.RAdam, Optimizer):
+    __doc__ = optim.RAdam.__doc__
+
+
+class RMSprop(optim.RMSprop, Optimizer):
+    __doc__ = optim.RMSprop.__doc__
+
+
+class Rprop(optim.Rprop, Optimizer):
+    __doc__ = optim.Rprop.__doc__

@@ -1,0 +1,180 @@
+"""Loss scaling: gradients in half precision are kept away from underflow, steps that overflowed are taken back."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from cstorch_compat.optim.skipped import gradients, is_finite_norm, squared_norm, step_where
+from cstorch_compat.run import process
+from lazytensor import trace
+from lazytensor.dtype import float32, int64
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.tensor import Tensor, grad_mode
+
+INIT_SCALE = 2.0**15
+LARGEST_SCALE = 2.0**15
+SMALLEST_SCALE = 2.0**-14
+STEPS_PER_INCREASE = 2000
+"""The defaults of release 2.10. The smallest scale is the smallest normal float16."""
+NORM_EPS = 1e-6
+
+_numbers = itertools.count()
+
+
+class GradScaler:
+    """Scales the loss by a constant, or by a power of two that follows overflows if loss_scale is "dynamic".
+
+    The CPU backend computes in single precision: there `scale` gives the loss back and gradients stay as they are.
+    Raises ValueError for scales that make no sense, RuntimeError without a backend or for calls out of order.
+    """
+
+    def __init__(
+        self,
+        loss_scale: str | float | None = None,
+        init_scale: float | None = None,
+        steps_per_increase: int | None = None,
+        min_loss_scale: float | None = None,
+        max_loss_scale: float | None = None,
+        overflow_tolerance: float = 0.0,
+        max_gradient_norm: float | None = None,
+    ):
+        process.current_backend()
+        self.dynamic = loss_scale == "dynamic"
+        self._scale_is_applied = True
+        self._tolerance, self._max_norm = overflow_tolerance, max_gradient_norm
+        self._steps_per_increase = steps_per_increase or STEPS_PER_INCREASE
+        self._largest, self._smallest = max_loss_scale or LARGEST_SCALE, min_loss_scale or SMALLEST_SCALE
+        if self._smallest < SMALLEST_SCALE:
+            raise ValueError("min_loss_scale too small")
+        self._fixed = 1.0 if loss_scale is None or self.dynamic else float(loss_scale)
+        self._stepped: list[Any] = []
+        self._unscaled: list[Any] = []
+        self._finite: Tensor | None = None
+        self._raw: Tensor | None = None
+        self._state = self._new_state(init_scale or INIT_SCALE) if self.dynamic else {}
+
+    def _new_state(self, scale: float) -> dict[str, Tensor]:
+        made = {"loss_scale": tensor(scale, dtype=float32)}
+        for name in ("steps_since_rescale", "overflows_since_rescale", "num_skipped_steps"):
+            made[name] = tensor(0, dtype=int64)
+        number = next(_numbers)
+        for name, value in made.items():
+            value.device = process.state_device()
+            trace.register(value.cell, f"grad_scaler.{number}.{name}")
+        return made
+
+    def get_scale(self) -> Tensor:
+        """The factor of the next loss."""
+        return self._state["loss_scale"] if self.dynamic else tensor(self._fixed)
+
+    def get_non_clamped_scale(self) -> Tensor:
+        """The factor as the last update computed it, before its bounds were applied."""
+        return self.get_scale() if self._raw is None else self._raw
+
+    def get_num_skipped_steps(self) -> Tensor:
+        """How many steps were taken back."""
+        return self._state["num_skipped_steps"] if self.dynamic else tensor(0)
+
+    def scale(self, loss: Any) -> Any:
+        """The scaled loss; on the CPU backend the loss itself."""
+        self._scale_is_applied = process.use_cs()
+        if not self._scale_is_applied or self._has_no_effect:
+            return loss
+        return pw.mul(loss, self._state["loss_scale"] if self.dynamic else self._fixed)
+
+    @property
+    def _has_no_effect(self) -> bool:
+        return not self.dynamic and self._fixed == 1.0
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divide the gradients by the scale, once before a step. Raises RuntimeError after the step."""
+        if optimizer in self._stepped:
+            raise RuntimeError("unscale_() is being called after step().")
+        if optimizer in self._unscaled:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        self._unscaled.append(optimizer)
+        if not self._scale_is_applied or self._has_no_effect:
+            return
+        with grad_mode(False):
+            factor = pw.div(1.0, self._state["loss_scale"]) if self.dynamic else 1.0 / self._fixed
+            for g in gradients(optimizer):
+                g.mul_(factor)  # type: ignore[attr-defined]
+
+    def clip_gradients_and_return_isfinite(self, optimizers: Iterable[Any]) -> Tensor:
+        """Whether the global norm is finite; gradients of a larger norm than max_gradient_norm are shrunk to it."""
+        with grad_mode(False):
+            found = [g for o in optimizers for g in gradients(o)]
+            squared = squared_norm(found)
+            if self._max_norm is not None and self._max_norm > 0:
+                norm = pw.add(pw.sqrt(squared), NORM_EPS)  # type: ignore[attr-defined]
+                factor = pw.minimum(pw.div(self._max_norm, norm), tensor(1.0))
+                for g in found:
+                    g.mul_(factor)  # type: ignore[attr-defined]
+            return is_finite_norm(squared)
+
+    def step_if_finite(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run the step, and take it back where gradients are not finite; a fixed scale never takes back."""
+        self._finite = self.clip_gradients_and_return_isfinite([optimizer])
+        if not self.dynamic:
+            return optimizer.step(*args, **kwargs)
+        return step_where(self._finite, optimizer, *args, **kwargs)
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Unscale if that was not done, then run the step. Raises RuntimeError for a second one before `update`."""
+        if optimizer in self._stepped:
+            raise RuntimeError("step() has already been called since the last update().")
+        if optimizer not in self._unscaled:
+            self.unscale_(optimizer)
+        self._stepped.append(optimizer)
+        if self._max_norm is None and not self.dynamic:
+            return optimizer.step(*args, **kwargs)
+        return self.step_if_finite(optimizer, *args, **kwargs)
+
+    def update(self, new_scale: Any = None) -> None:
+        """Adapt the scale to what the step found. Raises ValueError for a scale from outside."""
+        if new_scale is not None:
+            raise ValueError("cstorch.amp.GradScaler does not support providing a `new_scale`")
+        optimizers, self._stepped, self._unscaled = self._stepped, [], []
+        if self.dynamic:
+            self.update_scale(optimizers)
+
+    def update_scale(self, optimizers: Any) -> None:
+        """Halve the scale if overflows exceed the tolerated share of steps; double it after long peace.
+
+        steps counts every step since the last change, and peace is more than `steps_per_increase` of them.
+        """
+        if self._finite is None:
+            self._finite = self.clip_gradients_and_return_isfinite(optimizers)
+        with grad_mode(False):
+            state, bad = self._state, pw.rsub(pw.cast_to(self._finite, int64), 1)
+            state["num_skipped_steps"].add_(bad)  # type: ignore[attr-defined]
+            steps = pw.add(state["steps_since_rescale"], 1)
+            overflows = pw.add(state["overflows_since_rescale"], bad)
+            share = pw.div(pw.cast_to(overflows, float32), pw.cast_to(steps, float32))
+            down = pw.cast_to(pw.gt(share, self._tolerance), int64)
+            kept = pw.rsub(down, 1)
+            steps = pw.mul(steps, kept)
+            up = pw.cast_to(pw.gt(steps, self._steps_per_increase), int64)
+            held = pw.rsub(up, 1)
+            lower = pw.div(state["loss_scale"], pw.cast_to(pw.add(down, 1), float32))
+            self._raw = pw.mul(lower, pw.cast_to(pw.add(up, 1), float32))
+            state["loss_scale"].write(pw.clamp(self._raw, self._smallest, self._largest).node)
+            state["steps_since_rescale"].write(pw.mul(steps, held).node)
+            state["overflows_since_rescale"].write(pw.mul(pw.mul(overflows, kept), held).node)
+        self._finite = None
+
+    def state_dict(self, destination: dict | None = None) -> dict[str, Tensor]:
+        """The scale and its counters; empty for a fixed scale and on the CPU backend."""
+        found = {} if destination is None else destination
+        if process.use_cs():
+            found.update(self._state)
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a scale and counters. Raises KeyError if some are missing."""
+        if not self.dynamic or not process.use_cs():
+            return
+        with grad_mode(False):
+            for name, mine in self._state.items():
+                mine.copy_(state_dict[name])  # type: ignore[attr-defined]

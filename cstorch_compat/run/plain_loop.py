@@ -1,0 +1,134 @@
+"""The loop of plain PyTorch as a run on CSX: the body of the loop is the step, and asking for a batch ends it.
+
+Nothing marks the step in the script, so Python runs the body each time. It has to record the same graph: there is one
+program, and a step that would need another one is refused. What closures take may differ from step to step.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from cstorch_compat.run import process
+from cstorch_compat.run.closures import Call
+from cstorch_compat.run.session import WaferSession
+from lazytensor import precision, source
+from lazytensor.errors import TraceError
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.runtime.backend import Executable
+
+
+class LoopSession(WaferSession):
+    """A session that records every step, and executes the program of the first one."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self._variants: dict[tuple[Node, ...], Executable] = {}
+
+    def begin(self, batch: Any) -> Any:
+        """Take in a batch of a step that is recorded anew."""
+        self.capture = None
+        self._marked.clear()
+        return super().begin(batch)
+
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> None:
+        """Execute what was recorded, and run the closures."""
+        if self.graph is not None:
+            graph = self._traced_graph()
+            _check_same(self.graph, graph)
+            self.executable = self._variants.get(graph.outputs) or self.runner.compile(graph)
+            self._variants[graph.outputs] = self.executable
+        super().end(step, is_checkpoint, next_checkpoint)
+        if self.graph is not None and self.executable is not None:
+            self._variants.setdefault(self.graph.outputs, self.executable)
+
+
+def _check_same(first: Graph, now: Graph) -> None:
+    """Raise TraceError if a step changes its state in another way than the first one did."""
+    if first.updates == now.updates:
+        return
+    known = set(first.nodes())
+    new = next((n for n in now.nodes() if n not in known), None)
+    raise TraceError(
+        f"this step computes {new.op if new else 'less'} where the first step did not; the graph is compiled once",
+        where=new.where if new else source.where(),
+        todo="Give batches of one shape (drop_last=True), and use no counter of Python in the arithmetic.",
+    )
+
+
+def running_loop() -> "PlainLoop | None":
+    """The loop of plain PyTorch that is running, if there is one."""
+    executor = process.running_executor()
+    return executor if isinstance(executor, PlainLoop) else None
+
+
+class PlainLoop:
+    """The executor of such loops: `with` makes it the running one, `batches` are what the loops go over."""
+
+    def __init__(self) -> None:
+        owner = process.current_backend()
+        self.session: Any = owner.session(LoopSession)
+        self.most_steps = process.options.steps if owner.is_e2e_execution else 1
+        self.iteration = -1
+        self._casts: contextlib.AbstractContextManager | None = None  # while a step is recorded
+        self._before: Any = None
+
+    @property
+    def user_iteration(self) -> int:
+        """The number of the step, counted from 1."""
+        return self.iteration + 1
+
+    def __enter__(self) -> "PlainLoop":
+        self._before = process.enter_executor(self)
+        return self
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        try:
+            if self._casts is None:
+                self.session.flush()
+            else:
+                self._stop_recording()
+                self.session.closures.queue.clear()
+                if kind is None:
+                    process.warn("the last step was not run: call mark_step() before leaving the loop")
+        finally:
+            self.session.close()
+            process.enter_executor(self._before)
+
+    def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
+        """Batches on the device; a step ends when the next batch is asked for. Only one where nothing is executed."""
+        if self._casts is not None:
+            raise TraceError(
+                "a loop over the data begins while the last step of another one has not been run",
+                where=source.where(),
+                todo="Call mark_step() before leaving a loop by break.",
+            )
+        for batch in loader:
+            self.iteration += 1
+            seen = self.session.begin(batch)
+            self._record()
+            yield seen
+            self.mark_step()
+            if self.user_iteration == self.most_steps:
+                return
+
+    def _record(self) -> None:
+        """Whatever the loop does from now on belongs to the step."""
+        self.session.capture.is_open = True
+        self._casts = precision.autocast(process.options.half)
+        self._casts.__enter__()
+
+    def _stop_recording(self) -> None:
+        assert self._casts is not None
+        self._casts.__exit__(None, None, None)
+        self._casts = None
+        self.session.capture.is_open = False
+
+    def mark_step(self) -> None:
+        """End the step: run it, then the closures that wait for it."""
+        if self._casts is not None:
+            self._stop_recording()
+            self.session.end(self.user_iteration, True, lambda: self.user_iteration)
+
+    def add_step_closure(self, closure: Callable, args: tuple = (), kwargs: dict | None = None) -> None:
+        """Call a function with values when the step has run."""
+        self.session.closures.queue.append(Call(closure, args, kwargs or {}, False, source.where()))

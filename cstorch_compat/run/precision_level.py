@@ -1,0 +1,40 @@
+"""The precision optimization level of functions: checked and remembered; the simulator knows one precision only.
+
+Outside decorated functions it is the flag `backends.csx.precision.optimization_level`.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.run import process
+from cstorch_compat.run.flags import LEVELS
+
+_levels: list[int] = []
+
+
+def current_pol() -> int:
+    """The level of the function that is running."""
+    return _levels[-1] if _levels else process.flags.precision.optimization_level
+
+
+def pol(
+    level: int | None = None, bwd_level: int | None = None, enable_fwd: bool = True, enable_bwd: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that sets the level of a function. Raises ValueError for one that is not 0, 1 or 2."""
+    for what, value in (("forward", level), ("backward", bwd_level)):
+        if value is not None and (not isinstance(value, int) or not 0 <= value < LEVELS):
+            raise ValueError(f"POL must be None or an integer in range [0, {LEVELS}) but got {what} level {value}.")
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def at_level(*args: Any, **kwargs: Any) -> Any:
+            _levels.append(current_pol() if level is None or not enable_fwd else level)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _levels.pop()
+
+        return at_level
+
+    return decorate

@@ -1,0 +1,32 @@
+"""A script on the command line: its arguments, and how it is run."""
+
+import argparse
+import os
+import runpy
+import sys
+
+from cstorch_compat.names import releases
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let a command take a script, the script's own arguments, and the release that it was written for."""
+    parser.add_argument(
+        "--api", choices=releases.RELEASES, metavar="RELEASE", help="the release of the API, such as 1.8"
+    )
+    parser.add_argument("script", help="the Python script")
+    parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+
+
+def is_there(script: str) -> bool:
+    """Whether there is such a file; says so if there is not."""
+    found = os.path.isfile(script)
+    if not found:
+        print(f"lazywafer: there is no script {script}", file=sys.stderr)
+    return found
+
+
+def run_as_main(script: str, args: list[str]) -> None:
+    """Run a script as `python script args` would. Raises whatever it raises."""
+    sys.argv = [script, *args]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    runpy.run_path(script, run_name="__main__")

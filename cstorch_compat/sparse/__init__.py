@@ -1,0 +1,1 @@
+"""Sparsity: masks, their schedules, and the algorithms that keep parameters sparse."""

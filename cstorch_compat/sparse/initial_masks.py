@@ -1,0 +1,70 @@
+"""Initial masks: at random, by magnitude, from the zeros that are there, or evenly spread."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.sparse.masks import Level, Shaper, make_mask_topk_sparsity
+from lazytensor.dtype import bool_, float32
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import from_numpy, rand
+from lazytensor.tensor import Tensor
+
+InitMethod = Callable[..., Tensor]
+"""(parameter, sparsity, score_shaper=None, device=None) -> bool tensor of the parameter's shape."""
+SLACK = 1e-5
+"""What is added before rounding down, so that a density such as 1 - 0.8 in float32 counts as a fifth."""
+
+
+def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
+    """A mask that keeps elements at random."""
+    return make_mask_topk_sparsity(rand(*p.shape, dtype=float32, device=p.device), sparsity, score_shaper)
+
+
+def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
+    """A mask that keeps the elements of largest magnitude."""
+    return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity, score_shaper)  # type: ignore[attr-defined]
+
+
+def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
+    """A mask that keeps what is not zero, whatever the sparsity."""
+    return pw.ne(p.detach(), 0)
+
+
+def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
+    """A mask that keeps elements at even distances, each row of a matrix shifted against the one before.
+
+    The original returns a vector for more than two dimensions; here the leading ones count as rows.
+    """
+    density = float(np.float32(1) - np.float32(float(sparsity)))
+    shift = math.ceil(1 / density - SLACK) - 1 if density > 0 else 0
+    columns = p.shape[-1] if p.ndim else 1
+    rows = p.spec.size // max(columns, 1)
+    place = np.arange(rows)[:, None] * shift + np.arange(columns)
+    kept = np.floor((place + 1) * density + SLACK) != np.floor(place * density + SLACK)
+    return from_numpy(kept.reshape(p.shape))
+
+
+METHODS: dict[str, InitMethod] = {f.__name__: f for f in (random, topk, from_zeros, checkerboard)}
+
+
+def make_init_method(init_method: Any) -> InitMethod:
+    """A method by its name, or a function as it is. Raises ValueError for others."""
+    if callable(init_method):
+        return init_method
+    if not isinstance(init_method, str) or init_method not in METHODS:
+        raise ValueError(
+            f'Unknown `init_method`: "{init_method}". Valid options are one of the built-in {list(METHODS)} or a '
+            "function (parameter, sparsity, score_shaper=None, device=None) that returns a bool tensor."
+        )
+    return METHODS[init_method]
+
+
+def checked_mask(mask: Any, p: Tensor, name: str) -> Tensor:
+    """What an init method gave. Raises ValueError unless it is a bool tensor of the parameter's shape."""
+    if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:
+        what = f"{mask.dtype.name}{list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, and the method gave {what}")
+    return mask

@@ -1,0 +1,118 @@
+"""SparseParameter: a parameter, its mask, and the tensors that are kept zero where the mask is."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.run import process
+from cstorch_compat.sparse.initial_masks import checked_mask
+from lazytensor import trace
+from lazytensor.dtype import bool_
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import ones
+from lazytensor.functions.methods import copy_
+from lazytensor.gradients import register_hook
+from lazytensor.tensor import Tensor, grad_mode
+
+
+class SparseParameter:
+    """A parameter of a module with its mask, which becomes the buffer `<parameter>_mask` of the same module.
+
+    `init_method` gives the first mask from the parameter. Until `initialize` is called, or a saved mask is loaded, all
+    elements are kept.
+    """
+
+    DISABLE_MASK_ACCESS_WARNING = False
+
+    def __init__(self, module: Any, name: str, init_method: Callable[[Tensor], Tensor]):
+        self.module, self.name, self.init_method = module, name, init_method
+        self.param_name = name.rpartition(".")[2]
+        self.mask_name = f"{self.param_name}_mask"
+        self._initialized = False
+        self._annotations: dict[str, float] = {}
+        self._pruned: dict[str, Tensor] = {}
+        module.register_buffer(self.mask_name, self._all_kept())
+        module.register_load_state_dict_pre_hook(self._before_loading)
+        self.grad_hook = register_hook(self.param, self._masked_gradient) if self.param.requires_grad else None
+
+    def _all_kept(self) -> Tensor:
+        mask = ones(*self.param.shape, dtype=bool_)
+        mask.device = self.param.device
+        state = self.param.cell.state
+        if state:
+            trace.register(mask.cell, f"{state}_mask")
+        return mask
+
+    def _before_loading(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        self._initialized |= f"{prefix}{self.mask_name}" in state_dict
+
+    def _masked_gradient(self, gradient: Tensor) -> Tensor:
+        return pw.where(self.mask, gradient, 0.0)
+
+    @property
+    def param(self) -> Tensor:
+        """The parameter."""
+        return getattr(self.module, self.param_name)
+
+    @property
+    def data(self) -> Tensor:
+        """The parameter without its gradient history."""
+        return self.param.detach()
+
+    @property
+    def mask(self) -> Tensor:
+        """Which elements are kept, as bool of the parameter's shape."""
+        return getattr(self.module, self.mask_name)
+
+    @mask.setter
+    def mask(self, new_mask: Tensor) -> None:
+        self.update(new_mask)
+
+    @staticmethod
+    def disable_mask_access_warning() -> None:
+        """Kept for scripts that call it: here reading a mask never warns."""
+        SparseParameter.DISABLE_MASK_ACCESS_WARNING = True
+
+    def initialize(self) -> None:
+        """Make the first mask, unless there is one already."""
+        if self._initialized:
+            return
+        with grad_mode(False):
+            copy_(self.mask, checked_mask(self.init_method(self.param), self.param, self.name))
+        self._initialized = True
+
+    def update(self, new_mask: Tensor) -> None:
+        """Replace the mask. Raises RuntimeError before the first mask is made, ValueError for one that does not fit."""
+        if not self._initialized:
+            raise RuntimeError(
+                f"The mask of {self.name} is being updated before it was initialized: masks are made when the loop "
+                "over a DataExecutor begins, or by `initialize()`"
+            )
+        with grad_mode(False):
+            self.mask.write(checked_mask(new_mask, self.param, self.name).node)
+
+    def prune(self, tensor: Tensor | None = None, tensor_name: str | None = None) -> None:
+        """Set a tensor of the parameter's shape, or the parameter itself, to zero where the mask is."""
+        pruned = self.param if tensor is None else tensor
+        self._note(pruned, tensor_name or self.name)
+        with grad_mode(False):
+            pruned.write(pw.mul(pruned.detach(), pw.cast_to(self.mask, pruned.dtype)).node)
+
+    def _note(self, pruned: Tensor, name: str) -> None:
+        """Tell the compiler what is known of a tensor that is sparse from now on."""
+        self._pruned[name] = pruned
+        state = pruned.cell.state
+        if state and self._annotations:
+            process.current_backend().annotations[state] = self._annotations
+
+    def annotate(self, name: str, value: float) -> None:
+        """Add something that the compiler is told of each pruned tensor. Raises RuntimeError when one was pruned."""
+        if self._pruned:
+            raise RuntimeError(f"Annotations have to be set before tensors are pruned: {list(self._pruned)} have been")
+        self._annotations[name] = float(value)
+
+    def clear(self) -> None:
+        """Forget the tensors that were pruned."""
+        self._pruned.clear()
+
+    def __str__(self) -> str:
+        return f"SparseParameter({self.name})"

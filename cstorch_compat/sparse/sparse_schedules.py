@@ -1,0 +1,284 @@
+"""Schedules of sparsity: a level, or a fraction to drop, as a function of the traced step counter; and update steps.
+
+All are tensor programs, so that a step that is traced once follows them.
+"""
+
+import inspect
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.files.tree import visit
+from cstorch_compat.run import process
+from lazytensor import dtype as dt
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import as_tensor, tensor
+from lazytensor.functions.methods import copy_
+from lazytensor.tensor import Tensor
+
+Extent = tuple[float, float, float]
+"""The smallest value, the largest, and the last one of a range of steps."""
+
+
+class HyperParameterSchedule(ABC):
+    """Base of schedules. A subclass gives the value in `compute`, from the step: int64[] -> float32[]."""
+
+    @abstractmethod
+    def compute(self, step: Tensor) -> Tensor:
+        """The value at a step."""
+
+    def __call__(self, step: Any) -> Tensor:
+        """The value at a step, which is a tensor or a number."""
+        return self.compute(step if isinstance(step, Tensor) else tensor(step))
+
+    def update(self, is_update_step: Tensor) -> None:  # noqa: B027 - most have no state
+        """Take note of a step; those without state have nothing to note."""
+
+    def get_min_max_end(self, begin: int, end: int) -> Extent | None:
+        """Extent over the steps from begin to end, for a schedule that only rises or only falls. None if unknown."""
+        first, last = (float(self(at)) for at in (begin, end))
+        return min(first, last), max(first, last), last
+
+    def cache_clear(self) -> None:  # noqa: B027 - kept for scripts
+        """Kept for scripts that call it. Nothing is cached: a value computed twice in a step is one node."""
+
+    def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
+        """Call a function with every piece of state; what it returns takes the place of the values."""
+        visit(self.state_dict().values(), fn)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The state that is carried from step to step."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Copy state in. Raises KeyError if a piece is missing."""
+        for name, value in self.state_dict().items():
+            copy_(value, as_tensor(state[name]))
+
+
+def _float(step: Tensor) -> Tensor:
+    return pw.cast_to(step, dt.float32)
+
+
+class Constant(HyperParameterSchedule):
+    """The same value at every step."""
+
+    def __init__(self, value: float):
+        self.value = float(value)
+
+    def compute(self, step: Tensor) -> Tensor:
+        return tensor(self.value)
+
+
+class Linear(HyperParameterSchedule):
+    """init + slope * step."""
+
+    def __init__(self, init: float, slope: float):
+        self.init, self.slope = init, slope
+
+    def compute(self, step: Tensor) -> Tensor:
+        return pw.add(pw.mul(_float(step), self.slope), self.init)
+
+
+class Exp(HyperParameterSchedule):
+    """From init towards final: final - (final - init) * exp(gamma * step)."""
+
+    def __init__(self, init: float, gamma: float, final: float = 1):
+        self.final, self.gamma = final, gamma
+        self.scale = float(np.float32(final) - np.float32(init))
+
+    def compute(self, step: Tensor) -> Tensor:
+        return pw.sub(self.final, pw.mul(pw.exp(pw.mul(_float(step), self.gamma)), self.scale))  # type: ignore[attr-defined]
+
+
+class Power(HyperParameterSchedule):
+    """init * beta ** step."""
+
+    def __init__(self, init: float, beta: float):
+        self.init, self.beta = init, beta
+
+    def compute(self, step: Tensor) -> Tensor:
+        return pw.mul(pw.pow(self.beta, _float(step)), self.init)
+
+
+class Cosine(HyperParameterSchedule):
+    """From init down to minimum in half_period steps and back, as a cosine. Raises ValueError for a period of 0."""
+
+    def __init__(self, init: float, half_period: float, minimum: float = 0.0):
+        if not half_period:
+            raise ValueError("half_period must not be 0: it is the number of steps from `init` to `minimum`")
+        self.amp, self.offset = (init - minimum) / 2, (init + minimum) / 2
+        self.freq = math.pi / half_period
+
+    def compute(self, step: Tensor) -> Tensor:
+        wave = pw.cos(pw.mul(_float(step), self.freq))  # type: ignore[attr-defined]
+        return pw.add(pw.mul(wave, self.amp), self.offset)
+
+    def get_min_max_end(self, begin: int, end: int) -> Extent:
+        low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
+        return low, high, float(self(end))
+
+
+class Cycling(HyperParameterSchedule):
+    """One value after the other and again from the first, going on at each update. Raises ValueError for none."""
+
+    def __init__(self, values: Sequence[float]):
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise ValueError(f"Cycling needs a list of at least one value. Got: {values!r}")
+        self.values = [float(v) for v in values]
+        self.index = tensor(0, dtype=dt.int64)
+        self.index.device = process.state_device()
+
+    def compute(self, step: Tensor) -> Tensor:
+        """The value whose turn it is, whatever the step."""
+        chosen = tensor(self.values[-1])
+        for i, v in reversed(list(enumerate(self.values[:-1]))):
+            chosen = pw.where(pw.eq(self.index, i), v, chosen)
+        return chosen
+
+    def update(self, is_update_step: Tensor) -> None:
+        """Go on to the next value where `is_update_step` holds."""
+        following = pw.remainder(pw.add(self.index, 1), len(self.values))
+        self.index.write(pw.where(is_update_step, following, self.index).node)
+
+    def get_min_max_end(self, begin: int, end: int) -> Extent:
+        return min(self.values), max(self.values), self.values[-1]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"index": self.index}
+
+
+class Lambda(HyperParameterSchedule):
+    """What a function of the step gives; it has to use tensor operations only."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor]):
+        if not callable(fn):
+            raise TypeError(f"Lambda needs a function of the step. Got: {fn!r}")
+        self.fn = fn
+
+    def compute(self, step: Tensor) -> Tensor:
+        return self.fn(step)
+
+    def get_min_max_end(self, begin: int, end: int) -> None:
+        """None: nothing is known of a function."""
+        return
+
+
+SCHEDULES: dict[str, type] = {
+    kind.__name__.lower(): kind for kind in (Constant, Cosine, Cycling, Exp, Lambda, Linear, Power)
+}
+
+
+def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
+    """A schedule from a number, a list (one value at each update), a function, {"type": ..., ...}, or a schedule.
+
+    Raises ValueError for anything else, TypeError for arguments that the type does not take. The original, against
+    its own message, refuses functions without full annotations and answers an unknown type with a TypeError.
+    """
+    if isinstance(schedule, HyperParameterSchedule):
+        return schedule
+    if isinstance(schedule, int | float) and not isinstance(schedule, bool):
+        return Constant(schedule)
+    if isinstance(schedule, list | tuple):
+        return Cycling(schedule)
+    if isinstance(schedule, dict):
+        return _configured(dict(schedule))
+    if callable(schedule):
+        return Lambda(schedule)
+    raise ValueError(
+        f"Unhandled {schedule}. Options are a number, a list of numbers, a function of the step, a schedule, or a dict "
+        f'with "type" as one of {sorted(SCHEDULES)}'
+    )
+
+
+def _configured(settings: dict[str, Any]) -> HyperParameterSchedule:
+    if "type" not in settings:
+        raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
+    kind = settings.pop("type")
+    known = {**subclasses(HyperParameterSchedule), **SCHEDULES}
+    found = known.get(str(kind).lower())
+    if found is None:
+        raise TypeError(f"Unknown type of schedule {kind!r}: expected one of {sorted(known)}")
+    return found(**settings)
+
+
+def subclasses(kind: Any) -> dict[str, Any]:
+    """Subclasses at any depth that can be made, those of users too, by their names in lower case."""
+    found: dict[str, Any] = {}
+    for k in kind.__subclasses__():
+        if not inspect.isabstract(k) and not k.__name__.startswith("_"):
+            found[k.__name__.lower()] = k
+        found.update(subclasses(k))
+    return found
+
+
+class UpdateSchedule(ABC):
+    """Base of update schedules: which steps change the masks."""
+
+    start: int = 0
+    stop: int | None = None
+
+    @abstractmethod
+    def is_update_step(self, step: Tensor) -> Tensor:
+        """Whether the masks change at a step: int64[] -> bool[]."""
+
+    def __call__(self, step: Tensor) -> Tensor:
+        return self.is_update_step(step)
+
+
+class FreqSchedule(UpdateSchedule):
+    """Every `freq` steps from `start` on and before `stop`. Raises RuntimeError for a frequency below 1."""
+
+    def __init__(self, freq: int = 1, start: int = 0, stop: int | None = None):
+        if freq < 1:
+            raise RuntimeError(f"Invalid update frequency {freq}: masks can change every step (1) or more rarely")
+        self.freq, self.start, self.stop = freq, start, stop
+
+    def is_update_step(self, step: Tensor) -> Tensor:
+        since = pw.sub(step, self.start) if self.start else step
+        due = pw.eq(pw.remainder(since, self.freq), 0)
+        if self.start > 0:
+            due = pw.logical_and(due, pw.ge(step, self.start))  # type: ignore[attr-defined]
+        if self.stop is not None:
+            due = pw.logical_and(due, pw.lt(step, self.stop))  # type: ignore[attr-defined]
+        return due
+
+
+class ListSchedule(UpdateSchedule):
+    """The given steps. Raises ValueError for an empty list."""
+
+    def __init__(self, steps: Sequence[int] | Tensor):
+        self.steps = tuple(int(s) for s in (steps.tolist() if isinstance(steps, Tensor) else steps))
+        if not self.steps:
+            raise ValueError("A list of update steps must not be empty")
+        self.start, self.stop = min(self.steps), max(self.steps)
+
+    def is_update_step(self, step: Tensor) -> Tensor:
+        due = pw.eq(step, self.steps[0])
+        for s in self.steps[1:]:
+            due = pw.logical_or(due, pw.eq(step, s))  # type: ignore[attr-defined]
+        return due
+
+
+def make_update_schedule(update: Any) -> Callable[[Tensor], Tensor]:
+    """A schedule of updates: None is every step; {"freq", "start", "stop"}, {"steps": [...]}, a list, or a function.
+
+    Raises ValueError for anything else. The original fails with a NameError for lists and functions.
+    """
+    if update is None:
+        return FreqSchedule()
+    if isinstance(update, dict) and "freq" in update:
+        return FreqSchedule(**update)
+    if isinstance(update, dict) and "steps" in update:
+        return ListSchedule(update["steps"])
+    if isinstance(update, list | tuple | Tensor):
+        return ListSchedule(update)
+    if callable(update):
+        return update
+    raise ValueError(
+        f'Invalid `update`: {update}. Valid options are None (every step), {{"freq": freq, "start": start, "stop": '
+        'stop}}, {{"steps": steps}}, a list of steps, or a function of the step'
+    )

@@ -1,0 +1,1 @@
+"""Looking at a run: summaries, event files, profiles, progress and rates."""

@@ -1,0 +1,229 @@
+"""Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
+
+import pathlib
+import socket
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from cstorch_compat.files import checkpoint
+from cstorch_compat.watch import eventfile
+from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent
+from lazytensor import source
+from lazytensor.errors import OptionMissing
+from lazytensor.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class TensorDescriptor:
+    """A tensor that was logged."""
+
+    step: int
+    ns_since_epoch: int
+    tensor: Tensor
+
+
+class EventWriter:
+    """Writes numbers, texts and histograms into `log_dir`; PyTorch's SummaryWriter.
+
+    `purge_step`, `max_queue` and `flush_secs` are accepted and change nothing: what is logged is on the disk after
+    `flush` or `close`.
+    """
+
+    _made = 0
+
+    def __init__(
+        self,
+        log_dir: Any = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ):
+        run_name = f"{time.strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
+        self.log_dir = str(log_dir or pathlib.Path("runs") / run_name)
+        self._parts: dict[str, EventWriter] = {}
+        folder = pathlib.Path(self.log_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._tail = f"{int(time.time())}.{socket.gethostname()}.{EventWriter._made}{filename_suffix}"
+        EventWriter._made += 1
+        self._file = (folder / f"events.out.tfevents.{self._tail}").open("wb")
+        self._log(eventfile.VERSION, 0, None)
+
+    def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
+        at = time.time() if seconds is None else seconds
+        self._file.write(eventfile.record(eventfile.event(at, int(step or 0), body)))
+
+    def get_logdir(self) -> str:
+        """The folder."""
+        return self.log_dir
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """Log a number, in float32."""
+        self._log(eventfile.scalar(tag, float(scalar_value)), global_step, walltime)
+
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: int | None = None, walltime: Any = None
+    ) -> None:
+        """Log numbers that belong into one picture: each in a folder of its own, under the common tag."""
+        for name, value in tag_scalar_dict.items():
+            folder = f"{main_tag.replace('/', '_')}_{name}"
+            if folder not in self._parts:
+                self._parts[folder] = EventWriter(pathlib.Path(self.log_dir) / folder)
+            self._parts[folder].add_scalar(main_tag, value, global_step, walltime)
+
+    def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: Any = None) -> None:
+        """Log a text."""
+        self._log(eventfile.text(tag, text_string), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: str = "tensorflow",
+        walltime: Any = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Log how values are distributed; `bins` is "tensorflow" or what NumPy's histogram takes.
+
+        Raises ValueError if there are no values, OptionMissing for `max_bins`.
+        """
+        if max_bins is not None:
+            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), todo="Give it by bins=.")
+        array = np.asarray(values.detach().array() if isinstance(values, Tensor) else values, np.float64)
+        if not array.size:
+            raise ValueError("The input has no element.")
+        limits = eventfile.spread_limits() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
+        self._log(eventfile.histogram(tag, array, limits), global_step, walltime)
+
+    def flush(self) -> None:
+        """Put everything on the disk."""
+        for writer in (self, *self._parts.values()):
+            writer._file.flush()
+
+    def close(self) -> None:
+        """No more summaries."""
+        for writer in (self, *self._parts.values()):
+            writer._file.close()
+
+    def __enter__(self) -> "EventWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class SummaryWriter(EventWriter):
+    """Writes tensors too; `base_step` is the step that summaries of a run's first step are written under."""
+
+    def __init__(self, *args: Any, base_step: int = 1, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.base_step = base_step
+        self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
+        self._tensors.mkdir()
+
+    def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
+        """Log a tensor. Raises TypeError for anything else."""
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"Expected a torch.Tensor, got {type(tensor)}")
+        # A name of dots alone would be a folder above.
+        folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
+        folder.mkdir(parents=True, exist_ok=True)
+        checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")  # type: ignore[attr-defined]
+
+
+class SummaryReader:
+    """Reads what a SummaryWriter wrote into a folder, or into folders inside of it.
+
+    Raises OptionMissing for a `filter` of the files.
+    """
+
+    def __init__(self, log_dirs: Any, filter: str | None = None, **_: Any):
+        if filter not in (None, "", "*"):
+            raise OptionMissing(
+                f"SummaryReader: files cannot be chosen by filter={filter!r}",
+                where=source.where(),
+                todo="Give the folder of one run, or choose among the names that scalar_names() gives.",
+            )
+        self._folder = pathlib.Path(log_dirs)
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the files again."""
+        self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
+        self._texts: dict[str, list[TextEvent]] = defaultdict(list)
+        self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
+        for path in sorted(self._folder.rglob("events.out.tfevents.*")):
+            for message in eventfile.records(path.read_bytes()):
+                for tag, event in eventfile.logged(message):
+                    if isinstance(event, TextEvent):
+                        self._texts[tag.removesuffix("/text_summary")].append(event)
+                    else:
+                        self._logged[tag].append(event)
+        for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
+            self._stored[unquote(path.parent.name)].append(path)
+
+    def scalar_names(self) -> set[str]:
+        """The names of scalars."""
+        return set(self._logged)
+
+    def scalar_groups(self) -> set[str]:
+        """The names of scalars up to their first slash."""
+        return {name.partition("/")[0] for name in self._logged}
+
+    def tensor_names(self) -> set[str]:
+        """The names of tensors."""
+        return set(self._stored)
+
+    def text_summary_names(self) -> list[str]:
+        """The names of texts."""
+        return list(self._texts)
+
+    def read_text_summary(self, name: str, step: int | None = None) -> list[TextEvent]:
+        """The texts of a name, or those of a step."""
+        return [event for event in self._texts.get(name, ()) if step in (None, event.step)]
+
+    def read_scalar(self, name: str, step: int | None = None) -> Any:
+        """The events of a scalar, or the one of a step. Raises KeyError for a step that has none."""
+        found = list(self._logged.get(name, ()))
+        if step is None:
+            return found
+        for event in reversed(found):
+            if event.step == step:
+                return event
+        raise KeyError(f"Could not find scalar {name} at step {step}")
+
+    def read_tensor(self, name: str, step: int | None = None, latest_only: bool = True) -> Any:
+        """The tensors of a name by step, or those of one step; of several at one step the latest, or all."""
+        found: dict[int, list[TensorDescriptor]] = defaultdict(list)
+        for path in self._stored.get(name, ()):
+            at, nanoseconds = map(int, path.stem.split("."))
+            if step in (None, at):
+                found[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
+        ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(found.items())}
+        chosen: dict[int, Any] = {at: all_[-1] for at, all_ in ordered.items()} if latest_only else dict(ordered)
+        if step is not None:
+            return chosen.get(step)
+        return chosen or None
+
+    def Scalars(self, name: str) -> list[ScalarEvent]:
+        """The events of a scalar."""
+        return self.read_scalar(name)
+
+    def Tags(self) -> dict[str, list[str]]:
+        """The names of scalars."""
+        return {"scalars": list(self._logged)}

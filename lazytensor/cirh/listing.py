@@ -1,0 +1,96 @@
+"""The lines of a printed function, and the spelling of what stands in all of them: types, integers, constants."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lazytensor.cirh.floats import mlir_float
+from lazytensor.dtype import DType, round_to
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+
+
+def type_text(t: Type) -> str:
+    """As in tensor<4x6xf32>."""
+    return f"tensor<{''.join(f'{e}x' for e in t.shape)}{t.dtype.mlir}>"
+
+
+def ints_text(values: Iterable[int]) -> str:
+    """A one-dimensional i64 attribute: dense<[0, 1]> : tensor<2xi64>, or a splat where all are equal."""
+    given = [int(v) for v in values]
+    if given and all(v == given[0] for v in given):
+        body = str(given[0])
+    else:
+        body = f"[{', '.join(map(str, given))}]" if given else ""
+    return f"dense<{body}> : tensor<{len(given)}xi64>"
+
+
+def _element(v: object, t: Type) -> str:
+    if t.dtype.kind == "f":
+        return mlir_float(float(v), t.dtype)  # type: ignore[arg-type]
+    if t.dtype.kind == "b":
+        return "true" if v else "false"
+    return str(int(v))  # type: ignore[call-overload]
+
+
+def dense_text(array: np.ndarray, t: Type) -> str:
+    """The elements of a constant, one if all are equal."""
+    flat = array.ravel()
+    if flat.size and bool(np.all(flat == flat[0])):
+        return f"dense<{_element(flat[0], t)}> : {type_text(t)}"
+
+    def nested(a: np.ndarray) -> str:
+        return _element(a.item(), t) if a.ndim == 0 else f"[{', '.join(nested(b) for b in a)}]"
+
+    return f"dense<{nested(array) if flat.size else ''}> : {type_text(t)}"
+
+
+@dataclass
+class Listing:
+    """The lines of a function while it is printed, and the names given to values."""
+
+    names: dict[Node, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    constants: dict[str, str] = field(default_factory=dict)
+    bases: dict[str, int] = field(default_factory=dict)
+    results: dict[Node, list[str]] = field(default_factory=dict)
+    values: int = 0
+    products: int = 0
+
+    def fresh(self) -> str:
+        """The next %0, %1, ..."""
+        self.values += 1
+        return f"%{self.values - 1}"
+
+    def named(self, base: str) -> str:
+        """%base, or %base_0, %base_1, ... where it is taken."""
+        taken = self.bases.get(base, 0)
+        self.bases[base] = taken + 1
+        return f"%{base}_{taken - 1}" if taken else f"%{base}"
+
+    def product_number(self) -> int:
+        """The next number of a product of stacks of matrices."""
+        self.products += 1
+        return self.products - 1
+
+    def constant(self, dense: str) -> str:
+        """The name of a constant, which is printed once."""
+        if dense not in self.constants:
+            n = len(self.constants)
+            self.constants[dense] = "%cst" if n == 0 else f"%cst_{n - 1}"
+        return self.constants[dense]
+
+    def integers(self, values: Iterable[int]) -> tuple[str, str]:
+        """An i64 vector as an operand: its name and its type."""
+        dense = ints_text(values)
+        return self.constant(dense), dense.rsplit(" : ", 1)[1]
+
+    def line(self, text: str) -> None:
+        """Add a line of the body."""
+        self.lines.append("    " + text)
+
+
+def float_text(value: float, dtype: DType) -> str:
+    """An attribute such as 1.000000e+00 : f32."""
+    return f"{mlir_float(float(round_to(np.asarray(value, dtype.host), dtype)), dtype)} : {dtype.mlir}"

@@ -1,0 +1,139 @@
+"""Graphs as MLIR text, in the spelling of the vendor's front end; nothing else knows that spelling.
+
+`cirh_text` prints a lowered graph, `torch_text` the graph as it was traced, with the lines of the user's code.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from lazytensor.cirh.floats import mlir_float
+from lazytensor.cirh.hints import way_out
+from lazytensor.cirh.listing import Listing, dense_text, type_text
+from lazytensor.cirh.spelling import SPELLINGS, Spelling
+from lazytensor.cirh.spelling_layers import LAYERS, RESULTS
+from lazytensor.dtype import float32, float64
+from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Graph, Node, topological
+from lazytensor.ir.types import Type
+
+HIDDEN_STATE = "rng"
+"""Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
+KNOWN: Mapping[str, Spelling] = {**SPELLINGS, **LAYERS}
+
+
+def _result_names(out: Listing, n: Node) -> tuple[str, list[str]]:
+    """What stands left of the equals sign for several results, and the name of each."""
+    given = RESULTS.get(n.op)
+    if given is None:
+        name = out.fresh()
+        return f"{name}:{len(n.type)}", [f"{name}#{k}" for k in range(len(n.type))]
+    names = [out.named(base) for base in given]
+    return ", ".join(names), names
+
+
+def _refuse_types(n: Node) -> None:
+    types = n.type if isinstance(n.type, tuple) else (n.type,)
+    wide = [t for t in (*types, *(i.type for i in n.inputs)) if t.dtype is float64]
+    if wide and n.op != "cast":
+        raise CompileError(
+            f"'cirh.{n.op}' op has unsupported dtype: 'f64'. Supported dtypes are: 'bf16', 'f16', 'f32', 'i16', 'i32', "
+            "'i64'",
+            where=n.where,
+            todo="Convert to float32 in the data loader or with .float(), and make constants with dtype=torch.float32.",
+        )
+
+
+def _print_node(out: Listing, n: Node) -> None:
+    if n.op in ("full", "const"):
+        array = np.asarray(n.attrs["value"]) if n.op == "full" else n.value
+        assert array is not None
+        out.names[n] = out.constant(dense_text(array, n.type))
+    elif n.op == "result":
+        out.names[n] = out.results[n.inputs[0]][n.attrs["index"]]
+    elif n.op not in KNOWN:
+        raise CompileError(
+            f"failed to legalize operation 'torch.aten.{n.op}'",
+            where=n.where,
+            todo=way_out(n.op),
+        )
+    else:
+        _refuse_types(n)
+        text = KNOWN[n.op](out, n)
+        if isinstance(n.type, tuple):
+            left, out.results[n] = _result_names(out, n)
+        else:
+            left = out.names[n] = out.fresh()
+        out.line(f"{left} = {text}")
+
+
+Notes = Mapping[str, Mapping[str, float]]
+"""By state, what is known of it beforehand, such as its sparsity."""
+
+
+def cirh_text(graph: Graph, half: str = "float16", level: int = 1, notes: Notes | None = None) -> str:
+    """A lowered graph as CIRH. `half` is the name of the half type, `level` the precision optimization level.
+
+    Raises CompileError for an operation that CIRH does not have, naming the user's line.
+    """
+    out = Listing()
+    results = [graph.updates.get(s, leaf) for s, leaf in _shown(graph)] + list(graph.outputs)
+    # What a random number is computed from stays hidden with the state that carries it.
+    order = topological(results, lambda n: n.op.startswith("random_"))
+    _, arguments = _arguments(out, graph, order, notes or {})
+    for n in order:
+        if n.op not in ("state", "batch"):
+            _print_node(out, n)
+    states = len(results) - len(graph.outputs)
+    types = [type_text(r.type) for r in results]
+    heads = [
+        t if i < states else f'{t} {{cs.output_name = "{graph.output_names[i - states]}"}}' for i, t in enumerate(types)
+    ]
+    constants = [f"    {name} = cirh.Const {dense}" for dense, name in out.constants.items()]
+    tail = f'attributes {{cs.fp16_type = "{half}", cs.pol = {level} : i64}}'
+    returned = (
+        f"    return {', '.join(out.names[r] for r in results)} : {', '.join(types)}" if results else "    return"
+    )
+    signature = f"  func @graph({', '.join(arguments)}) -> ({', '.join(heads)}) {tail} {{"
+    return "\n".join(["module  {", signature, *constants, *out.lines, returned, "  }", "}", ""])
+
+
+def _shown(graph: Graph) -> list[tuple[str, Node]]:
+    return [(s, leaf) for s, leaf in graph.state.items() if not s.startswith(HIDDEN_STATE)]
+
+
+def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> tuple[list[Node], list[str]]:
+    """The leaves in the order in which the body first uses them, as printed arguments."""
+    shown = {leaf: s for s, leaf in _shown(graph)}
+    place = {s: i for i, s in enumerate(shown.values())}
+    leaves = [n for n in order if n in shown or n in graph.inputs]
+    leaves += [n for n in shown if n not in set(leaves)]
+    printed = []
+    for i, n in enumerate(leaves):
+        out.names[n] = f"%arg{i}"
+        if n in shown:
+            known = sorted(notes.get(shown[n], {}).items())
+            said = "".join(f"cs.{name} = {mlir_float(value, float32)} : f32, " for name, value in known)
+            said += f'tf.aliasing_output = {place[shown[n]]} : i64, tf.resource_name = "state.{shown[n]}"'
+        else:
+            said = f'cs.input_name = "{n.attrs["name"]}"'
+        printed.append(f"%arg{i}: {type_text(n.type)} {{{said}}}")
+    return leaves, printed
+
+
+def torch_text(graph: Graph) -> str:
+    """The traced graph, one ATen operation a line, with the user's file, line and module path."""
+    names: dict[Node, str] = {}
+    lines = []
+    for i, n in enumerate(topological(graph.roots())):
+        names[n] = f"%{i}"
+        args = ", ".join([*(names[j] for j in n.inputs), *(f"{k} = {_short(v)}" for k, v in n.attrs.items())])
+        types = n.type if isinstance(n.type, tuple) else (n.type,)
+        place = f' loc("{n.where.scope}/aten::{n.op}"("{n.where.file}":{n.where.line}:0))' if n.where else ""
+        lines.append(f"    %{i} = torch.aten.{n.op}({args}) : {', '.join(map(type_text, types))}{place}")
+    returned = ", ".join(names[r] for r in graph.roots())
+    return "\n".join(["module {", "  func.func @graph() {", *lines, f"    return {returned}", "  }", "}", ""])
+
+
+def _short(v: object) -> str:
+    return type_text(v) if isinstance(v, Type) else f"<{len(v)} bytes>" if isinstance(v, bytes) else repr(v)

@@ -1,0 +1,78 @@
+"""What a nest means, in NumPy: each scalar of the body becomes one array over the whole domain.
+
+It is the judge of the generated code and what runs when LT_JIT=0. The meanings of the pointwise operations come in as
+a parameter, since the op table lies above the intermediate representations.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import round_to
+from lazytensor.ir.nest import Access, Meaning, Nest, Scalar, Store
+
+_UFUNC: dict[str, np.ufunc] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
+    """The elements that an access touches, as a view with one axis for each loop."""
+    strides = tuple(s * flat.itemsize for s in access.strides)
+    return np.lib.stride_tricks.as_strided(flat[access.offset :], extents, strides)
+
+
+def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
+    total = np.full(extents, access.offset, np.int64)
+    for axis, (stride, extent) in enumerate(zip(access.strides, extents, strict=True)):
+        total += stride * np.arange(extent).reshape([-1 if a == axis else 1 for a in range(len(extents))])
+    return total
+
+
+def _scalar(scalar: Scalar, nest: Nest, flats: list[np.ndarray], known: list[Any], meaning: Meaning) -> Any:
+    extents = tuple(loop.extent for loop in nest.loops)
+    if scalar.op == "load":
+        return np.array(_window(flats[scalar.attr], nest.reads[scalar.attr], extents))
+    if scalar.op == "const":
+        return scalar.dtype.host.type(scalar.attr)
+    if scalar.op == "index":
+        return _affine(scalar.attr, extents)
+    arguments = [known[a] for a in scalar.args]
+    if scalar.op == "cast":
+        made = np.asarray(arguments[0]).astype(scalar.dtype.host)
+    else:
+        made = np.asarray(meaning(scalar.op, scalar.attr or {})(*arguments), scalar.dtype.host)
+    return round_to(made, scalar.dtype)
+
+
+def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
+    extents = tuple(loop.extent for loop in nest.loops)
+    kind, access = nest.outputs[store.output].dtype, nest.writes[store.output]
+    wide = np.broadcast_to(value, extents)
+    if not store.reduce:
+        _window(flat, access, extents)[...] = wide
+        return
+    axes = tuple(i for i, loop in enumerate(nest.loops) if loop.is_reduction)
+    outer = [i for i in range(len(extents)) if i not in axes]
+    if store.reduce == "add":
+        total = np.sum(wide, axis=axes, dtype=wide.dtype)
+    else:
+        total = _UFUNC[store.reduce].reduce(wide, axis=axes)
+    shrunk = Access(tuple(access.strides[i] for i in outer), access.offset)
+    _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
+
+
+def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: Meaning) -> None:
+    """Run the nest: read the contiguous arrays `inputs`, write `outputs`, which may share memory with inputs."""
+    flats = [a.reshape(-1) for a in inputs]
+    known: list[Any] = []
+    with np.errstate(all="ignore"):
+        for scalar in nest.body:
+            known.append(_scalar(scalar, nest, flats, known, meaning))
+        for store in nest.stores:
+            _store(store, nest, outputs[store.output].reshape(-1), known[store.value])

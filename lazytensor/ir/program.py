@@ -1,0 +1,97 @@
+"""Programs: what a backend sees. Buffers, instructions with declared reads and writes, and the maps to the outside.
+
+This is the waist of the house: everything above produces a `Program`, everything below consumes one. It is plain
+data, so that the simulator can be taught and fuzzed with hand-written programs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import CompileError
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.types import StateId, Type, Where, Work
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One value with a place in memory.
+
+    kind: "state" (loop-carried, `name` is its StateId), "batch" (an input of the step, `name` is its path in the
+    batch), "const" (`value` holds its data), "temp" (lives within a step).
+    """
+
+    index: int
+    type: Type
+    kind: str
+    name: str = ""
+    value: np.ndarray | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Instr:
+    """One kernel call.
+
+    `kernel` names an entry of the kernel library ("matmul", "softmax_cross_entropy", ...), or is "nest", and then
+    `nest` holds the loops. `reads` and `writes` are buffer indices in the order of the kernel's operands; an index in
+    both is updated in place.
+    `direction` is "forward", "backward" or "update": the sweep of a training step that it belongs to.
+    """
+
+    kernel: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    nest: Nest | None = None
+    work: Work = Work()
+    where: Where | None = None
+    direction: str = "forward"
+
+    @property
+    def label(self) -> str:
+        """A short name for reports: the module path, if known, and the kernel."""
+        scope = self.where.scope if self.where else ""
+        name = self.nest.name if self.nest else self.kernel
+        return f"{scope}/{name}" if scope else name
+
+
+@dataclass(frozen=True)
+class Program:
+    """One step as a list of instructions over buffers.
+
+    `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
+    equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
+    """
+
+    buffers: tuple[Buffer, ...]
+    instrs: tuple[Instr, ...]
+    state: Mapping[StateId, tuple[int, int]]
+    batch: tuple[int, ...]
+    fetches: tuple[int, ...]
+    fetch_names: tuple[str, ...] = ()
+
+    @property
+    def work(self) -> Work:
+        """Total of all instructions."""
+        total = Work()
+        for instr in self.instrs:
+            total = total + instr.work
+        return total
+
+    def check(self) -> "Program":
+        """Raise CompileError unless every read is of something written before; returns self."""
+        known = {b.index for b in self.buffers if b.kind != "temp"}
+        for n, b in enumerate(self.buffers):
+            if b.index != n:
+                raise CompileError(f"buffer {n} calls itself {b.index}")
+        for instr in self.instrs:
+            for r in instr.reads:
+                if r not in known:
+                    raise CompileError(f"{instr.label} reads buffer {r} before it is written", where=instr.where)
+            known.update(instr.writes)
+        missing = [i for i in (*self.fetches, *(o for _, o in self.state.values())) if i not in known]
+        if missing:
+            raise CompileError(f"buffers {missing} are asked for and never written")
+        return self

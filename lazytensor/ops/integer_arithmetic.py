@@ -1,0 +1,94 @@
+"""Operations with a meaning for integers: floor division, its remainder, bits, shifts and common divisors."""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor.dtype import int32
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import div, mul, sub
+from lazytensor.ops.op import call, full_like, op, per_element, same_types
+
+
+def _dividing(ufunc: Any) -> Any:
+    """A division as PyTorch does it: integers cannot be divided by zero, floating-point numbers can."""
+
+    def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if b.dtype.kind != "f" and not np.all(b):
+            raise ShapeError("ZeroDivisionError", todo="Integers cannot be divided by zero; convert them to float.")
+        with np.errstate(all="ignore"):
+            return ufunc(a, b)
+
+    return eval
+
+
+def _add(name: str, eval: Any, vjp: Any = None, decompose: Any = None, flops: int = 1) -> None:
+    op(name, same_types, eval, vjp=vjp, decompose=decompose, native=False, whole=True, work=per_element(flops))
+
+
+def _floor_quotient(a: Node, b: Node) -> Node:
+    return call("floor", div(a, b)) if a.type.dtype.kind == "f" else call("integer_div", a, b)
+
+
+def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    return full_like(0, a), full_like(0, b)
+
+
+_add("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, _floor_quotient, 8)
+_add(
+    "remainder",
+    _dividing(np.remainder),
+    lambda g, y, a, b: (g, call("neg", mul(g, call("floor_divide", a, b)))),
+    lambda a, b: sub(a, mul(_floor_quotient(a, b), b)),
+    8,
+)
+_add("integer_fmod", _dividing(np.fmod), flops=8)
+
+
+def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Negative exponents give the whole part of the fraction: 0 unless the base is 1 or -1."""
+    raised = np.power(a, np.where(b < 0, 0, b).astype(a.dtype))
+    sign = np.where(b % 2 == 0, 1, a)
+    return np.where(b < 0, np.where(np.abs(a) == 1, sign, 0), raised).astype(a.dtype)
+
+
+_add("integer_pow", _integer_power, flops=20)
+_add("bitwise_and", np.bitwise_and)
+_add("bitwise_or", np.bitwise_or)
+_add("bitwise_xor", np.bitwise_xor)
+_add("gcd", np.gcd, flops=40)
+_add("lcm", np.lcm, flops=40)
+
+
+def _shifted_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Every bit is lost where the distance is no place of the number."""
+    inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
+    return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+
+
+def _shifted_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Only the sign is left where the distance is no place of the number."""
+    last = 8 * a.dtype.itemsize - 1
+    inside = (b >= 0) & (b <= last)
+    gone = np.where(a < 0, -1, 0).astype(a.dtype)
+    return np.where(inside, np.right_shift(a, np.where(inside, b, last)), gone).astype(a.dtype)
+
+
+_add("left_shift", _shifted_left)
+_add("right_shift", _shifted_right)
+
+
+def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    exponent = call("cast", call("frexp_exponent", x), dtype=x.type.dtype)
+    return (mul(g, call("exp2", call("neg", exponent))),)
+
+
+def _exponent(x: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32)
+
+
+op("frexp_mantissa", same_types, lambda x: np.frexp(x)[0], vjp=_mantissa_vjp, native=False, work=per_element(2))
+op("frexp_exponent", lambda x: Type(x.shape, int32), _exponent, native=False, work=per_element(2))

@@ -1,0 +1,101 @@
+"""Matrix products."""
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.elementwise import add
+from lazytensor.ops.op import call, op
+from lazytensor.ops.shape import broadcast_to, reshape, sum_to
+
+
+def _effective(t: Type, flag: bool) -> tuple[int, int]:
+    rows, columns = t.shape[-2:]
+    return (columns, rows) if flag else (rows, columns)
+
+
+def _product(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
+    if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2] or a.dtype is not b.dtype:
+        raise ShapeError(f"{a} and {b} cannot be multiplied", todo="Both need the same leading extents and dtype.")
+    (m, k), (k2, n) = _effective(a, transpose_a), _effective(b, transpose_b)
+    if k != k2:
+        raise ShapeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})",
+            todo="The columns of the first must equal the rows of the second.",
+        )
+    return Type((*a.shape[:-2], m, n), a.dtype)
+
+
+def _swap(x: np.ndarray, flag: bool) -> np.ndarray:
+    return np.swapaxes(x, -1, -2) if flag else x
+
+
+def _product_vjp(g: Node, y: Node, a: Node, b: Node, *, transpose_a: bool, transpose_b: bool) -> tuple[Node, Node]:
+    da = matmul(b, g, transpose_b, True) if transpose_a else matmul(g, b, False, not transpose_b)
+    db = matmul(g, a, True, transpose_a) if transpose_b else matmul(a, g, not transpose_a, False)
+    return da, db
+
+
+def _product_work(out: Type, a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Work:
+    k = _effective(a, transpose_a)[1]
+    return Work(2 * out.size * k, a.nbytes + b.nbytes, out.nbytes)
+
+
+def matmul(a: Node, b: Node, transpose_a: bool = False, transpose_b: bool = False) -> Node:
+    """The product of two matrices, or stacks of them with equal leading extents; either may be read transposed."""
+    return call("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+op(
+    "matmul",
+    _product,
+    lambda a, b, *, transpose_a, transpose_b: np.matmul(_swap(a, transpose_a), _swap(b, transpose_b)),
+    vjp=_product_vjp,
+    work=_product_work,
+)
+
+
+def _linear(x: Type, w: Type, *b: Type) -> Type:
+    if len(w.shape) != 2 or not x.shape or x.shape[-1] != w.shape[1]:
+        raise ShapeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x.shape[-1] if x.shape else 1} and "
+            f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, the weight {list(w.shape)}",
+            todo=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
+        )
+    if b and b[0].shape != (w.shape[0],):
+        raise ShapeError(f"the bias is {list(b[0].shape)}, the weight {list(w.shape)}")
+    return Type((*x.shape[:-1], w.shape[0]), x.dtype)
+
+
+def _rows(x: Type) -> int:
+    return x.size // x.shape[-1] if x.shape and x.shape[-1] else 1
+
+
+def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
+    y = np.matmul(x.reshape(-1, x.shape[-1]), w.T)
+    if b:
+        y += b[0]
+    return y.reshape(*x.shape[:-1], w.shape[0])
+
+
+def _linear_parts(x: Node, w: Node, *b: Node) -> Node:
+    y = matmul(reshape(x, (_rows(x.type), x.type.shape[-1])), w, False, True)
+    if b:
+        y = add(broadcast_to(b[0], y.type.shape), y)
+    return reshape(y, (*x.type.shape[:-1], w.type.shape[0]))
+
+
+def _linear_vjp(g: Node, y: Node, x: Node, w: Node, *b: Node) -> tuple[Node, ...]:
+    rows = reshape(g, (_rows(g.type), g.type.shape[-1]))
+    flat = reshape(x, (_rows(x.type), x.type.shape[-1]))
+    dx = reshape(matmul(rows, w), x.type.shape)
+    dw = matmul(rows, flat, True, False)
+    return (dx, dw, sum_to(rows, rows.type.shape[1:], (1,))) if b else (dx, dw)
+
+
+def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
+    return Work(2 * out.size * w.shape[1] + (out.size if b else 0), x.nbytes + w.nbytes, out.nbytes)
+
+
+op("linear", _linear, _linear_eval, vjp=_linear_vjp, decompose=_linear_parts, native=False, work=_linear_work)

@@ -1,0 +1,124 @@
+"""The base of PyTorch's own optimizers: a rule on arrays, applied at once.
+
+The rules compute in NumPy on values that exist, and write the results back as leaves: an eager loop records no graph
+for its updates, so it neither grows nor slows down. Inside a traced step values do not exist; there the optimizers of
+`lazytensor.optim` (cstorch.optim) are the ones to use.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import source, trace
+from lazytensor.dtype import DType, round_to
+from lazytensor.errors import TraceError, refuse
+from lazytensor.ir.graph import leaf
+from lazytensor.ir.types import Type
+from lazytensor.optim.traced import optimizer
+from lazytensor.tensor import Tensor, from_array, grad_mode, wrap
+
+State = dict[str, Any]
+"""Arrays by the names that PyTorch's state dict gives them, and the host's float32 numbers for the 0-d ones."""
+SCALARS = ("step", "eta", "mu", "mu_product")
+"""State that is a float32 scalar whatever the parameter is."""
+
+
+def refuse_negative(what: str, value: Any) -> None:
+    """Raise ValueError for a setting below zero (or NaN)."""
+    if not isinstance(value, Tensor) and not value >= 0.0:
+        raise ValueError(f"Invalid {what}: {value}")
+
+
+def counted(s: State) -> float:
+    """The number of this step, which is noted in the state."""
+    s["step"] = s.get("step", 0.0) + 1.0
+    return s["step"]
+
+
+def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.ndarray:
+    """A piece of state; before the first step it is `value` everywhere."""
+    found = s.get(name)
+    return np.full_like(like, value) if found is None else found
+
+
+class Optimizer(optimizer.Optimizer):
+    """Changes parameters by their gradients, as torch.optim does."""
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        given = list(params)
+        if given and isinstance(given[0], tuple):  # named parameters
+            given = [p for _, p in given]
+        self.steps_taken = 0
+        super().__init__(given, defaults)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; a closure computes the loss first, which is returned.
+
+        Raises TraceError inside a traced step.
+        """
+        if trace.current is not None:
+            error = TraceError(
+                f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
+                where=source.where(),
+                todo="Use the optimizer of the same name in cstorch.optim.",
+            )
+            refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
+            return None if closure is None else closure()
+        loss = optimizer.loss_of(closure)
+        with grad_mode(False):
+            for group in self.param_groups:
+                plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self._apply(plain, p)
+        self.steps_taken += 1
+        return loss
+
+    def _apply(self, group: dict[str, Any], p: Tensor) -> None:
+        state = self.state[p]
+        arrays = {k: v.array().item() if k in SCALARS else v.array() for k, v in state.items()}
+        g = p.grad.array()  # type: ignore[union-attr]
+        if group.get("maximize"):
+            g = -g
+        updated = self.rule(group, p.array(), g, arrays)
+        for name, value in arrays.items():
+            _set(state, name, np.asarray(value, np.float32 if name in SCALARS else value.dtype), p)
+        p.write(_leaf(updated, p.dtype))
+
+    def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
+        """The new value of a parameter. State is read from `s` and put back there; arrays given are not written to."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither step nor rule")
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and settings. Raises ValueError if the groups do not fit."""
+        self.state.clear()
+        super().load_state_dict(state_dict)
+
+    def _load_one(self, p: Tensor, name: str, value: Any) -> None:
+        if name in SCALARS:
+            number = value.item() if isinstance(value, Tensor) else value
+            _set(self.state[p], name, np.asarray(number, np.float32), p)
+        elif value is not None:
+            _set(self.state[p], name, np.array(value.array(), p.dtype.host), p)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(saved)
+        self.__dict__.setdefault("steps_taken", 0)
+
+
+def _leaf(array: np.ndarray, dtype: DType) -> Any:
+    array = round_to(np.asarray(array, dtype.host), dtype)
+    return leaf(array, Type(array.shape, dtype))
+
+
+def _set(state: dict[str, Tensor], name: str, array: np.ndarray, p: Tensor) -> None:
+    dtype = dt.float32 if name in SCALARS else p.dtype
+    if name in state:
+        state[name].write(_leaf(array, dtype))
+    else:
+        state[name] = from_array(array, dtype) if name in SCALARS else wrap(_leaf(array, dtype))

@@ -1,0 +1,92 @@
+"""Adam and AdamW as the Cerebras optimizers compute them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.optim.traced.optimizer import Optimizer
+from lazytensor.optim.traced.settings import LEAST, check_betas, check_least, complement, is_on, larger
+from lazytensor.tensor import Tensor
+
+
+class AdamBase(Optimizer):
+    """Moments of the gradient with bias correction.
+
+    The powers of beta are state, 0-d and one ahead: they start at beta, so that the first step divides by 1 - beta.
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, extra: dict[str, Any]):
+        check_least(LEAST, lr=lr)
+        check_betas(betas, " - should be in [0.0, 1.0]")
+        check_least(LEAST, eps=eps)
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, **extra})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Both moments, their maximum if wanted, and the powers of both betas."""
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+        if group["amsgrad"]:
+            self.new_state(p, "max_exp_avg_sq")
+        if group["correct_bias"]:
+            for i in (0, 1):
+                self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
+
+    def direction(self, group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> Tensor:
+        """The step before the learning rate: first moment over root of the second."""
+        beta1, beta2 = group["betas"]
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.mul_(beta1).add_(g, alpha=complement(beta1))
+        square.mul_(beta2).add_(pw.mul(pw.mul(g, g), complement(beta2)))
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"].copy_(larger(state["max_exp_avg_sq"], square))
+            square = state["max_exp_avg_sq"]
+        d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
+        if "beta1_power" not in state:
+            return d
+        power1, power2 = state["beta1_power"], state["beta2_power"]
+        scale = pw.div(pw.sqrt(pw.sub(1.0, power2)), pw.sub(1.0, power1))
+        power1.mul_(beta1)
+        power2.mul_(beta2)
+        return pw.mul(d, scale)
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
+        if is_on(group["l2_regularization_rate"]):
+            g = pw.add(g, pw.mul(p, group["l2_regularization_rate"]))
+        d = self.direction(group, g, state)
+        if is_on(group["weight_decay"]):
+            d = pw.add(d, pw.mul(p, group["weight_decay"]))
+        p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
+
+
+class Adam(AdamBase):
+    """Adam; weight_decay is added to the gradient (L2)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+    ):
+        extra = {"l2_regularization_rate": weight_decay, "correct_bias": True, "amsgrad": amsgrad, "weight_decay": 0.0}
+        super().__init__(params, lr, betas, eps, extra)
+
+
+class AdamW(AdamBase):
+    """Adam with weight decay that bypasses the moments."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        correct_bias: bool = True,
+        amsgrad: bool = False,
+    ):
+        extra = {"weight_decay": weight_decay, "l2_regularization_rate": 0.0}
+        super().__init__(params, lr, betas, eps, {**extra, "correct_bias": correct_bias, "amsgrad": amsgrad})

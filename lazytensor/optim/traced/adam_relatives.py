@@ -1,0 +1,225 @@
+"""Relatives of Adam: Adamax, NAdam, RAdam, Lamb, and the averaging ASGD."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from lazytensor.functions import pointwise as pw
+from lazytensor.functions.creation import tensor
+from lazytensor.optim.traced.optimizer import Optimizer
+from lazytensor.optim.traced.settings import (
+    LEAST,
+    check_betas,
+    check_least,
+    complement,
+    descend,
+    directed,
+    is_on,
+    larger,
+    length,
+    scaled,
+)
+from lazytensor.tensor import Tensor
+
+NADAM_WARMUP = 0.96
+"""How fast the momentum of NAdam approaches beta1 (Dozat 2016)."""
+
+
+def _means(group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """Take a gradient into the means of gradients and of their squares."""
+    beta1, beta2 = group["betas"]
+    mean, square = state["exp_avg"], state["exp_avg_sq"]
+    mean.mul_(beta1).add_(pw.mul(g, complement(beta1)))
+    square.mul_(beta2).add_(pw.mul(pw.mul(g, g), complement(beta2)))
+    return mean, square
+
+
+class Adamax(Optimizer):
+    """Adam with the largest gradient so far in place of the mean of squares."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        maximize: bool = False,
+    ):
+        check_least(LEAST, lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        more = {"eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Mean, largest, and the power of beta1, which is one ahead."""
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_inf")
+        self.new_state(p, "beta1_power", tensor(float(group["betas"][0])))
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        g = directed(group, p, g)
+        beta1, beta2 = group["betas"]
+        mean, largest, power = state["exp_avg"], state["exp_inf"], state["beta1_power"]
+        mean.mul_(beta1).add_(pw.mul(g, complement(beta1)))
+        largest.copy_(larger(pw.mul(largest, beta2), pw.add(pw.abs(g), group["eps"])))
+        rate = pw.div(group["lr"], pw.sub(1.0, power))
+        p.sub_(pw.mul(pw.div(mean, largest), rate))  # type: ignore[attr-defined]
+        power.mul_(beta1)
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov momentum that warms up (Dozat 2016)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+    ):
+        check_least(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas(betas)
+        more = {"eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Step, product of the momenta, and both moments."""
+        self.new_state(p, "step", tensor(0.0))
+        self.new_state(p, "mu_product", tensor(1.0))
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        step, product = state["step"], state["mu_product"]
+        step.add_(1.0)
+        mu, after = _warmed(group, step), _warmed(group, pw.add(step, 1.0))
+        product.mul_(mu)
+        g = directed(group, p, g)
+        mean, square = _means(group, g, state)
+        spread = pw.sub(1.0, pw.pow(group["betas"][1], step))
+        root = pw.add(pw.sqrt(pw.div(square, spread)), group["eps"])
+        # Dozat has product * after; the Cerebras optimizer counts the momentum of this step twice.
+        ahead = pw.div(pw.mul(after, mean), pw.sub(1.0, pw.mul(pw.mul(product, mu), after)))
+        now = pw.div(pw.mul(g, pw.sub(1.0, mu)), pw.sub(1.0, product))
+        p.add_(pw.div(scaled(pw.add(ahead, now), group["lr"]), root))  # type: ignore[attr-defined]
+
+
+def _warmed(group: dict[str, Any], step: Tensor) -> Tensor:
+    """The momentum of a step."""
+    rise = pw.pow(NADAM_WARMUP, pw.mul(step, group["momentum_decay"]))
+    return pw.mul(pw.sub(1.0, pw.mul(rise, 0.5)), group["betas"][0])
+
+
+class RAdam(Optimizer):
+    """Adam whose first steps do without the second moment while its variance is large (Liu et al. 2020)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+    ):
+        check_least(LEAST, lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Both moments and the step."""
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+        self.new_state(p, "step", tensor(0.0))
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        g = directed(group, p, g)
+        beta1, beta2 = group["betas"]
+        step = state["step"]
+        step.add_(1.0)
+        mean, square = _means(group, g, state)
+        power = pw.pow(beta2, step)
+        most = 2 / (1 - beta2) - 1
+        terms = pw.sub(most, pw.div(pw.mul(pw.mul(step, 2.0), power), pw.sub(1.0, power)))
+        product = pw.mul(pw.mul(pw.sub(terms, 4.0), pw.sub(terms, 2.0)), most)
+        ratio = pw.div(product, pw.mul(terms, (most - 4) * (most - 2)))
+        root = pw.div(pw.sqrt(pw.sub(1.0, power)), pw.add(pw.sqrt(square), group["eps"]))
+        # The root of a negative ratio is discarded; the bound only keeps it from being NaN.
+        rectified = pw.mul(pw.sqrt(larger(ratio, 0.0)), root)
+        d = pw.div(mean, pw.sub(1.0, pw.pow(beta1, step)))
+        descend(p, pw.mul(d, pw.where(pw.gt(terms, 5.0), rectified, 1.0)), group["lr"])
+
+
+class Lamb(Optimizer):
+    """Adam whose step in each layer is as long as its weights demand (You et al. 2020); no bias correction."""
+
+    LONGEST = 10.0
+    """The norm of the weights counts up to here."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        adam: bool = False,
+    ):
+        check_least(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
+        more = {"eps": eps, "weight_decay": weight_decay, "adam": adam}
+        super().__init__(params, {"lr": lr, "betas": tuple(betas), **more})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Both moments."""
+        self.new_state(p, "exp_avg")
+        self.new_state(p, "exp_avg_sq")
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        mean, square = _means(group, g, state)
+        d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
+        if is_on(group["weight_decay"]):
+            d = pw.add(d, pw.mul(p, group["weight_decay"]))
+        if not group["adam"]:
+            weights = pw.clamp(length(p), 0.0, self.LONGEST)
+            norm = length(d)
+            stands = pw.logical_or(pw.eq(weights, 0.0), pw.eq(norm, 0.0))
+            d = pw.mul(d, pw.where(stands, 1.0, pw.div(weights, norm)))
+        descend(p, d, group["lr"])
+
+
+class ASGD(Optimizer):
+    """Gradient descent whose average over the steps after t0 is kept beside the parameters (Polyak and Juditsky)."""
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 0.01,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        maximize: bool = False,
+    ):
+        check_least(lr=lr, weight_decay=weight_decay)
+        more = {"t0": t0, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, {"lr": lr, "lambd": lambd, "alpha": alpha, **more})
+
+    def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
+        """Rate, weight of the newest value in the average, the average, and the step."""
+        self.new_state(p, "eta", tensor(float(group["lr"])))
+        self.new_state(p, "mu", tensor(1.0))
+        self.new_state(p, "ax")
+        self.new_state(p, "step", tensor(0.0))
+
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+        g = directed(group, p, g)
+        eta, mu, average, step = (state[name] for name in ("eta", "mu", "ax", "step"))
+        step.add_(1.0)
+        p.mul_(pw.sub(1.0, pw.mul(eta, group["lambd"])))  # type: ignore[attr-defined]
+        p.sub_(pw.mul(eta, g))  # type: ignore[attr-defined]
+        average.add_(pw.mul(pw.sub(p, average), mu))
+        growth = pw.add(pw.mul(pw.mul(step, group["lr"]), group["lambd"]), 1.0)
+        eta.copy_(pw.div(group["lr"], pw.pow(growth, group["alpha"])))
+        mu.copy_(pw.div(1.0, larger(pw.sub(step, group["t0"]), 1.0)))

@@ -1,0 +1,245 @@
+"""The engine: one clock of every router and core, in two phases, as compiled code. Imported when the first mesh runs.
+
+Phase 1 (`_decide`) reads the queues as they stand at the start of the cycle and writes only what belongs to its own
+core: which lanes its router will pass on, and the progress of the core. Phase 2 (`commit`) moves the wavelets. Every
+queue has one reader and one writer; so neither the order of the cores nor the number of threads can change a result.
+
+Both phases visit cores in order, in blocks of 64, and phase 2 follows phase 1 at the distance of two rows, beyond which
+neither sees the other; at that distance the next cycle follows, and a few more: so the state comes through the caches
+once in several cycles. Each thread has a band of blocks. By list, a bit for each core says whether to visit it.
+"""
+
+import numpy as np
+
+from wse_sim.fabric import core, router
+from wse_sim.fabric.compiled import DIGEST, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
+from wse_sim.isa.record import (
+    COUNTED,
+    EVENT,
+    FAULTED,
+    GRANTS,
+    MOVES,
+    PLANES,
+    PROGRAM,
+    SLEEPS,
+    SLOT,
+    STATE,
+    TRAVELS,
+    WAITING,
+    lag_of,
+)
+
+AHEAD, FETCHED = 8, 64
+"""How many cores before a visit its record is asked for, and how many words of its memory, half as many as of that."""
+_decide_router, _decide_core, _commit = router.decide, core.decide, router.commit
+
+
+lag_blocks = leaf(lag_of)
+
+
+@leaf
+def _blocks(m):
+    return (m.cores + 63) >> 6
+
+
+@leaf
+def _word(m, band, now, block):
+    """Where the bits of a block stand that a band has set for a cycle."""
+    return (PLANES * band + (now & (PLANES - 1))) * _blocks(m) + block
+
+
+@leaf
+def _present(m, block, now, bands, by_list):
+    """The cores of a block to visit in this cycle, as bits."""
+    if not by_list:
+        return np.int64(-1) if (block + 1) << 6 <= m.cores else (np.int64(1) << (m.cores & 63)) - 1
+    bits = np.int64(0)
+    for band in range(bands):
+        bits |= m.lists[_word(m, band, now, block)]
+    return bits
+
+
+@leaf
+def _wake(m, t, now, band):
+    """Have a core visited in the next cycle."""
+    m.lists[_word(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
+
+
+@leaf
+def _add_slept(m, t, until):
+    """Count the cycles in which a core was not visited."""
+    c = t * m.stride
+    if m.ints[c + SLEEPS] > 0 and m.ints[c + PROGRAM] >= 0:
+        m.ints[c + COUNTED + m.ints[c + STATE]] += max(0, until - m.ints[c + SLEEPS])
+    m.ints[c + SLEEPS] = 0
+
+
+@leaf
+def _fetch_ahead(m, t):
+    """Have the record and the memory of a core that is visited soon brought near."""
+    for line in range(0, min(m.stride + 16, 2 * FETCHED), 16):
+        fetch_ahead(m.ints, t * m.stride + line)
+    for line in range(0, min(m.words_per_core, FETCHED), 16):
+        fetch_ahead(m.words, t * m.words_per_core + line)
+
+
+@woven
+def _decide_block(m, block, now, band, bands, by_list, found):
+    """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `found`."""
+    bits, results, active = _present(m, block, now, bands, by_list), np.int64(0), np.int64(0)
+    if bits == 0:
+        return
+    first_lane, first_thread = now % m.nlanes, now % m.threads
+    while bits:
+        t = (block << 6) + lowest_bit(bits)
+        bits &= bits - 1
+        _fetch_ahead(m, t + AHEAD)
+        if by_list:
+            _add_slept(m, t, now)
+        result = _decide_router(m, t, now, first_lane) | _decide_core(m, t, now, first_thread)
+        results |= result
+        active += result != 0
+        if by_list:
+            if result:
+                _wake(m, t, now, band)
+            else:
+                m.ints[t * m.stride + SLEEPS] = now + 1
+    m.sync[found] |= results
+    m.sync[found + 1] += active
+
+
+@woven
+def _commit_block(m, block, now, band, bands, by_list):
+    """Phase 2 of a block: who gets a wavelet wakes."""
+    bits = _present(m, block, now, bands, by_list)
+    if bits == 0:
+        return
+    while bits:
+        t = (block << 6) + lowest_bit(bits)
+        bits &= bits - 1
+        if m.longs[(t * m.stride + GRANTS) >> 1] == 0:
+            continue
+        went = _commit(m, t, now)
+        if not by_list:
+            continue
+        for d in range(4):
+            if went >> d & 1:
+                _wake(m, router.neighbour(m, t, d), now, band)
+    if by_list:
+        for other in range(bands):
+            m.lists[_word(m, other, now, block)] = 0
+
+
+@leaf
+def _slot(band, now):
+    """Where a band notes what it found in a sweep: two words for each cycle. The next sweep has another place."""
+    return (2 + 2 * band + now % 2) * SLOT
+
+
+@woven
+def _sweep(m, now, cycles, sweeps, band, bands, by_list):
+    """Several cycles of a band, one behind the other.
+
+    Stage 2 c of a block is phase 1 of cycle c, stage 2 c + 1 its phase 2; a stage comes after the one before it in all
+    blocks up to `lag` away. First the band does what depends on its own blocks alone, then, when all bands have, what
+    depends on the blocks at both sides of its end.
+    """
+    first, last = _blocks(m) * band // bands, _blocks(m) * (band + 1) // bands
+    lag = lag_blocks(m.width if m.cores > m.width else 1)
+    stages, slot, is_last = 2 * cycles, _slot(band, sweeps), band == bands - 1
+    for i in range(SLOT):
+        m.sync[slot + i] = 0
+    own = last - first + (stages - 1) * lag
+    for step in range(own if is_last else own + stages - 1):
+        if step == own:
+            meet(m.sync, bands)
+        beyond = step + 1 - own
+        for j in range(2 * beyond * lag if beyond > 0 else stages):
+            stage = beyond if beyond > 0 else j
+            block = last - beyond * lag + j if beyond > 0 else first + step - j * lag
+            low = first if band == 0 else first + stage * lag
+            high = last if is_last else last - stage * lag
+            if beyond > 0 or low <= block < high:
+                if stage & 1:
+                    _commit_block(m, block, now + (stage >> 1), band, bands, by_list)
+                else:
+                    _decide_block(m, block, now + (stage >> 1), band, bands, by_list, slot + stage)
+    if bands > 1:
+        if is_last:
+            meet(m.sync, bands)
+        meet(m.sync, bands)
+
+
+@leaf
+def _found(m, sweeps, cycle, bands):
+    """The bits of all cores in a cycle of a sweep, and how many were active."""
+    results, active = np.int64(0), np.int64(0)
+    for band in range(bands):
+        slot = _slot(band, sweeps) + 2 * cycle
+        results |= m.sync[slot]
+        active += m.sync[slot + 1]
+    return results, active
+
+
+@woven
+def _run(m, now, most, quiet, patience, band, bands, by_list):
+    """Returns the cycle, the active cores summed over the cycles, and for how many cycles now no core did anything."""
+    visited, sweeps = np.int64(0), np.int64(0)
+    while now < most and 0 <= quiet < patience:
+        cycles = min(most - now, m.sweep if quiet == 0 else 1)
+        _sweep(m, now, cycles, sweeps, band, bands, by_list)
+        for cycle in range(cycles):
+            results, active = _found(m, sweeps, cycle, bands)
+            if results & (EVENT | WAITING | MOVES | TRAVELS) == 0:
+                _take_back(m, band, bands, cycles - 1 - cycle)
+                return now, visited, quiet
+            visited += active
+            now += 1
+            quiet = 0 if results & (EVENT | WAITING) else quiet + 1
+            if results & FAULTED:
+                quiet = -1
+        sweeps += 1
+    return now, visited, quiet
+
+
+@leaf
+def _take_back(m, band, bands, cycles):
+    """Do not count the cycles of a sweep after the one in which nothing could happen any more, where cores saw them."""
+    for t in range(m.cores * band // bands, m.cores * (band + 1) // bands):
+        c = t * m.stride
+        if m.ints[c + PROGRAM] >= 0 and m.ints[c + SLEEPS] == 0:
+            m.ints[c + COUNTED + m.ints[c + STATE]] -= cycles
+
+
+@leaf
+def _settle(m, first, last, until):
+    """Count the cycles of the cores that sleep up to now."""
+    for t in range(first, last):
+        if m.ints[t * m.stride + SLEEPS] > 0:
+            _add_slept(m, t, until)
+            m.ints[t * m.stride + SLEEPS] = until
+
+
+def _entry(digest):
+    """The entry point; what it closes over is part of the name under which it is kept."""
+
+    @entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
+    def run(addresses, lists, sync, now, most, quiet, patience, band, bands, by_list):
+        """Run a band from cycle `now` until `most`, or until nothing can happen or a core cannot go on.
+
+        Or until no core did anything for `patience` cycles, `quiet` of which are over. Returns the cycle, the number of
+        active cores summed over the cycles, and `quiet`, -1 if a core cannot go on. `addresses` says where the arrays
+        of a State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, PLANES, blocks];
+        `sync` is where threads meet, SLOT * (2 + 2 * bands) words. Each of several bands has a thread of its own.
+        """
+        m = pointers(addresses, lists, sync)
+        most = most if digest >= 0 else now
+        end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
+        if by_list:
+            _settle(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
+        return end, visited, quiet
+
+    return run
+
+
+run = _entry(DIGEST)

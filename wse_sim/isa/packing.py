@@ -1,0 +1,53 @@
+"""Elements in 32-bit words of memory: how float32, float16, bfloat16 and indices lie there, and how they are rounded.
+
+Two elements of 16 bits share a word, the first in its lower half. Values are handled as float32, which holds every
+value of the three types; indices (uint16) as their numbers.
+"""
+
+import numpy as np
+
+from lazytensor.dtype import by_name, round_to
+from lazytensor.errors import LazyError
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
+from wse_sim.isa.rounding import from_bits, to_bits
+
+
+def words_of(elements: int, dtype: str) -> int:
+    """Words that hold `elements`."""
+    return -(-elements * ITEM_BYTES[dtype] // WORD_BYTES)
+
+
+def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
+    """`values` (float32), each rounded to the nearest of `dtype`, ties to even."""
+    return values if dtype == "float32" else round_to(values, by_name(dtype))
+
+
+def view(words: np.ndarray, dtype: str) -> np.ndarray:
+    """Words [..., n] as the bits of elements [..., n or 2 n], in the same memory."""
+    return words.view(np.uint32 if ITEM_BYTES[dtype] == WORD_BYTES else np.uint16)
+
+
+def decode(bits: np.ndarray, dtype: str) -> np.ndarray:
+    """Bits of elements as float32 values; indices as they are."""
+    values = from_bits(bits, dtype)
+    return values if dtype == "uint16" else values.astype(np.float32, copy=False)
+
+
+def unpack(words: np.ndarray, dtype: str, count: int) -> np.ndarray:
+    """The first `count` values in words [..., n]."""
+    return decode(view(np.ascontiguousarray(words), dtype)[..., :count], dtype)
+
+
+def pack(values: np.ndarray, dtype: str) -> np.ndarray:
+    """Values [..., n] in as few words (uint32) as hold them; a half that is left over is zero."""
+    raw = to_bits(values, dtype)
+    words = np.zeros((*raw.shape[:-1], words_of(raw.shape[-1], dtype)), np.uint32)
+    view(words, dtype)[..., : raw.shape[-1]] = raw
+    return words
+
+
+def as_words(memory: np.ndarray) -> np.ndarray:
+    """A copy of a memory [..., words] of 32-bit words as uint32. Raises LazyError for other widths."""
+    if memory.dtype.itemsize != WORD_BYTES:
+        raise LazyError(f"a memory of {memory.dtype}", todo="Give words of 32 bits; pack 16-bit elements in pairs.")
+    return np.array(memory, order="C").view(np.uint32)

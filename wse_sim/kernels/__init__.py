@@ -1,0 +1,70 @@
+"""Phase programs written by hand: kernels as published with their measurements, and kernels that run.
+
+Unlike a recipe, such a program starts from no CIRH: it takes the extents of the problem and says what the authors'
+kernel does. The published ones are what the validation prices. `KERNELS` has those with addresses, which can be read
+three ways: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory)` as data, and
+`simulate_phase(kernel.phase, machine, memory)` as wavelets. `scatter` and `gather` take global matrices to the memories
+and back, `as_data` and `as_wavelets` do all three at once:
+
+    kernel = KERNELS["summa"](Rect(0, 0, 4, 4), 10, 20, 30, "float16")
+    found, done = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
+    found["c"], done.cycles, cost(kernel.phase, WSE2).cycles
+
+How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
+sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:
+
+| kernel | ULP |
+|---|---|
+| products, gemv, spmm, convolution, embedding_gradient | one for each term of a sum and each PE that it is over |
+| linear_step | one for each term of a sum, wide; 1 where dy and w are rounded, and what comes of it |
+| bicgstab | 8 after one iteration, wide: 8 (cells + PEs of both sides), of the largest element of b |
+| star | 1, and 4 for each distance |
+| softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
+| layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
+| bias_relu, embedding | 0: NumPy's bits |
+| bias_gelu | 1; wide: 8 |
+| sgd_momentum | 1; wide: 2 |
+| adam | 1; wide: 8; moments 2 and 3 |
+"""
+
+from collections.abc import Callable, Mapping
+
+from wse_sim.kernels.bicgstab import bicgstab
+from wse_sim.kernels.convolution import convolution
+from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
+from wse_sim.kernels.embedding import embedding, embedding_gradient
+from wse_sim.kernels.gemv import gemv_kernel
+from wse_sim.kernels.inplace import operand_in_place
+from wse_sim.kernels.kernel import Kernel, Placed, as_data, as_wavelets, blank, gather, scatter
+from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
+from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
+from wse_sim.kernels.spmm import elements_of, spmm
+from wse_sim.kernels.stencil import star
+from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
+from wse_sim.kernels.training import linear_step
+
+KERNELS: Mapping[str, Callable[..., Kernel]] = {
+    "gemv": gemv_kernel,
+    "summa": summa,
+    "cannon": cannon,
+    "two_hop": two_hop,
+    "weight_gradient": weight_gradient,
+    "input_gradient": input_gradient,
+    "linear_step": linear_step,
+    "operand_in_place": operand_in_place,
+    "streamed_product": streamed_product,
+    "spmm": spmm,
+    "softmax": softmax,
+    "softmax_cross_entropy": softmax_cross_entropy,
+    "layer_norm": layer_norm,
+    "bias_relu": bias_relu,
+    "bias_gelu": bias_gelu,
+    "embedding": embedding,
+    "embedding_gradient": embedding_gradient,
+    "sgd_momentum": sgd_momentum,
+    "adam": adam,
+    "star": star,
+    "bicgstab": bicgstab,
+    "convolution": convolution,
+}
+"""Name -> a function that takes a rectangle, extents and an element type."""

@@ -1,0 +1,130 @@
+"""BiCGSTAB that runs: columns of a 7-point stencil, one on every PE, as `solver.py` prices its iteration.
+
+Vectors are of the element type, sums of products in float32 (Rocki et al., SC20). An iteration is two products with the
+matrix, four dot products, six updates of vectors and three rounds of all-reduce, of which one is of two words.
+"""
+
+from dataclasses import dataclass
+
+from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.stencil import DIRECTIONS, hand_on
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce, Local, Phase, Repeat, Seq
+
+WIDE = "float32"
+NEIGHBOURS = ("west", "east", "north", "south", "above", "below")
+"""What the operands are called that hold the matrix: for each cell the factor of that neighbour; its own is 1."""
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The vectors of a solver on all PEs: a column of cells each, of which p and s have a cell of zero at both ends."""
+
+    rect: Rect
+    room: Room
+    cells: int
+    dtype: str
+
+    def vector(self, name: str, bank: int) -> Placed:
+        return self.room.place(name, self.rect, self.rect.height, self.rect.width * self.cells, self.dtype, bank)
+
+    def ghosted(self, name: str, bank: int) -> Placed:
+        self.room.take(1, self.dtype)
+        made = self.vector(name, bank)
+        self.room.take(2, self.dtype)
+        return made
+
+    def number(self) -> Memory:
+        """One float32, the same on all PEs; as an operand of a vector it stays where it is."""
+        return Memory(self.room.take(1, WIDE), 0)
+
+    def local(self, builder: Builder) -> Local:
+        return Local(self.rect, body_of(builder))
+
+    def dots(self, into: Memory, *pairs: tuple[Placed, Placed]) -> Phase:
+        """Dot products, in words behind each other."""
+        build = self.room.builder()
+        for i, (a, b) in enumerate(pairs):
+            total = Memory(into.base + i, 0)
+            build.move(total, 0.0, 1)
+            build.fmac(total, a.vector(), b.vector(), total, self.cells)
+        return Seq((self.local(build), AllReduce(self.rect, "xy", len(pairs), at=into.base)))
+
+
+def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> Kernel:
+    """x after some iterations from zero towards A x = b, and the residual r that goes with it.
+
+    b, x, r and the factors of the six neighbours are [height, width, cells]; outside there is zero.
+    """
+    on = _Columns(rect, Room(), cells, dtype)
+    matrix = [on.vector(name, 0) for name in NEIGHBOURS]
+    halos = [on.vector("halo", 1) for _ in DIRECTIONS]
+    p, s = on.ghosted("p", 1), on.ghosted("s", 1)
+    b, x, r, v, t = (on.vector(name, bank) for name, bank in (("b", 2), ("x", 2), ("r", 3), ("v", 2), ("t", 2)))
+    rho, alpha, omega, beta = (on.number() for _ in range(4))
+    pair = Memory(on.room.take(2, WIDE), 0)
+    start = on.room.builder()
+    for to, source in ((x, None), (r, b), (p, b)):
+        start.move(to.vector(), source.vector() if source else 0.0, cells)
+    body = (
+        _product(on, matrix, halos, p, v),
+        on.dots(pair, (b, v)),
+        _half_step(on, (rho, alpha, pair), r, v, s),
+        _product(on, matrix, halos, s, t),
+        on.dots(pair, (t, s), (t, t)),
+        _whole_step(on, (alpha, omega, pair), (p, s, t), (x, r)),
+        on.dots(pair, (b, r)),
+        _direction(on, (rho, alpha, omega, beta, pair), (r, v), p),
+    )
+    phase = Seq((on.local(start), on.dots(rho, (b, b)), Repeat(iterations, Seq(body))))
+    return Kernel(phase, (b, *matrix), (x, r), on.room.words)
+
+
+def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed, out: Placed) -> Phase:
+    """out = A u: neighbours' columns come, and six products are added to u."""
+    build = on.room.builder()
+    values = [*(halo.vector() for halo in halos), u.vector(start=-1), u.vector(start=1)]
+    total = u.vector()
+    for factor, value in zip(matrix, values, strict=True):
+        build.fmac(out.vector(), factor.vector(), value, total, on.cells)
+        total = out.vector()
+    return Seq((hand_on(on.rect, [u] * len(DIRECTIONS), halos), on.local(build)))
+
+
+def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, s: Placed) -> Local:
+    """alpha = rho / (b, v); s = r - alpha v."""
+    (rho, alpha, found), build = numbers, on.room.builder()
+    build.special("reciprocal", alpha, found, 1)
+    build.mul(alpha, alpha, rho, 1)
+    build.mul(s.vector(), v.vector(), alpha, on.cells)
+    build.sub(s.vector(), r.vector(), s.vector(), on.cells)
+    return on.local(build)
+
+
+def _whole_step(
+    on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, ...], results: tuple[Placed, Placed]
+) -> Local:
+    """omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t."""
+    (alpha, omega, found), (p, s, t), (x, r), build = numbers, vectors, results, on.room.builder()
+    build.special("reciprocal", omega, Memory(found.base + 1, 0), 1)
+    build.mul(omega, omega, found, 1)
+    build.fmac(x.vector(), p.vector(), alpha, x.vector(), on.cells)
+    build.fmac(x.vector(), s.vector(), omega, x.vector(), on.cells)
+    build.mul(r.vector(), t.vector(), omega, on.cells)
+    build.sub(r.vector(), s.vector(), r.vector(), on.cells)
+    return on.local(build)
+
+
+def _direction(on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, Placed], p: Placed) -> Local:
+    """beta = (b, r) / rho alpha / omega; p = r + beta (p - omega v); rho = (b, r)."""
+    (rho, alpha, omega, beta, found), (r, v), build = numbers, vectors, on.room.builder()
+    build.mul(beta, rho, omega, 1)
+    build.special("reciprocal", beta, beta, 1)
+    build.mul(beta, beta, found, 1)
+    build.mul(beta, beta, alpha, 1)
+    build.move(rho, found, 1)
+    build.mul(v.vector(), v.vector(), omega, on.cells)
+    build.sub(p.vector(), p.vector(), v.vector(), on.cells)
+    build.fmac(p.vector(), p.vector(), beta, r.vector(), on.cells)
+    return on.local(build)

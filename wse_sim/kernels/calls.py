@@ -1,0 +1,160 @@
+"""Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
+
+Between two calls the host holds the arrays: each call scatters its operands and gathers its results. What only moves
+whole arrays, a concatenation or the write into a part, the host does on the way.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.kernels.kernel import Kernel, gather, scatter
+from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
+from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
+from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
+from wse_sim.layout import Rect
+from wse_sim.phase import Phase
+
+Arrays = Sequence[np.ndarray]
+Reading = Callable[[Phase, np.ndarray], np.ndarray]
+"""A phase program and the memories before it -> the memories after it."""
+WIDE = "float32"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel that runs `rounds` times, what it is given from the arrays that are read, and where its results go.
+
+    `give` and `take` get the number of the round last.
+    """
+
+    kernel: Kernel
+    give: Callable[[Arrays, int], Mapping[str, np.ndarray]]
+    take: Callable[[Mapping[str, np.ndarray], Arrays, int], None]
+    rounds: int = 1
+
+    def run(self, reads: Arrays, writes: Arrays, reading: Reading) -> None:
+        """Fill the arrays `writes`, which may be among those that are read."""
+        for number in range(self.rounds):
+            memory = reading(self.kernel.phase, scatter(self.kernel, self.give(reads, number)))
+            self.take(gather(self.kernel, memory), writes, number)
+
+
+def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+    """The call of an instruction whose operands have the types `reads`, on the square `rect`.
+
+    Raises LazyError for what has no kernel that runs.
+    """
+    if instr.nest:
+        return _nest(instr.nest, rect)
+    if instr.kernel not in CALLS:
+        known = ", ".join(["nest", *sorted(CALLS)])
+        raise LazyError(f"no kernel that runs for {instr.kernel!r}", todo=f"There are {known}.")
+    return CALLS[instr.kernel](instr, reads, rect)
+
+
+def _nest(nest: Nest, rect: Rect) -> Call:
+    return Call(
+        nest_kernel(rect, nest),
+        lambda arrays, number: nest_operands(nest, arrays),
+        lambda found, writes, number: nest_results(nest, found, writes),
+    )
+
+
+def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+    """On two-hop rings; which operand is transposed says which matrix stays. Sums are in float32.
+
+    A second operand without leading axes serves all rows of the first; else there is a round for each product.
+    """
+    a, b = (read.shape for read in reads[:2])
+    is_left, is_right = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
+    if min(len(a), len(b)) < 2 or (is_left and is_right):
+        raise LazyError(f"a product of {a} and {b}", todo="Multiply matrices of which one at most is transposed.")
+    if len(b) == 2 and not is_left:
+        a = (prod(a[:-1]), a[-1])
+    lead = np.broadcast_shapes(a[:-2], b[:-2])
+    kernel = _product(rect, a[-2:], b[-2:], reads[0].dtype.name, is_left, is_right)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        at = np.unravel_index(number, lead)
+        shaped = arrays[0].reshape(a), arrays[1]
+        return {name: np.broadcast_to(x, (*lead, *x.shape[-2:]))[at] for name, x in zip("ab", shaped, strict=True)}
+
+    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(prod(lead), -1)[number] = found["c"].reshape(-1)
+
+    return Call(kernel, give, take, prod(lead))
+
+
+def _product(rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool) -> Kernel:
+    (rows, columns), (inner, outer) = a, b
+    if is_left:
+        return weight_gradient(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
+    if is_right:
+        return input_gradient(rect, rows, inner, columns, dtype, WIDE, is_folded=True)
+    return cannon(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
+
+
+def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+    *rows, columns = reads[0].shape
+    kernel = softmax_cross_entropy(rect, prod(rows), columns, reads[0].dtype.name)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        """Labels as rows of zeros and a one."""
+        logits, labels = arrays
+        chosen = labels.reshape(-1, 1) == np.arange(columns)
+        if not chosen.any(1).all():
+            raise LazyError(f"labels that are none of {columns} classes", todo="Label every row.")
+        return {"x": logits, "target": chosen.astype(np.float32)}
+
+    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        for array, name in zip(writes, ("loss", "y"), strict=True):
+            array.reshape(-1)[:] = found[name].reshape(-1)
+
+    return Call(kernel, give, take)
+
+
+def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+    *rows, columns = reads[0].shape
+
+    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(-1)[:] = found["y"].reshape(-1)
+
+    kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
+    return Call(kernel, lambda arrays, number: {"x": arrays[0]}, take)
+
+
+def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    write.reshape(-1)[:] = reads[0].reshape(-1)
+
+
+def _concat(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    np.concatenate(reads, instr.attrs["dim"], write)
+
+
+def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    bounds = zip(*(instr.attrs[name] for name in ("starts", "limits", "strides")), strict=True)
+    write[...] = reads[0]
+    write[tuple(slice(*bound) for bound in bounds)] = reads[1]
+
+
+CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
+    "reshape": _view,
+    "view": _view,
+    "concat": _concat,
+    "slice_update": _slice_update,
+}
+"""What the host does with whole arrays: kernel name -> function of the arrays read and the one written."""
+
+CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], Call]] = {
+    "matmul": _matmul,
+    "softmax": _softmax,
+    "softmax_cross_entropy": _loss,
+}
+"""Kernel name -> its call."""

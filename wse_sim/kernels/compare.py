@@ -1,0 +1,99 @@
+"""Closed form against wavelets: the cycles of every kernel that runs, at a few sizes, as a table."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wse_sim.fabric import simulate_phase
+from wse_sim.kernels import KERNELS, Kernel, blank
+from wse_sim.layout import Rect
+from wse_sim.machine import WSE2, Machine
+from wse_sim.price.cost import cost
+
+Size = tuple[int, int]
+"""PEs on a side of the mesh, and elements on a side of a tile."""
+SIZES: tuple[Size, ...] = ((4, 8), (8, 8), (8, 16))
+_DENSITY = 0.25
+_SEVEN_POINTS = (-6.0, 1.0)
+
+
+def _tiles(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+    """A kernel over a matrix in square tiles."""
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes * tile, dtype)
+
+
+def _product(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, *(pes * tile,) * 3, dtype)
+
+
+def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
+    weights = np.random.default_rng(0).random((pes * tile, tile)) < _DENSITY
+    wider = Rect(0, 0, pes + 1, pes)
+    return KERNELS["streamed_product"](wider, weights.astype(np.float32), pes * tile, dtype)
+
+
+def _sparse(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
+    matrix = np.random.default_rng(0).random((pes * tile, pes * tile)) < _DENSITY
+    return KERNELS["spmm"](rect, matrix.astype(np.float32), tile, dtype)
+
+
+def _lookup(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, 2 * tile, pes * tile, dtype)
+
+
+SAMPLES: Mapping[str, Callable[[Rect, int, int, str], Kernel]] = {
+    "gemv": _tiles("gemv"),
+    **{
+        name: _product(name)
+        for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient", "linear_step")
+    },
+    "operand_in_place": lambda rect, pes, tile, dtype: KERNELS["operand_in_place"](
+        rect, tile, pes * tile, pes * tile, dtype, 4
+    ),
+    "streamed_product": _streamed,
+    **{name: _tiles(name) for name in ("softmax", "softmax_cross_entropy", "layer_norm", "bias_relu", "bias_gelu")},
+    **{name: _tiles(name) for name in ("sgd_momentum", "adam")},
+    "embedding": _lookup("embedding"),
+    "embedding_gradient": _lookup("embedding_gradient"),
+    "spmm": _sparse,
+    "convolution": lambda rect, pes, tile, dtype: KERNELS["convolution"](rect, pes * tile, pes * tile, 2, 3, 1, dtype),
+    "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
+    "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
+}
+"""Name of a kernel -> one of a size: (rectangle, PEs on a side, elements on a side of a tile, type)."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Cycles of one kernel at one size, by two readings."""
+
+    name: str
+    pes: int
+    tile: int
+    dtype: str
+    closed: int
+    simulated: int
+
+    @property
+    def error(self) -> float:
+        """Of the closed form, relative to the simulation."""
+        return self.closed / self.simulated - 1
+
+
+def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WSE2) -> Comparison:
+    """Price a kernel, and run it on memories of zeros: its cycles do not depend on the numbers."""
+    pes, tile = size
+    kernel = SAMPLES[name](Rect(0, 0, pes, pes), pes, tile, dtype)
+    done = simulate_phase(kernel.phase, machine, blank(kernel)).expect_finished()
+    return Comparison(name, pes, tile, dtype, cost(kernel.phase, machine).cycles, done.cycles)
+
+
+def table(rows: Iterable[Comparison]) -> str:
+    """The comparisons as lines of text."""
+    lines = [f"{'kernel':22} {'PEs':>7} {'tile':>7} {'type':9} {'closed':>9} {'simulated':>9} {'error':>7}"]
+    for row in rows:
+        pes, tile = (f"{n} x {n}" for n in (row.pes, row.tile))
+        numbers = f"{row.closed:9,} {row.simulated:9,} {row.error:+7.1%}"
+        lines.append(f"{row.name:22} {pes:>7} {tile:>7} {row.dtype:9} {numbers}")
+    return "\n".join(lines)

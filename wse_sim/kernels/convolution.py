@@ -1,0 +1,119 @@
+"""Convolution over images cut into tiles of pixels: each PE needs a border of its neighbours' pixels, corners too.
+
+Borders go along the rows first. Then the rows above and below go along the columns in their new width, so that corners
+come by way of the neighbour between. Outside of the image there is zero.
+"""
+
+from dataclasses import dataclass
+
+from lazytensor.errors import LazyError
+from wse_sim.isa.core_program import Builder, Instruction, Memory
+from wse_sim.isa.packing import words_of
+from wse_sim.kernels.kernel import Kernel, Placed, Room, base_of, body_of
+from wse_sim.layout import Rect
+from wse_sim.phase import Local, Par, Phase, Seq, Shift
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Rows of pixels in memory, `width` x `channels` elements each, as blocks of a row range and a pixel range."""
+
+    address: int
+    width: int
+    channels: int
+    dtype: str
+
+    def block(self, row: int, column: int, rows: int, columns: int) -> Memory:
+        """All channels of some pixels, row after row."""
+        line = self.width * self.channels
+        start = base_of(self.address, self.dtype) + row * line + column * self.channels
+        return Memory(start, 1, self.dtype, outer=((rows, line),) if columns != self.width else ())
+
+    def plane(self, row: int, rows: int, steps: tuple[int, ...]) -> Memory:
+        """One channel of the pixels of some rows, from the first pixel that `steps` lead to."""
+        line = self.width * self.channels
+        return Memory(base_of(self.address, self.dtype) + row * line, self.channels, self.dtype, steps, ((rows, line),))
+
+
+def convolution(
+    rect: Rect, height: int, width: int, channels: int, outputs: int, radius: int = 1, dtype: str = "float32"
+) -> Kernel:
+    """y [height, width x outputs]: x [height, width x channels] with a window of 2 radius + 1 pixels each way.
+
+    weights are [window x window x channels, outputs]. Raises LazyError unless rows and pixels divide evenly over the
+    rectangle into tiles of at least `radius`.
+    """
+    rows, columns = height // rect.height, width // rect.width
+    if rows * rect.height != height or columns * rect.width != width or min(rows, columns) < radius:
+        todo = f"Give tiles of one size, of at least {radius} pixels each way."
+        raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", todo=todo)
+    room, window = Room(), 2 * radius + 1
+    x = room.place("x", rect, height, width * channels, dtype)
+    everywhere = "replicated"
+    weights = room.place(
+        "weights", rect, window * window * channels, outputs, dtype, row_kind=everywhere, column_kind=everywhere
+    )
+    y = room.place("y", rect, height, width * outputs, dtype)
+    wide = columns + 2 * radius
+    frame = _Frame(room.take((rows + 2 * radius) * wide * channels, dtype), wide, channels, dtype)
+    build = room.builder()
+    build.move(Memory(base_of(frame.address, dtype), 1, dtype), 0.0, (rows + 2 * radius) * wide * channels)
+    build.move(frame.block(radius, radius, rows, columns), x.vector(), x.elements)
+    borders = _Borders(rect, room, frame, radius)
+    exchange: tuple[Phase, ...] = ()
+    if radius:
+        exchange += borders.exchange("x", (radius, rows), (radius, columns))
+        exchange += borders.exchange("y", (radius, rows), (0, wide))
+    work = Local(rect, _windows(room, frame, weights, y, radius))
+    return Kernel(Seq((Local(rect, body_of(build)), *exchange, work)), (x, weights), (y,), room.words)
+
+
+@dataclass(frozen=True)
+class _Borders:
+    """Sends strips of a frame to both neighbours along an axis and puts theirs outside of its own."""
+
+    rect: Rect
+    room: Room
+    frame: _Frame
+    radius: int
+
+    def exchange(self, axis: str, rows: tuple[int, int], columns: tuple[int, int]) -> tuple[Phase, Phase, Phase]:
+        """`rows` and `columns` are the first ones and how many there are, without the borders along the axis."""
+        (row, height), (column, width), radius = rows, columns, self.radius
+        if axis == "x":
+            size = height, radius
+            first, last = (row, column), (row, column + width - radius)
+            before, after = (row, column - radius), (row, column + width)
+        else:
+            size = radius, width
+            first, last = (row, column), (row + height - radius, column)
+            before, after = (row - radius, column), (row + height, column)
+        count, dtype = size[0] * size[1] * self.frame.channels, self.frame.dtype
+        buffers = [self.room.take(count, dtype) for _ in range(4)]
+        out, back = self.room.builder(), self.room.builder()
+        flat = [Memory(base_of(address, dtype), 1, dtype) for address in buffers]
+        for pixels, buffer in zip((last, first), flat[:2], strict=True):
+            out.move(buffer, self.frame.block(*pixels, *size), count)
+        for pixels, buffer in zip((before, after), flat[2:], strict=True):
+            back.move(self.frame.block(*pixels, *size), buffer, count)
+        words = words_of(count, dtype)
+        moves = [
+            Shift(self.rect, axis, words, hop, take=take, put=put)
+            for hop, take, put in zip((1, -1), buffers[:2], buffers[2:], strict=True)
+        ]
+        return Local(self.rect, body_of(out)), Par(tuple(moves)), Local(self.rect, body_of(back))
+
+
+def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int) -> tuple[Instruction, ...]:
+    """For each place in the window, each channel and each output: all pixels of the tile times one weight."""
+    window, channels, outputs = 2 * radius + 1, frame.channels, weights.columns
+    rows, pixels = y.tile_rows, y.tile_columns // outputs
+    build: Builder = room.builder()
+    build.move(y.vector(), 0.0, y.elements)
+    line = frame.width * channels
+    with build.loop(window), build.loop(window), build.loop(channels), build.loop(outputs):
+        target = Memory(y.base, outputs, y.dtype, (0, 0, 0, 1), ((rows, y.tile_columns),))
+        seen = frame.plane(0, rows, (line, channels, 1, 0))
+        steps = (window * channels * outputs, channels * outputs, outputs, 1)
+        build.fmac(target, weights.vector(0, steps), seen, target, rows * pixels)
+    return body_of(build)

@@ -1,0 +1,45 @@
+"""Rows of a table by number: the columns of the table are cut along x, and the numbers along y."""
+
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import Kernel, Placed, Room, base_of, body_of
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce, Local, Seq
+
+
+def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> Kernel:
+    """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
+    room, table, numbers, y = _placed(rect, tokens, vocabulary, width, dtype, "table", "y")
+    row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
+    build = room.builder()
+    with build.loop(y.tile_rows):
+        build.move(row, numbers.vector(steps=(1,)), 1)
+        build.move(y.vector(steps=(y.tile_columns,)), _named(table, row), y.tile_columns)
+    return Kernel(Local(rect, body_of(build)), (table, numbers), (y,), room.words)
+
+
+def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> Kernel:
+    """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from."""
+    room, gradient, numbers, dy = _placed(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
+    row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
+    build = room.builder()
+    build.move(gradient.vector(), 0.0, gradient.elements)
+    with build.loop(dy.tile_rows):
+        build.move(row, numbers.vector(steps=(1,)), 1)
+        target = _named(gradient, row)
+        build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
+    total = AllReduce(rect, "y", gradient.words, at=gradient.address, dtype=dtype)
+    return Kernel(Seq((Local(rect, body_of(build)), total)), (numbers, dy), (gradient,), room.words)
+
+
+def _placed(
+    rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str, table: str, rows: str
+) -> tuple[Room, Placed, Placed, Placed]:
+    room = Room()
+    placed = room.place(table, rect, vocabulary, width, dtype, row_kind="replicated")
+    numbers = room.place("tokens", rect, tokens, 1, "uint16", column_kind="replicated")
+    return room, placed, numbers, room.place(rows, rect, tokens, width, dtype)
+
+
+def _named(table: Placed, row: Memory) -> Memory:
+    """The row of a table whose number lies in memory."""
+    return Memory(table.base, 1, table.dtype, index=row.base, index_step=table.tile_columns)

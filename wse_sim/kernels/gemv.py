@@ -1,0 +1,44 @@
+"""Matrix times vector: tiles of the matrix stay, the vector lies along one axis, sums leave along the other."""
+
+from collections.abc import Callable
+
+from wse_sim.kernels.collective import centred_all_reduce
+from wse_sim.kernels.kernel import Kernel, Room, body_of
+from wse_sim.kernels.tiles import Operand, multiply
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
+from wse_sim.price.cost import words
+
+Sum = Callable[[Rect, str, int, Machine], Phase]
+"""An all-reduce: rectangle, axis, words, machine."""
+
+
+def gemv(
+    rect: Rect, inner: int, outer: int, itemsize: int, machine: Machine, all_reduce: Sum = centred_all_reduce
+) -> Phase:
+    """A vector of `inner` along y gives one of `outer` along x, on all PEs of its column.
+
+    A tile takes one vector operation for each element of its shorter side.
+    """
+    rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
+    short, long = sorted((rows, columns))
+    local = Compute(rect, "fma", short, long, itemsize, machine.loop_cycles)
+    return _local_then_sum(local, all_reduce(rect, "y", words(columns, itemsize, machine), machine))
+
+
+def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> Kernel:
+    """y [1, outer] = x^T a of x [inner, 1] and a [inner, outer]; every PE of a column gets its part of y."""
+    room = Room()
+    a = room.place("a", rect, inner, outer, dtype)
+    x = room.place("x", rect, inner, 1, dtype, column_kind="replicated")
+    y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")
+    build = room.builder()
+    build.move(y.vector(), 0.0, y.elements)
+    multiply(build, Operand.of(x, is_transposed=True), Operand.of(a), Operand.of(y))
+    total = AllReduce(rect, "y", y.words, algorithm=algorithm, at=y.address, dtype=dtype)
+    return Kernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
+
+
+def _local_then_sum(local: Phase, total: Phase) -> Phase:
+    return Seq((local, total))

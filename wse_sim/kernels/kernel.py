@@ -1,0 +1,226 @@
+"""A kernel that runs: a phase program, where its operands and results lie, and how global matrices get there and back.
+
+Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import LazyError
+from wse_sim.fabric import Result, simulate_phase
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Builder, Instruction, Memory
+from wse_sim.isa.packing import decode, view, words_of
+from wse_sim.isa.rounding import to_bits
+from wse_sim.layout import Rect, part
+from wse_sim.machine import Machine
+from wse_sim.numbers.data import apply
+from wse_sim.phase import Phase
+
+BANK_PAIRS = 4
+"""Words of a memory in turn; half of `Machine.sram_banks` of every preset."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A matrix of `rows` x `columns` over `rect`: rows along y, columns along x.
+
+    Each axis is cut as `layout.part` does: "block", "cyclic" or "replicated". `address` is in words. `skew` says which
+    tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
+    lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
+    folded onto the line. With `is_turned` the rows run along x and the columns along y instead. Where a `constant` is
+    given all elements have that value.
+    """
+
+    name: str
+    rect: Rect
+    rows: int
+    columns: int
+    dtype: str
+    address: int
+    row_kind: str = "block"
+    column_kind: str = "block"
+    skew: str = ""
+    is_folded: bool = False
+    is_turned: bool = False
+    fill: float = 0
+    constant: float | None = None
+
+    @property
+    def tile_rows(self) -> int:
+        return len(part(self.row_kind, self.rows, self._across[0], 0))
+
+    @property
+    def tile_columns(self) -> int:
+        return len(part(self.column_kind, self.columns, self._across[1], 0))
+
+    @property
+    def _across(self) -> tuple[int, int]:
+        """Tiles that a column and a row of the matrix are cut into."""
+        extents = self.rect.height, self.rect.width
+        return extents[::-1] if self.is_turned else extents
+
+    @property
+    def elements(self) -> int:
+        """Elements of a tile."""
+        return self.tile_rows * self.tile_columns
+
+    @property
+    def words(self) -> int:
+        return words_of(self.elements, self.dtype)
+
+    @property
+    def base(self) -> int:
+        """The address in elements."""
+        return base_of(self.address, self.dtype)
+
+    def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
+        """Elements of the tile as an operand."""
+        return Memory(self.base + start, stride, self.dtype, steps)
+
+    def moved(self, address: int) -> "Placed":
+        """The same tile at another address, as a second buffer has it."""
+        return replace(self, address=address)
+
+    def held(self, x: int, y: int) -> tuple[range, range]:
+        """Rows and columns of the matrix on the PE at (x, y), counted from the corner of the rectangle."""
+        across = self._across
+        row, column = (x, y) if self.is_turned else (y, x)
+        if self.is_folded:
+            row, column = _ring_index(across[0], row), _ring_index(across[1], column)
+        if self.skew == "column":
+            row = (row + column) % across[0]
+        elif self.skew == "row":
+            column = (row + column) % across[1]
+        rows = part(self.row_kind, self.rows, across[0], row)
+        return rows, part(self.column_kind, self.columns, across[1], column)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What runs on memories of `words` words, and what it reads and writes there."""
+
+    phase: Phase
+    operands: tuple[Placed, ...]
+    results: tuple[Placed, ...]
+    words: int
+
+
+class Room:
+    """Gives out the words of a memory from the start.
+
+    What it gives out begins in another pair of banks each time, so that the operands of an instruction do not wait for
+    each other; `bank` names the pair.
+    """
+
+    def __init__(self) -> None:
+        self.words = 0
+        self._bank = 0
+
+    def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
+        """The address, in words, of room for `elements`."""
+        wanted = self._bank if bank is None else bank
+        address = self.words + (wanted - self.words) % BANK_PAIRS
+        self._bank = (wanted + 1) % BANK_PAIRS
+        self.words = address + words_of(elements, dtype)
+        return address
+
+    def place(
+        self, name: str, rect: Rect, rows: int, columns: int, dtype: str, bank: int | None = None, **how: Any
+    ) -> Placed:
+        """Room for a matrix; `how` as the fields of `Placed`."""
+        placed = Placed(name, rect, rows, columns, dtype, 0, **how)
+        return placed.moved(self.take(placed.elements, dtype, bank))
+
+    def again(self, placed: Placed, bank: int | None = None) -> Placed:
+        """Room for a second tile of this kind, by default in the same pair of banks."""
+        own = placed.address % BANK_PAIRS if bank is None else bank
+        return placed.moved(self.take(placed.elements, placed.dtype, own))
+
+    def builder(self) -> Builder:
+        return Builder("local", self.words)
+
+
+def body_of(builder: Builder) -> tuple[Instruction, ...]:
+    """What was built, for a `Local`."""
+    return builder.build().tasks[0][1]
+
+
+def base_of(address: int, dtype: str) -> int:
+    """An address in words as one in elements."""
+    return address * WORD_BYTES // ITEM_BYTES[dtype]
+
+
+def blank(kernel: Kernel) -> np.ndarray:
+    """Memories [height, width, words] of zeros, as large as the kernel needs."""
+    rects = [placed.rect for placed in (*kernel.operands, *kernel.results)]
+    height, width = max(r.y + r.height for r in rects), max(r.x + r.width for r in rects)
+    return np.zeros((height, width, kernel.words), np.float32)
+
+
+def scatter(kernel: Kernel, values: Mapping[str, Any]) -> np.ndarray:
+    """Memories [height, width, words] with every operand in its place; the rest is zero.
+
+    `values` are global matrices by name, of any shape with as many elements. They count from PE (0, 0), as float32 of
+    which the bits count. Raises LazyError for a name or a size that is not the kernel's.
+    """
+    names = {placed.name for placed in kernel.operands if placed.constant is None}
+    if names != set(values):
+        raise LazyError(f"operands {', '.join(sorted(values))}", todo=f"Give {', '.join(sorted(names))}.")
+    memory = blank(kernel)
+    for placed in kernel.operands:
+        extents = placed.rows, placed.columns
+        given = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
+        _scatter(placed, np.asarray(given), memory)
+    return memory
+
+
+def gather(kernel: Kernel, memory: np.ndarray) -> dict[str, np.ndarray]:
+    """Every result as a global matrix [rows, columns] of float32 from memories [height, width, words]."""
+    return {placed.name: _gather(placed, memory) for placed in kernel.results}
+
+
+def as_data(kernel: Kernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
+    """The results of a kernel for global matrices by name, read with NumPy; see `apply`."""
+    return gather(kernel, apply(kernel.phase, scatter(kernel, values), machine))
+
+
+def as_wavelets(kernel: Kernel, values: Mapping[str, Any], machine: Machine) -> tuple[dict[str, np.ndarray], Result]:
+    """The results of a kernel for global matrices by name, run cycle by cycle, and what came of the run."""
+    done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
+    return gather(kernel, done.memory), done
+
+
+def _ring_index(length: int, position: int) -> int:
+    """Where a position comes in the order of the folded ring: 0, 2, 4, ..., 5, 3, 1."""
+    return length - 1 - position // 2 if position % 2 else position // 2
+
+
+def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
+    if values.size != placed.rows * placed.columns:
+        raise LazyError(f"{placed.name!r} of {values.shape}", todo=f"Give {placed.rows} x {placed.columns} elements.")
+    matrix = to_bits(values.reshape(placed.rows, placed.columns), placed.dtype)
+    fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
+    for x, y, tile in _tiles(placed, memory):
+        rows, columns = placed.held(x, y)
+        tile[:] = fill
+        tile[: len(rows), : len(columns)] = matrix[np.ix_(rows, columns)]
+
+
+def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
+    result = np.zeros((placed.rows, placed.columns), np.float32)
+    for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
+        rows, columns = placed.held(x, y)
+        result[np.ix_(rows, columns)] = decode(tile[: len(rows), : len(columns)], placed.dtype)
+    return result
+
+
+def _tiles(placed: Placed, memory: np.ndarray):
+    """The tile of every PE of the rectangle, as a view of raw elements."""
+    flat = view(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
+    for y in range(placed.rect.height):
+        for x in range(placed.rect.width):
+            tile = flat[placed.rect.y + y, placed.rect.x + x]
+            yield x, y, tile.reshape(placed.tile_rows, placed.tile_columns)

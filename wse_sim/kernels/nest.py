@@ -1,0 +1,251 @@
+"""A loop nest of a compiled program as a kernel that runs: its scalars as vector operations over tiles.
+
+The iterations become a matrix: loops that no store accumulates over are its rows, cut along y, the others its
+columns, cut along x. Without a reduction the last loop is the columns. An operand is read as each iteration needs it: a
+matrix in tiles, or, where it is the same along an axis, a row or a column that is broadcast. Every scalar of the body
+becomes a tile. Sums are in float32, first over the columns of a PE and then along the row of PEs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lazytensor.dtype import DType
+from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Access, Nest, Scalar, Store
+from wse_sim.isa.core_program import ITEM_BYTES, Builder, Instruction, Memory, Operand
+from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.scalars import append, known
+from wse_sim.layout import Rect, part
+from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
+
+WIDE = "float32"
+LARGEST_INTEGER = 2**24
+"""Up to which float32 holds every integer."""
+GIVEN = ("load", "index", "const")
+"""Scalars that are not worked out."""
+_STARTS = {"add": 0.0, "maximum": float("-inf")}
+_COMBINES = {"add": ("add", "add"), "maximum": ("max", "max")}
+"""Reduction of a store -> the instruction, and what the fabric combines."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The iterations of a nest as rows and columns."""
+
+    nest: Nest
+
+    @property
+    def order(self) -> tuple[list[int], list[int]]:
+        """The loops that are rows, and those that are columns."""
+        loops = range(len(self.nest.loops))
+        columns = [i for i in loops if self.nest.loops[i].is_reduction] or [*loops][-1:]
+        return [i for i in loops if i not in columns], columns
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        rows, columns = (int(np.prod([self.nest.loops[i].extent for i in some])) for some in self.order)
+        return rows, columns
+
+    def places(self, access: Access) -> np.ndarray:
+        """Elements of the flat operand, [rows, columns]."""
+        rows, columns = self.order
+        total = np.full((), access.offset, np.int64)
+        for i in (*rows, *columns):
+            total = np.add.outer(total, access.strides[i] * np.arange(self.nest.loops[i].extent))
+        return total.reshape(self.extents)
+
+    def read(self, access: Access) -> np.ndarray:
+        """As `places`, with an axis of 1 where all along it is the same."""
+        found = self.places(access)
+        if (found == found[:, :1]).all():
+            found = found[:, :1]
+        return found[:1] if (found == found[:1]).all() else found
+
+
+def nest_kernel(rect: Rect, nest: Nest) -> Kernel:
+    """The kernel of a nest; its operands are in0, in1, ... and its results out0, out1, ...
+
+    Raises LazyError for operations and types that cores do not have.
+    """
+    return _Making(rect, nest).kernel()
+
+
+def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays that a nest reads, and its indices, as the operands of its kernel; integers become float32.
+
+    Raises LazyError for integers that float32 does not hold.
+    """
+    domain = Domain(nest)
+    found = {}
+    for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
+        if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
+            raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", todo="Cores read them as float32.")
+        found[f"in{k}"] = array.reshape(-1)[domain.read(access)]
+    indices = {f"index{n}": domain.read(s.attr) for n, s in enumerate(nest.body) if s.op == "index"}
+    return found | indices
+
+
+def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+    """Put the results of a kernel into the arrays that the nest writes."""
+    domain = Domain(nest)
+    for store in nest.stores:
+        places = domain.places(nest.writes[store.output])
+        if store.reduce:
+            places = places[:, :1]
+        outputs[store.output].reshape(-1)[places] = found[f"out{store.output}"]
+
+
+class _Making:
+    """A kernel in the making: where each scalar of the body lies."""
+
+    def __init__(self, rect: Rect, nest: Nest):
+        self.rect, self.nest, self.room = rect, nest, Room()
+        self.domain = Domain(nest)
+        self.rows, self.columns = self.domain.extents
+        self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
+        self.indices: list[Placed] = []
+        self.scalars = self._scalars()
+        self.work = [self._tile("work", WIDE) for _ in range(3)]
+        self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
+        self.outputs = {s.output: self._output(s) for s in nest.stores}
+
+    def kernel(self) -> Kernel:
+        parts: list[Phase] = [Par(tuple(self._arriving())), Par(tuple(self._work()))]
+        for store in self.nest.stores:
+            if store.reduce:
+                parts += self._leaving(store)
+        operands = (*self.inputs, *self.indices)
+        return Kernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words)
+
+    def _tile(self, name: str, dtype: str) -> Placed:
+        return self.room.place(name, self.rect, self.rows, self.columns, dtype)
+
+    def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
+        """On the first PEs of the lines along which it is the same."""
+        rows, columns = self.domain.read(access).shape
+        width = self.rect.width if columns > 1 else 1
+        height = self.rect.height if rows > 1 else 1
+        rect = Rect(self.rect.x, self.rect.y, width, height)
+        return self.room.place(name, rect, rows, columns, _type(dtype.name) if dtype.kind == "f" else WIDE)
+
+    def _arriving(self) -> Iterator[Phase]:
+        for placed in (*self.inputs, *self.indices):
+            axis = "x" * (placed.rect.width < self.rect.width) + "y" * (placed.rect.height < self.rect.height)
+            if axis:
+                yield Broadcast(self.rect, axis, placed.words, take=placed.address, put=placed.address)
+
+    def _scalars(self) -> list[Placed | float]:
+        """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
+        last = {a: n for n, scalar in enumerate(self.nest.body) for a in scalar.args}
+        last |= {store.value: len(self.nest.body) for store in self.nest.stores}
+        free: dict[str, list[Placed]] = {}
+        placed: list[Placed | float] = []
+        for n, scalar in enumerate(self.nest.body):
+            placed.append(self._place(n, scalar, free))
+            for a in sorted(set(scalar.args)):
+                tile = placed[a]
+                if last[a] == n and isinstance(tile, Placed) and self.nest.body[a].op not in GIVEN:
+                    free.setdefault(tile.dtype, []).append(tile)
+        return placed
+
+    def _place(self, n: int, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
+        if scalar.op == "const":
+            return float(scalar.attr)
+        if scalar.op == "load":
+            return self.inputs[scalar.attr]
+        if scalar.op == "index":
+            self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
+            return self.indices[-1]
+        dtype = _type(scalar.dtype.name)
+        return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
+
+    def _sum(self) -> Placed:
+        return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated")
+
+    def _output(self, store: Store) -> Placed:
+        dtype = _type(self.nest.outputs[store.output].dtype.name)
+        if store.reduce:
+            column = Rect(self.rect.x, self.rect.y, 1, self.rect.height)
+            return self.room.place(f"out{store.output}", column, self.rows, 1, dtype)
+        return self._tile(f"out{store.output}", dtype)
+
+    def _work(self) -> Iterator[Phase]:
+        """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
+        whole = self._tile_columns
+        if not self.sums:
+            yield Local(self.rect, self._body(whole))
+            return
+        held = [len(part("block", self.columns, self.rect.width, x)) for x in range(self.rect.width)]
+        for count in sorted(set(held)):
+            first, width = held.index(count), held.count(count)
+            yield Local(Rect(self.rect.x + first, self.rect.y, width, self.rect.height), self._body(count))
+
+    @property
+    def _tile_columns(self) -> int:
+        return self.work[0].tile_columns
+
+    def _body(self, count: int) -> tuple[Instruction, ...]:
+        """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
+        build, rows = self.room.builder(), self.work[0].tile_rows
+        for store in self.nest.stores:
+            if store.reduce:
+                build.move(self.sums[store.output].vector(), _STARTS[_known(store)], rows)
+        whole = (self.rows, self.columns)
+        if not self.sums and all((p.rows, p.columns) == whole for p in (*self.inputs, *self.indices)):
+            self._row(build, rows * count, is_whole=True)
+        elif count:
+            with build.loop(rows):
+                self._row(build, count)
+        return body_of(build)
+
+    def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
+        s, t, u = (_vector(tile, is_whole) for tile in self.work)
+        for scalar, place in zip(self.nest.body, self.scalars, strict=True):
+            if scalar.op not in GIVEN:
+                assert isinstance(place, Placed)
+                arguments = [_source(self.scalars[a], is_whole) for a in scalar.args]
+                operation = known(scalar.op, scalar.attr or {})
+                operation.emit(build, _vector(place, is_whole), arguments, length, (s, t, u))
+        for store in self.nest.stores:
+            value = _source(self.scalars[store.value], is_whole)
+            if store.reduce:
+                total = _vector(self.sums[store.output])
+                append(build, _COMBINES[store.reduce][0], (total, total, value), length)
+            else:
+                build.convert(_vector(self.outputs[store.output], is_whole), value, length)
+
+    def _leaving(self, store: Store) -> Iterator[Phase]:
+        """Sums go to the first column of PEs, where they are rounded."""
+        total, out = self.sums[store.output], self.outputs[store.output]
+        yield Reduce(self.rect, "x", total.words, at=total.address, combine=_COMBINES[store.reduce][1])
+        build = self.room.builder()
+        build.convert(out.vector(), total.vector(), total.elements)
+        yield Local(out.rect, body_of(build))
+
+
+def _vector(place: Placed, is_whole: bool = False) -> Memory:
+    """One row of a tile; of a column of numbers the one of the row; or, if rows are alike, all of the tile."""
+    if is_whole:
+        return place.vector()
+    return place.vector(1 if place.columns > 1 else 0, (place.tile_columns,) if place.rows > 1 else ())
+
+
+def _source(place: Placed | float, is_whole: bool) -> Operand:
+    return _vector(place, is_whole) if isinstance(place, Placed) else place
+
+
+def _type(name: str) -> str:
+    """The element type of a core for what it works out; truth is a number there."""
+    if name == "bool":
+        return WIDE
+    if name not in ITEM_BYTES or name == "uint16":
+        raise LazyError(f"a nest over {name}", todo="Cores compute in float32, float16 and bfloat16.")
+    return name
+
+
+def _known(store: Store) -> str:
+    if store.reduce not in _STARTS:
+        raise LazyError(f"a store that combines by {store.reduce!r}", todo="Use add or maximum.")
+    return store.reduce

@@ -1,0 +1,149 @@
+"""Kernels over rows that are cut along x: what is common to a row is combined over the fabric.
+
+Sums, differences and functions are taken in float32 for every element type, and results are rounded once.
+"""
+
+from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.isa.packing import words_of
+from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.layout import Rect
+from wse_sim.phase import AllReduce, Local, Phase, Seq
+
+WIDE = "float32"
+LOWEST = -1e30
+"""Stands for minus infinity where it is multiplied by zero; its exponential is zero too."""
+
+
+class _Rows:
+    """Tiles of rows, with one float32 tile to work in and statistics of one word for each row."""
+
+    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, fill: float = 0):
+        self.rect, self.room = rect, Room()
+        self.x = self.room.place("x", rect, rows, columns, dtype, fill=fill)
+        self.y = self.room.place("y", rect, rows, columns, dtype)
+        self.work = self.y if dtype == WIDE else self.room.place("work", rect, rows, columns, WIDE)
+        self.phases: list[Phase] = []
+
+    def along(self, name: str, dtype: str, constant: float | None = None) -> Placed:
+        """One row for all: its columns as those of the tiles."""
+        return self.room.place(name, self.rect, 1, self.x.columns, dtype, row_kind="replicated", constant=constant)
+
+    def statistic(self) -> Memory:
+        """One number for each row."""
+        return Memory(self.room.take(self.x.tile_rows, WIDE))
+
+    def each_row(self, builder: Builder, op: str, target: Placed | Memory, *sources: Placed | Memory) -> None:
+        """An operation over every row; a statistic gives or takes one element of each."""
+        operands = [self._row(operand) for operand in (target, *sources)]
+        with builder.loop(self.x.tile_rows):
+            getattr(builder, op)(*operands, self.x.tile_columns)
+
+    def _row(self, operand: Placed | Memory) -> Memory:
+        if isinstance(operand, Memory):
+            return Memory(operand.base, 0, WIDE, (1,))
+        return operand.vector(steps=(operand.tile_columns,) if operand.tile_rows > 1 else ())
+
+    def run(self, builder: Builder) -> None:
+        self.phases.append(Local(self.rect, body_of(builder)))
+
+    def combine(self, statistic: Memory, combine: str = "add", count: int = 1) -> None:
+        """What the PEs of a row have becomes one number, on all of them; or `count` that lie behind each other."""
+        words = words_of(count * self.x.tile_rows, WIDE)
+        self.phases.append(AllReduce(self.rect, "x", words, at=statistic.base, dtype=WIDE, combine=combine))
+
+    def finish(self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()) -> Kernel:
+        """Round the result, and run what was built; these and x are read, these and y written."""
+        if self.work is not self.y:
+            builder.convert(self.y.vector(), self.work.vector(), self.y.elements)
+        self.run(builder)
+        return Kernel(Seq(tuple(self.phases)), (self.x, *operands), (self.y, *results), self.room.words)
+
+
+def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+    """y = exp(x - max x) / sum of that, over each row."""
+    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
+    total, build = on.statistic(), _less_the_largest(on)
+    _exponentials(on, build, total)
+    on.run(build)
+    on.combine(total)
+    build = on.room.builder()
+    build.special("reciprocal", total, total, on.x.tile_rows)
+    on.each_row(build, "mul", on.work, on.work, total)
+    return on.finish(build)
+
+
+def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+    """loss [rows] = log of the sum of exp(x) - the sum of target x, and y, its gradient: softmax(x) - target.
+
+    Each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
+    """
+    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
+    target = on.room.place("target", rect, rows, columns, dtype)
+    count = on.x.tile_rows
+    both = Memory(on.room.take(2 * count, WIDE))
+    total, aimed = both, Memory(both.base + count)
+    build = _less_the_largest(on)
+    build.move(aimed, 0.0, count)
+    build.max(on.work.vector(), on.work.vector(), LOWEST, on.work.elements)
+    on.each_row(build, "fmac", aimed, on.work, target, aimed)
+    _exponentials(on, build, total)
+    on.run(build)
+    on.combine(both, count=2)
+    loss = Placed("loss", rect, rows, 1, WIDE, on.room.take(count, WIDE), column_kind="replicated")
+    build = on.room.builder()
+    build.special("log", loss.vector(), total, count)
+    build.sub(loss.vector(), loss.vector(), aimed, count)
+    build.special("reciprocal", total, total, count)
+    on.each_row(build, "mul", on.work, on.work, total)
+    on.each_row(build, "sub", on.work, on.work, target)
+    return on.finish(build, (target,), (loss,))
+
+
+def _less_the_largest(on: _Rows) -> Builder:
+    """x less the largest of its row, which begins what comes after."""
+    largest, build = on.statistic(), on.room.builder()
+    build.move(largest, float("-inf"), on.x.tile_rows)
+    on.each_row(build, "max", largest, largest, on.x)
+    on.run(build)
+    on.combine(largest, combine="max")
+    build = on.room.builder()
+    on.each_row(build, "sub", on.work, on.x, largest)
+    return build
+
+
+def _exponentials(on: _Rows, build: Builder, total: Memory) -> None:
+    """Their own in place of all elements, and the sum of each row in `total`."""
+    build.special("exp", on.work.vector(), on.work.vector(), on.work.elements)
+    build.move(total, 0.0, on.x.tile_rows)
+    on.each_row(build, "add", total, total, on.work)
+
+
+def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5) -> Kernel:
+    """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
+
+    The variance is the mean of squared differences. PEs at the end of a row may hold fewer columns than the others: a
+    row of ones and zeros keeps the rest out of the sum.
+    """
+    on = _Rows(rect, rows, columns, dtype)
+    gain, bias, real = on.along("gain", dtype), on.along("bias", dtype), on.along("real", WIDE, constant=1)
+    count, mean, spread = on.x.tile_rows, on.statistic(), on.statistic()
+    build = on.room.builder()
+    build.move(mean, 0.0, count)
+    on.each_row(build, "add", mean, mean, on.x)
+    on.run(build)
+    on.combine(mean)
+    build = on.room.builder()
+    build.mul(mean, mean, 1 / columns, count)
+    on.each_row(build, "sub", on.work, on.x, mean)
+    on.each_row(build, "mul", on.work, on.work, real)
+    build.move(spread, 0.0, count)
+    on.each_row(build, "fmac", spread, on.work, on.work, spread)
+    on.run(build)
+    on.combine(spread)
+    build = on.room.builder()
+    build.fmac(spread, spread, 1 / columns, eps, count)
+    build.special("sqrt", spread, spread, count)
+    build.special("reciprocal", spread, spread, count)
+    on.each_row(build, "mul", on.work, on.work, spread)
+    on.each_row(build, "fmac", on.work, on.work, gain, bias)
+    return on.finish(build, (gain, bias, real))

@@ -1,0 +1,119 @@
+"""Pointwise operations of a compiled program as instructions of a core.
+
+Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 and rounded once. `where` bounds the side
+that is not chosen by minus infinity and takes the larger one, so infinities are kept; a NaN shows from either side.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lazytensor.errors import LazyError
+from wse_sim.isa.core_program import SPECIAL_OPS, Builder, Memory, Operand
+from wse_sim.kernels.elementwise import GELU_CUBIC, GELU_SCALE
+
+Spare = tuple[Memory, Memory, Memory]
+Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
+"""Appends instructions: (builder, target, arguments, length, three float32 vectors to work in)."""
+
+
+@dataclass(frozen=True)
+class Pointwise:
+    """How an operation is done, and how far the result may be from NumPy's: units of the last place of itself.
+
+    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument.
+    """
+
+    emit: Emit
+    ulp: float
+
+
+def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
+    """How an operation with these attributes is done. Raises LazyError for one that cores do not have."""
+    name = f"{op} {' '.join(map(str, attrs.values()))}".strip()
+    if name not in POINTWISE:
+        raise LazyError(f"no instructions for {name!r}", todo=f"Use {', '.join(sorted(POINTWISE))}.")
+    return POINTWISE[name]
+
+
+def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
+    """An instruction by its name."""
+    if op in SPECIAL_OPS:
+        build.special(op, operands[0], operands[1], length)
+    else:
+        getattr(build, op)(*operands, length)
+
+
+def _one(name: str, ulp: float = 0) -> Pointwise:
+    """A single instruction, with the arguments in their order."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        append(build, name, (target, *arguments), length)
+
+    return Pointwise(run, ulp)
+
+
+def _with(name: str, constant: float) -> Pointwise:
+    """A single instruction whose second source is a constant."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        append(build, name, (target, arguments[0], constant), length)
+
+    return Pointwise(run, 0)
+
+
+def _several(ulp: float, *steps: str) -> Pointwise:
+    """Steps like "s = greater b a"; the last one says what the result is."""
+
+    def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("stu", spare, strict=True))
+        for step in steps:
+            to, _, name, *sources = step.split()
+            operands = [named[s] if s in named else float(s) for s in sources]
+            append(build, name, (named[to], *operands), length)
+        build.convert(target, named["s"], length)
+
+    return Pointwise(run, ulp)
+
+
+POINTWISE: dict[str, Pointwise] = {
+    **{name: _one(name) for name in ("add", "sub", "mul")},
+    **{name: _one(name, 4) for name in ("exp", "log", "tanh")},
+    **{name: _one(name, 0.5) for name in ("sqrt", "reciprocal")},
+    "maximum": _one("max"),
+    "gt": _one("greater"),
+    "cast": _one("convert"),
+    "neg": _with("mul", -1.0),
+    "relu": _with("max", 0.0),
+    "logical_and": _one("mul"),
+    "logical_or": _one("max"),
+    "lt": _several(0, "s = greater b a"),
+    "ge": _several(0, "s = greater b a", "s = sub 1 s"),
+    "le": _several(0, "s = greater a b", "s = sub 1 s"),
+    "ne": _several(0, "s = greater a b", "t = greater b a", "s = add s t"),
+    "eq": _several(0, "s = greater a b", "t = greater b a", "s = add s t", "s = sub 1 s"),
+    "abs": _several(0, "s = mul a -1", "s = max a s"),
+    "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
+    "div": _several(1.5, "s = reciprocal b", "s = mul a s"),
+    "silu": _several(5, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s", "s = mul s a"),
+    "gelu tanh": _several(
+        8,
+        "s = mul a a",
+        f"s = fmac s {GELU_CUBIC} 1",
+        "s = mul s a",
+        f"s = mul s {GELU_SCALE}",
+        "s = tanh s",
+        "s = fmac s 0.5 0.5",
+        "s = mul s a",
+    ),
+    "rsqrt": _several(1.5, "s = sqrt a", "s = reciprocal s"),
+    "sigmoid": _several(4, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s"),
+    "where": _several(
+        0,
+        *("s = sub a 0.5", "s = mul s 3e38", "s = mul s 10"),  # plus or minus infinity
+        *("t = mul c -1", "t = max t s", "t = mul t -1"),  # the smaller of c and -s
+        *("s = mul s -1", "u = mul b -1", "u = max u s", "u = mul u -1"),  # the smaller of b and s
+        "s = max u t",
+    ),
+}
+"""Name in the op table, with its attributes -> what a core does."""

@@ -1,0 +1,87 @@
+"""Stencils: a column of cells, or a tile of a plane, on every PE, and its neighbours' borders before each step."""
+
+from itertools import pairwise
+
+from wse_sim.kernels.collective import scalar
+from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
+
+STAR_RADIUS = 4
+# Counted in the source, a cycle each (ALCF), a division too: to load a counter, divide, multiply, add twice, load a
+# pointer, count on and write the counter. The store is in the move.
+PLACE_CYCLES = 8
+
+
+def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0) -> Phase:
+    """One step of the 25-point star in float32 on columns of `cells` (Jacquelin et al., arXiv:2204.03775).
+
+    Of five PEs in a line one after the other sends its column to the four others, in each of four directions. Then 17
+    multiplications, 17 additions, 8 multiply-adds and 1 subtraction for each cell, as the paper counts them. The
+    multiply-adds read one column at several offsets, which lie in one bank; `slowdown` replaces what that costs.
+    """
+    turns = STAR_RADIUS + 1
+    exchange = [Broadcast(rect, axis, cells, length // turns) for axis, length in _axes(rect)]
+    sums = Compute(rect, "add", 17 + 17 + 1, cells, 4)
+    fused = Compute(rect, "fma", 8, cells, 4, slowdown=slowdown or machine.conflict_slowdown)
+    return Seq((*(Repeat(2 * turns, one) for one in exchange), sums, fused))
+
+
+def _axes(rect: Rect) -> tuple[tuple[str, int], ...]:
+    return ("x", rect.width), ("y", rect.height)
+
+
+def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) -> Phase:
+    """One step on tiles of side x side float32 cells, as public code for the WSE-3 takes it.
+
+    Source: Elia-Belli/stencil-cerebras at 7789e51 and 2a04a54, src/wse. Borders of `radius` rows go to all four sides
+    at once, and then, for more taps than a star has, what lies at the corners. Every word that comes starts a task,
+    which finds its place and stores it. Then each tap is one vector operation over the whole tile: the first
+    multiplies, the others multiply and add.
+    """
+    corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
+    products = (Compute(rect, "add", 1, side**2, 4), Compute(rect, "fma", taps - 1, side**2, 4))
+    return Seq((_borders(rect, radius * side, False, machine), *corners, *products))
+
+
+def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
+    """`words` to each side, or to each corner by way of a side."""
+    across, down = min(2, rect.width - 1), min(2, rect.height - 1)
+    ways = across * down if is_corner else across + down
+    moves = Par(tuple(Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS))
+    return Seq((moves, scalar(rect, ways * words, machine.task_start_cycles + PLACE_CYCLES)))
+
+
+def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> Kernel:
+    """v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d); outside u there is zero.
+
+    u and v are [height, width, cells] with a column of cells on every PE; two weights make the 7-point star, five the
+    25-point star. Columns are handed on by one PE in four directions at once, once for each distance.
+    """
+    radius, room = len(weights) - 1, Room()
+    room.take(radius, dtype)
+    u = room.place("u", rect, rect.height, rect.width * cells, dtype)
+    room.take(radius + 1, dtype)
+    v = room.place("v", rect, rect.height, rect.width * cells, dtype, bank=1)
+    total = room.again(u, bank=2)
+    halos = [[room.again(u, bank=3) for _ in DIRECTIONS] for _ in range(radius)]
+    build = room.builder()
+    build.mul(v.vector(), u.vector(), weights[0], cells)
+    for distance, halo in enumerate(halos, 1):
+        up, down = u.vector(start=-distance), u.vector(start=distance)
+        build.add(total.vector(), up, down, cells)
+        for side in halo:
+            build.add(total.vector(), total.vector(), side.vector(), cells)
+        build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
+    exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
+    return Kernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
+
+
+DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
+
+
+def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
+    """What came from one distance goes to the PEs at the next."""
+    sides = zip(DIRECTIONS, near, far, strict=True)
+    return Par(tuple(Shift(rect, axis, a.words, hop, take=a.address, put=b.address) for (axis, hop), a, b in sides))

@@ -1,0 +1,61 @@
+"""Tiles on one PE: multiplied, with either of two read the other way, and cleared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.kernels.kernel import Placed, Room, body_of
+from wse_sim.layout import Rect
+from wse_sim.phase import Local
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tile as a matrix of `rows` x `columns` with strides in elements, perhaps read the other way."""
+
+    base: int
+    rows: int
+    columns: int
+    row_stride: int
+    column_stride: int
+    dtype: str
+
+    @classmethod
+    def of(cls, placed: Placed, is_transposed: bool = False) -> "Operand":
+        rows, columns = placed.tile_rows, placed.tile_columns
+        if is_transposed:
+            return cls(placed.base, columns, rows, 1, columns, placed.dtype)
+        return cls(placed.base, rows, columns, columns, 1, placed.dtype)
+
+    def along(self, axis: str, steps: tuple[int, int]) -> Memory:
+        """A row ("x"), a column ("y") or one element (""), moving with the rounds of two loops."""
+        stride = {"x": self.column_stride, "y": self.row_stride, "": 0}[axis]
+        return Memory(self.base, stride, self.dtype, steps)
+
+
+def multiply(builder: Builder, a: Operand, b: Operand, c: Operand) -> None:
+    """c += a b: for each inner index and each index of the shorter side, one operation over the longer side."""
+    along_x = c.columns >= c.rows
+    with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):
+        if along_x:
+            target = c.along("x", (0, c.row_stride))
+            left, right = a.along("", (a.column_stride, a.row_stride)), b.along("x", (b.row_stride, 0))
+        else:
+            target = c.along("y", (0, c.column_stride))
+            left, right = a.along("y", (a.column_stride, 0)), b.along("", (b.row_stride, b.column_stride))
+        builder.fmac(target, left, right, target, max(c.rows, c.columns))
+
+
+def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
+    """Sets tiles to zero."""
+    builder = room.builder()
+    for one in placed:
+        builder.move(one.vector(), 0.0, one.elements)
+    return Local(rect, body_of(builder))
+
+
+def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
+    """Adds the product of the first two tiles to the third."""
+    (a, b, c), builder = tiles, room.builder()
+    multiply(builder, Operand.of(a, transposed == "a"), Operand.of(b, transposed == "b"), Operand.of(c))
+    return Local(c.rect, body_of(builder))

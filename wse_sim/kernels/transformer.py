@@ -1,0 +1,140 @@
+"""A decoder-only transformer with its weights in the PEs' memories, as WaferLLM runs it (OSDI 2025).
+
+Activations lie along one axis and are alike along the other. Decoding one token is a row of matrix-vector products,
+each with an all-reduce; prefilling multiplies matrices by the two-hop product. Half precision throughout.
+"""
+
+from dataclasses import dataclass
+
+from wse_sim.kernels.collective import centred_all_reduce
+from wse_sim.kernels.gemm import Tile, two_hop
+from wse_sim.kernels.gemv import gemv
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import Compute, Phase, Repeat, Seq, Shift
+from wse_sim.price.cost import words
+
+ITEMSIZE = 2
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Extents of a model, as its published configuration gives them."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    hidden: int
+    vocabulary: int
+
+    @property
+    def kv_width(self) -> int:
+        return self.width // self.heads * self.kv_heads
+
+
+TRANSFORMERS = {
+    "LLaMA3-8B": Transformer(32, 4096, 32, 8, 14336, 128256),
+    "LLaMA2-13B": Transformer(40, 5120, 40, 40, 13824, 32000),
+    "CodeLLaMA-34B": Transformer(48, 8192, 64, 8, 22016, 32000),
+    "QWen2-72B": Transformer(80, 8192, 64, 8, 29568, 152064),
+}
+
+
+@dataclass(frozen=True)
+class _Mesh:
+    rect: Rect
+    machine: Machine
+
+    @property
+    def pes(self) -> int:
+        return self.rect.width
+
+    def part(self, extent: int) -> int:
+        return ceil_div(extent, self.pes)
+
+    def elementwise(self, elements: int, adds: int = 0, specials: int = 0) -> Phase:
+        return Seq(
+            (
+                Compute(self.rect, "add", adds, elements, ITEMSIZE),
+                Compute(self.rect, "special", specials, elements, ITEMSIZE),
+            )
+        )
+
+    def norm(self, width: int) -> Phase:
+        """Squares, their sum over the line, one root and one division, and two products for each element."""
+        local = self.elementwise(self.part(width), adds=3)
+        return Seq((local, self.sum("x", 1), self.elementwise(1, specials=2)))
+
+    def sum(self, axis: str, count: int) -> Phase:
+        return centred_all_reduce(self.rect, axis, count, self.machine)
+
+    def gemv(self, inner: int, outer: int) -> Phase:
+        return gemv(self.rect, inner, outer, ITEMSIZE, self.machine)
+
+    def gemm(self, m: int, k: int, n: int) -> Phase:
+        return two_hop(self.rect, Tile.of(m, k, n, self.pes, ITEMSIZE), self.machine)
+
+    def words(self, elements: int) -> int:
+        return words(elements, ITEMSIZE, self.machine)
+
+
+def decode_token(model: Transformer, rect: Rect, context: int, machine: Machine) -> Phase:
+    """One token after `context` others: all layers, then the logits and their largest."""
+    mesh = _Mesh(rect, machine)
+    layer = Seq((*_decode_attention(model, mesh, context), *_decode_mlp(model, mesh)))
+    head = Seq((mesh.norm(model.width), mesh.gemv(model.width, model.vocabulary), mesh.sum("x", 1)))
+    return Seq((Repeat(model.layers, layer), head))
+
+
+def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Phase, ...]:
+    """Keys and values lie with their positions along y and their channels, head after head, along x."""
+    positions, channels = mesh.part(context), mesh.part(model.width)
+    lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
+    scores = mesh.sum("x", mesh.words(positions))
+    over_positions = mesh.sum("y", 1)
+    kept = mesh.words(mesh.part(model.kv_width))
+    return (
+        mesh.norm(model.width),
+        mesh.gemv(model.width, model.width),
+        mesh.gemv(model.width, model.kv_width),
+        mesh.gemv(model.width, model.kv_width),
+        mesh.elementwise(channels, adds=4),  # the rotation by position
+        *(Shift(mesh.rect, "y", kept, put=kept),) * 2,  # the cache is kept even
+        *(lookup, scores, over_positions, mesh.elementwise(positions, adds=2, specials=1), over_positions),
+        *(lookup, mesh.sum("y", mesh.words(channels))),
+        *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divided by the sum
+        mesh.gemv(model.width, model.width),
+        mesh.elementwise(channels, adds=1),
+    )
+
+
+def _decode_mlp(model: Transformer, mesh: _Mesh) -> tuple[Phase, ...]:
+    return (
+        mesh.norm(model.width),
+        mesh.gemv(model.width, model.hidden),
+        mesh.gemv(model.width, model.hidden),
+        mesh.elementwise(mesh.part(model.hidden), adds=3, specials=2),  # x / (1 + exp(-x)), times the other
+        mesh.gemv(model.hidden, model.width),
+        mesh.elementwise(mesh.part(model.width), adds=1),
+    )
+
+
+def prefill(model: Transformer, rect: Rect, tokens: int, machine: Machine) -> Phase:
+    """All of `tokens` at once, through all layers."""
+    mesh = _Mesh(rect, machine)
+    rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden
+    scores = model.heads * rows * mesh.part(tokens)
+    layer = Seq(
+        (
+            *(mesh.gemm(tokens, d, d), mesh.gemm(tokens, d, kv), mesh.gemm(tokens, d, kv)),
+            mesh.gemm(tokens, d, tokens),  # all heads: their channels add up to the width
+            mesh.elementwise(scores, adds=4, specials=1),
+            *(mesh.sum("x", mesh.words(model.heads * rows)),) * 2,
+            *(mesh.gemm(tokens, tokens, d), mesh.gemm(tokens, d, d)),
+            *(mesh.gemm(tokens, d, h), mesh.gemm(tokens, d, h), mesh.gemm(tokens, h, d)),
+            mesh.elementwise(rows * mesh.part(h), adds=3, specials=2),
+            mesh.elementwise(rows * mesh.part(d), adds=12),
+        )
+    )
+    return Repeat(model.layers, layer)

@@ -1,0 +1,26 @@
+"""Softmax with cross-entropy, and its gradient in the same pass, as steps over rows of logits."""
+
+from math import prod
+
+from lazytensor.ir.program import Instr
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.phase import Phase
+from wse_sim.plan.recipes.generic import element_bytes
+from wse_sim.plan.recipes.row_kernels import Step, row_program
+from wse_sim.plan.wiring import Wiring
+
+STEPS = (
+    Step("add", has_all_reduce=True),  # largest logit of the row
+    Step("add"),  # less that
+    Step("special"),  # exponential
+    Step("add", has_all_reduce=True),  # sum of the row
+    Step("special", 2, is_per_row=True),  # logarithm of the sum for the loss, its reciprocal for the gradient
+    Step("add", 2),  # times the reciprocal, less one at the label
+)
+
+
+def softmax_cross_entropy(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+    """Reads logits [N, C] and labels [N]; writes loss [N] and the gradient of the logits [N, C]."""
+    *rows, columns = wiring.type(instr.reads[0]).shape
+    return row_program(STEPS, prod(rows), columns, element_bytes(instr, wiring), rect, machine)

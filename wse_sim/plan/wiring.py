@@ -1,0 +1,193 @@
+"""Who feeds whom: a program with its producers, users, resident tensors and flows looked up once.
+
+A kernel without work (a view, a free) moves nothing: it is looked through, and its result stands for its operand.
+
+A tensor is *resident* when it does not depend on the batch: state, constants, and what a *preparing* kernel makes
+from them alone (a cast or a transpose of weights). In pipelined mode it stays in the memory of the kernels that read
+it; in streaming mode it comes from the weight host.
+
+A tensor is *per sample* when it has a row (or several) for each sample and can flow through a pipeline row by row. It
+is told by its shape: the leading extent is a multiple of the batch size, and no update reads it, which would make it
+the gradient of a weight.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lazytensor.ir.program import Instr, Program
+from lazytensor.ir.types import Type, Work
+
+OUTSIDE = -1
+"""The source of a tensor that no kernel of the program made."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A read: the buffer that really holds the data, and the instruction that wrote it last (or OUTSIDE)."""
+
+    buffer: int
+    source: int
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A tensor that travels between two kernels in a step; `is_refresh`: a new weight sent to a copy of it."""
+
+    buffer: int
+    source: int
+    target: int
+    bytes: int
+    is_refresh: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Wiring:
+    """A program, looked up. All tuples have one entry for each instruction."""
+
+    program: Program
+    operands: tuple[tuple[Operand, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+    users: Mapping[tuple[int, int], tuple[int, ...]]  # (buffer, writer or OUTSIDE) -> instructions that read it
+    resident: frozenset[int]
+    per_sample: frozenset[int]
+    preparing: frozenset[int]
+    final: Mapping[int, Operand]  # buffer asked for at the end -> who holds it
+    batch_size: int
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """The instructions that do something."""
+        return tuple(i for i, instr in enumerate(self.program.instrs) if not is_free(instr))
+
+    def type(self, buffer: int) -> Type:
+        return self.program.buffers[buffer].type
+
+    def kind(self, buffer: int) -> str:
+        return self.program.buffers[buffer].kind
+
+    def is_on_host(self, i: int) -> bool:
+        """True for what the weight host does in streaming mode: updates, and preparing weights."""
+        return self.program.instrs[i].direction == "update" or i in self.preparing
+
+
+def work_of(instr: Instr) -> Work:
+    """The work of an instruction, or of its nest if the instruction does not say."""
+    return instr.nest.work if instr.work == Work() and instr.nest else instr.work
+
+
+def is_free(instr: Instr) -> bool:
+    """True for views and frees: they need no PE."""
+    return work_of(instr) == Work()
+
+
+def batch_size(program: Program) -> int:
+    """Leading extent of the first batch tensor that has one; 1 without a batch."""
+    shapes = (program.buffers[b].type.shape for b in program.batch)
+    return next((shape[0] for shape in shapes if shape and shape[0]), 1)
+
+
+def wire(program: Program) -> Wiring:
+    """Look up `program` in one pass over its instructions."""
+    holder: dict[int, Operand] = {}
+    resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
+    operands: list[tuple[Operand, ...]] = []
+    results: list[tuple[int, ...]] = []
+    preparing: set[int] = set()
+    for i, instr in enumerate(program.instrs):
+        read = _unique(holder.get(r, Operand(r, OUTSIDE)) for r in instr.reads)
+        if is_free(instr):
+            _look_through(instr, read, holder, resident)
+            operands.append(())
+            results.append(())
+            continue
+        if _prepares(program, instr, read, resident):
+            preparing.add(i)
+            resident.update(instr.writes)
+        holder.update({w: Operand(w, i) for w in instr.writes})
+        operands.append(read)
+        results.append(tuple(dict.fromkeys(instr.writes)))
+    final = {b: holder.get(b, Operand(b, OUTSIDE)) for b in _asked_for(program)}
+    return Wiring(
+        program,
+        tuple(operands),
+        tuple(results),
+        _users(operands),
+        frozenset(resident),
+        _per_sample(program, operands, resident),
+        frozenset(preparing),
+        final,
+        batch_size(program),
+    )
+
+
+def _unique(operands: Iterable[Operand]) -> tuple[Operand, ...]:
+    return tuple(dict.fromkeys(operands))
+
+
+def _look_through(instr: Instr, read: Sequence[Operand], holder: dict[int, Operand], resident: set[int]) -> None:
+    for w in instr.writes:
+        holder[w] = read[0] if read else Operand(w, OUTSIDE)
+        if read and read[0].buffer in resident:
+            resident.add(w)
+
+
+def _prepares(program: Program, instr: Instr, read: Sequence[Operand], resident: set[int]) -> bool:
+    """From resident tensors alone and no larger than they are; a random mask made of a counter is not that."""
+    if instr.direction == "update" or not read or any(o.buffer not in resident for o in read):
+        return False
+    size_in = sum(program.buffers[o.buffer].type.size for o in read)
+    size_out = sum(program.buffers[w].type.size for w in instr.writes)
+    return size_out <= size_in
+
+
+def _per_sample(program: Program, operands: Sequence[tuple[Operand, ...]], resident: set[int]) -> frozenset[int]:
+    size = batch_size(program)
+    by_update = {
+        o.buffer
+        for instr, read in zip(program.instrs, operands, strict=True)
+        if instr.direction == "update"
+        for o in read
+    }
+    rows = {b.index: b.type.shape[0] if b.type.shape else 0 for b in program.buffers}
+    return frozenset(b for b, n in rows.items() if n and n % size == 0 and b not in resident and b not in by_update)
+
+
+def _asked_for(program: Program) -> tuple[int, ...]:
+    return (*program.fetches, *(end for _, end in program.state.values()))
+
+
+def _users(operands: Sequence[tuple[Operand, ...]]) -> dict[tuple[int, int], tuple[int, ...]]:
+    users: dict[tuple[int, int], list[int]] = {}
+    for i, read in enumerate(operands):
+        for o in read:
+            users.setdefault((o.buffer, o.source), []).append(i)
+    return {key: tuple(found) for key, found in users.items()}
+
+
+def flows(wiring: Wiring) -> tuple[Flow, ...]:
+    """Every tensor that leaves the kernel that made it, in a step of pipelined mode; OUTSIDE is the wafer's edge.
+
+    A kernel keeps its copy of a state tensor, so state flows only as a refresh, from the kernel that updates it.
+    """
+    found = []
+    for (buffer, source), users in wiring.users.items():
+        if source == OUTSIDE and wiring.kind(buffer) != "batch":
+            continue
+        size = wiring.type(buffer).nbytes
+        found += [Flow(buffer, source, i, size) for i in users]
+    for fetch in dict.fromkeys(wiring.program.fetches):
+        held = wiring.final[fetch]
+        if held.source != OUTSIDE:
+            found.append(Flow(held.buffer, held.source, OUTSIDE, wiring.type(held.buffer).nbytes))
+    return (*found, *_refreshes(wiring))
+
+
+def _refreshes(wiring: Wiring) -> Iterable[Flow]:
+    for start, end in dict.fromkeys(wiring.program.state.values()):
+        held = wiring.final[end]
+        if held.source == OUTSIDE:
+            continue
+        size = wiring.type(held.buffer).nbytes
+        for i in wiring.users.get((start, OUTSIDE), ()):
+            if i != held.source:
+                yield Flow(held.buffer, held.source, i, size, is_refresh=True)

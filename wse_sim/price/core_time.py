@@ -1,0 +1,49 @@
+"""Cycles of instructions on one core, as the fabric's cores take them.
+
+A vector operation takes its setup and then its elements at the rate of its unit and its memory banks; every jump back
+to the start of a loop takes the machine's `loop_cycles`; any other control instruction takes one cycle.
+"""
+
+from dataclasses import replace
+
+from wse_sim.isa.core_program import Branch, End, Instruction, Loop, Vector
+from wse_sim.isa.issue_rates import elements_per_wavelet, step_rate, turn_cycles, whole_cycles
+from wse_sim.isa.record import FULL_RATE
+from wse_sim.layout import ceil_div
+from wse_sim.machine import Machine
+
+
+def vector_cycles(vector: Vector, machine: Machine) -> int:
+    """Setup and elements of one vector operation whose wavelets never wait."""
+    steps = ceil_div(vector.length, elements_per_wavelet(vector))
+    return whole_cycles(machine.dsd_setup_cycles) + ceil_div(steps * FULL_RATE, step_rate(vector, machine))
+
+
+def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
+    """Cycles of instructions that run one after another, loops included.
+
+    Raises ValueError for a branch, whose way depends on the data, and for a loop that does not end.
+    """
+    total, outside = 0, []
+    for instruction in body:
+        match instruction:
+            case Vector():
+                total += vector_cycles(instruction, machine)
+            case Loop(times):
+                outside.append((total + 1, times))
+                total = 0
+            case End() if outside:
+                before, times = outside.pop()
+                total = before + times * total + (times - 1) * turn_cycles(machine) + 1
+            case End() | Branch():
+                raise ValueError(f"`{instruction}` has no price of its own")
+            case _:
+                total += 1
+    if outside:
+        raise ValueError("a loop does not end")
+    return total
+
+
+def body_beats(body: tuple[Instruction, ...], machine: Machine) -> int:
+    """The cycles of `body_cycles` in which the core issues something: of each setup and jump only the first."""
+    return body_cycles(body, replace(machine, dsd_setup_cycles=1, loop_cycles=0))

@@ -1,0 +1,140 @@
+"""The terms of a move on a rectangle: along an axis, over both, with what cores do on their own before and after.
+
+A move is one or more steps, each on a number of equal lines at the same time; a step begins when the one before is
+through on the cores that it needs.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import AllReduce, Broadcast, Reduce, Shift, Stream
+from wse_sim.price import collectives
+from wse_sim.price.collectives import NOTHING, Terms, slowest
+from wse_sim.price.reduction_tree import choose_all_reduce, choose_plane, reduce_terms
+
+Move = Shift | Broadcast | Reduce | AllReduce
+
+
+@dataclass(frozen=True)
+class Step:
+    """The terms of one line, and how many lines there are."""
+
+    terms: Terms
+    lines: int = 1
+
+
+def steps_of(phase: Move, machine: Machine) -> tuple[Step, ...]:
+    """What a move does one after another; nothing where no PE has another one on its line."""
+    if not phase.words:
+        return ()
+    match phase:
+        case Shift():
+            return (_shift(phase, machine),)
+        case Broadcast():
+            return (_broadcast(phase, machine),)
+        case Reduce():
+            return _reduce(phase, machine)
+        case AllReduce():
+            return _all_reduce(phase, machine)
+
+
+def lines_of(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
+    """PEs of one line, and how many such lines the rectangle has."""
+    length, across = (rect.width, rect.height) if axis == "x" else (rect.height, rect.width)
+    return length // groups, across * groups
+
+
+def copy_terms(words: int, machine: Machine) -> Terms:
+    """A core moves words in its memory."""
+    return Terms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
+
+
+def _shift(phase: Shift, machine: Machine) -> Step:
+    """A core that both sends and receives saves first what would be overwritten."""
+    pes, lines = lines_of(phase.rect, phase.axis)
+    pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
+    terms = collectives.shift(pes, phase.words, phase.hops, phase.wrap, machine)
+    if phase.wrap and not pairs and phase.take != phase.put:
+        return Step(copy_terms(phase.words, machine), lines)
+    both = {i for i, _ in pairs} & {j for _, j in pairs}
+    if both and abs(phase.take - phase.put) < phase.words:
+        copied = copy_terms(phase.words, machine)
+        terms = replace(terms, starts=terms.starts + copied.starts, local_cycles=copied.local_cycles)
+    return Step(terms, lines)
+
+
+def _broadcast(phase: Broadcast, machine: Machine) -> Step:
+    """The sender moves its own words too if they are to lie elsewhere; a way that turns takes longer."""
+    rect = phase.rect
+    if phase.axis == "xy":
+        pes, lines = rect.area, 1
+        terms = collectives.broadcast_plane(rect.width, rect.height, phase.words, phase.source)
+        if rect.width > 1 and rect.height > 1:
+            terms = replace(terms, local_cycles=machine.turn_cycles)
+    else:
+        pes, lines = lines_of(rect, phase.axis, phase.groups)
+        terms = collectives.broadcast(pes, phase.words, phase.source)
+    if phase.take == phase.put:
+        return Step(terms, lines)
+    copied = copy_terms(phase.words, machine)
+    sent = Terms(0, 0, terms.energy, phase.words, 1 + copied.starts, copied.local_cycles)
+    return Step(slowest((terms, sent), machine) if pes > 1 else copied, lines)
+
+
+def _reduce(phase: Reduce, machine: Machine) -> tuple[Step, ...]:
+    """Along one axis; or along the rows and then down one column, or in one chain through all PEs."""
+    rect = phase.rect
+    if phase.axis != "xy":
+        pes, lines = lines_of(rect, phase.axis, phase.groups)
+        return (Step(reduce_terms(pes, phase.words, phase.algorithm, phase.size, machine), lines),)
+    if choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
+        return (Step(collectives.chain(rect.area, phase.words, machine)),)
+    rows, column = replace(phase, axis="x"), replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height))
+    return (*_reduce(rows, machine), *_reduce(column, machine))
+
+
+def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[Step, ...]:
+    """A reduction and a broadcast; or rings, along the rows and then the columns if over both."""
+    rect, axis, words, groups = phase.rect, phase.axis, phase.words, phase.groups
+    if phase.algorithm == "ring":
+        parts = [lines_of(rect, one, groups) for one in (axis if axis == "xy" else (axis,))]
+        return tuple(Step(collectives.ring_all_reduce(pes, words, machine), lines) for pes, lines in parts)
+    name = phase.algorithm
+    if axis != "xy":
+        name = name or choose_all_reduce(lines_of(rect, axis, groups)[0], words, machine)
+    reduced = _reduce(Reduce(rect, axis, words, groups, name, phase.size), machine)
+    return (*reduced, _broadcast(Broadcast(rect, axis, words, groups), machine))
+
+
+def stream_terms(phase: Stream, machine: Machine) -> Terms:
+    """Blocks between a line of cores beside the rectangle and its PEs; `energy` counts the hops of all words.
+
+    Out of the rectangle they follow one another without a gap. Into it every core passes on what is not for it, the
+    farthest block first, and then starts to take its own: that shows once if a block fits the queues between two cores,
+    else once for every core. Of few words the slowest way is that of the last block but one.
+    """
+    rect = phase.rect
+    short, long = sorted((rect.width, rect.height))
+    total = ceil_div(ceil_div(phase.bytes * 8, machine.link_bits), long)
+    if not total:
+        return NOTHING
+    share = ceil_div(total, short)
+    pes = ceil_div(total, share)
+    hops = long * sum((i + 1) * min(share, total - i * share) for i in range(pes))
+    edge = phase.bytes * 8 / machine.edge_bits_per_cycle if phase.port == "edge" else 0
+    crossed = Terms(1, pes, hops, 0, 1, edge)
+    return slowest((_fabric_stream(phase.direction, total, share, hops, machine), crossed), machine)
+
+
+def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: Machine) -> Terms:
+    """A line of `total` words in blocks of `share`."""
+    flow, pes = Terms(1, 1, hops, total, 1), ceil_div(total, share)
+    if pes == 1:
+        return flow
+    if direction == "out":
+        return slowest((flow, Terms(1, pes, hops, share, 1)), machine)
+    if share > collectives.way_words(1, machine):
+        return replace(flow, starts=pes)
+    return slowest((replace(flow, starts=2), Terms(pes, pes, hops, 2 * share, 1)), machine)

@@ -1,0 +1,140 @@
+"""The best tree to reduce a line of PEs: dynamic programming over pre-order trees (auto-gen); and which way is fastest.
+
+Source of the idea: Luczynski et al., HPDC'24. A pre-order tree cuts the line so that every PE gets the sums of those
+stretches that follow it, one after the other; that of the last passes through. So a stretch of r PEs is a shorter one
+of q, whose root has taken its sums, and the stretch of r - q behind it. The paper minimises the energy for every depth
+and then its estimate of the time; here the time itself is minimised, which is that of the slowest way:
+    e(r) = min over q of max(g(q) + setup + stolen, e(r - q) + q hops + 2 T_R + 1),    g(r) = e(r) + B
+with e the cycle in which the root's first word can leave, and g the one in which its sum is complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.price import collectives
+from wse_sim.price.collectives import NOTHING, REDUCE_ALGORITHMS, Terms
+
+COLOURS = 12
+"""Ways over one router that a tree may have; the best tree for one word has many more on a long line."""
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """For every number of PEs r up to `len(complete) - 1`: cycles until the root's first
+    word can leave and until the sum is complete, and the best q."""
+
+    leaves: np.ndarray
+    complete: np.ndarray
+    heads: np.ndarray
+
+
+@lru_cache(maxsize=512)
+def _stretches(pes: int, words: int, machine: Machine) -> Stretches:
+    """All stretches up to `pes` PEs, a power of two."""
+    setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
+    hops = np.arange(pes + 1) * machine.hop_cycles + machine.depth_step_cycles
+    queues = collectives.queue_words(machine)
+    leaves, complete = np.full(pes + 1, np.inf), np.full(pes + 1, np.inf)
+    leaves[1], complete[1] = setup, 0
+    heads, crossed, children = (np.zeros(pes + 1, np.int32) for _ in range(3))
+    for r in range(2, pes + 1):
+        comes = leaves[r - 1 : 0 : -1] + hops[1:r]
+        ready = complete[1:r]
+        stolen = np.clip(np.minimum(ready - comes - 1, min(queues, words)), 0, None)
+        found = np.maximum(ready + setup + stolen, comes)
+        colours = np.maximum(np.maximum(crossed[r - 1 : 0 : -1], children[r - 1 : 0 : -1] + 1), crossed[1:r] + 1)
+        found[colours > COLOURS] = np.inf
+        heads[r] = head = 1 + int(found.argmin())
+        leaves[r], crossed[r], children[r] = found[head - 1], colours[head - 1], children[head] + 1
+        complete[r] = leaves[r] + stream
+    return Stretches(leaves, complete, heads)
+
+
+def _table(pes: int, words: int, machine: Machine) -> Stretches:
+    return _stretches(1 << (pes - 1).bit_length(), words, machine)
+
+
+@lru_cache(maxsize=4096)
+def auto_gen(pes: int, words: int, machine: Machine) -> Terms:
+    """The terms of the fastest pre-order tree: those of its slowest way."""
+    if pes < 2 or not words:
+        return NOTHING
+    parents = generated_tree(pes, words, machine)
+    energy = words * sum(i - p for i, p in enumerate(parents) if p >= 0)
+    return replace(_slowest_way(_table(pes, words, machine), pes, words, machine), energy=energy)
+
+
+def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Terms:
+    """From the root back to where the words that come last began."""
+    depth, distance, sums, starts, stolen = 0, 0, 1, 0, 0.0
+    while pes > 1:
+        head = int(table.heads[pes])
+        comes = table.leaves[pes - head] + head * machine.hop_cycles + machine.depth_step_cycles
+        if comes >= table.leaves[pes]:
+            depth, distance, pes = depth + 1, distance + head, pes - head
+        else:
+            stolen += float(table.leaves[pes] - table.complete[head] - machine.dsd_setup_cycles)
+            sums, starts, pes = sums + (head > 1), starts + 1, head
+            if head == 1:
+                return Terms(depth, distance, 0, sums * words, starts, stolen)
+    return Terms(depth, distance, 0, sums * words, starts + 1, stolen)
+
+
+@lru_cache(maxsize=512)
+def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
+    """To whom each PE sends in the fastest pre-order tree; the root, PE 0, has -1.
+
+    A PE takes the sums of its senders in the order of their positions.
+    """
+    heads = _table(pes, words, machine).heads
+    parents = [-1] * pes
+    waiting = [(0, pes)]
+    while waiting:
+        root, count = waiting.pop()
+        while count > 1:
+            head = int(heads[count])
+            parents[root + head] = root
+            waiting.append((root + head, count - head))
+            count = head
+    return tuple(parents)
+
+
+ALGORITHMS: dict[str, Callable[[int, int, Machine], Terms]] = {**REDUCE_ALGORITHMS, "auto_gen": auto_gen}
+
+
+def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machine) -> Terms:
+    """The terms of a reduction along a line; without a name those of the fastest."""
+    if algorithm == "two_phase":
+        return collectives.two_phase(pes, words, machine, size)
+    return ALGORITHMS[algorithm or choose_reduce(pes, words, machine)](pes, words, machine)
+
+
+@lru_cache(maxsize=4096)
+def choose_reduce(pes: int, words: int, machine: Machine) -> str:
+    """The name of the fastest reduction of a line, the simplest of those that are equally fast."""
+    return min(ALGORITHMS, key=lambda name: ALGORITHMS[name](pes, words, machine).cycles(machine))
+
+
+def choose_all_reduce(pes: int, words: int, machine: Machine) -> str:
+    """The name of the reduction that a broadcast follows.
+
+    A ring is never faster here: each of its cores sends and receives 2 B (P - 1) / P words and takes turns between the
+    two, which is no less than a chain and a broadcast take, before any start.
+    """
+    return choose_reduce(pes, words, machine)
+
+
+def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> str:
+    """ "snake" for one chain through all PEs of a rectangle, "" for its rows and then a column.
+
+    The chain is taken only if it is faster and no algorithm is named. It does not turn: cores pass the words on.
+    """
+    rows, column = (reduce_terms(n, words, algorithm, 0, machine).cycles(machine) for n in (rect.width, rect.height))
+    if algorithm or collectives.chain(rect.area, words, machine).cycles(machine) >= rows + column:
+        return ""
+    return "snake"
