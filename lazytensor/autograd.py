@@ -48,7 +48,7 @@ def _grad(
             raise AutogradError(
                 "element 0 of tensors does not require grad and does not have a grad_fn",
                 where=source.where(),
-                todo="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
+                hint="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
             )
         accumulate(found, output, seed)
     found = pullback(order, found, wrt)

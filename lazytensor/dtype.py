@@ -80,7 +80,7 @@ _FLOAT_RANK = {float16: 1, bfloat16: 1, cbfloat16: 1, float32: 2, float64: 3}
 def by_name(name: str) -> DType:
     """The dtype called `name` ("float32", without the module). Raises ShapeError for an unknown name."""
     if name not in _BY_NAME:
-        raise ShapeError(f"there is no element type {name!r}", todo=f"Use one of {', '.join(_BY_NAME)}.")
+        raise ShapeError(f"there is no element type {name!r}", hint=f"Use one of {', '.join(_BY_NAME)}.")
     return _BY_NAME[name]
 
 
@@ -92,7 +92,7 @@ def of_array(array: np.ndarray) -> DType:
     if found is None:
         raise ShapeError(
             f"a NumPy array of {array.dtype} has no tensor type",
-            todo="Convert it first, for example with array.astype(numpy.float32).",
+            hint="Convert it first, for example with array.astype(numpy.float32).",
         )
     return found
 

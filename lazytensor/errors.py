@@ -12,13 +12,13 @@ from typing import Any
 class LazyError(Exception):
     """Base of every error that the project raises on purpose.
 
-    `what` says what happened, with values; `where` is the user's `file:line`; `todo` is the way out.
+    `what` says what happened, with values; `where` is the user's `file:line`; `hint` says what to do about it.
     """
 
-    def __init__(self, what: str, *, where: object = None, todo: str = ""):
-        self.what, self.where, self.todo = what, where, todo
+    def __init__(self, what: str, *, where: object = None, hint: str = ""):
+        self.what, self.where, self.hint = what, where, hint
         text = f"{where}: {what}" if where else what
-        super().__init__(f"{text}\n  {todo}" if todo else text)
+        super().__init__(f"{text}\n  {hint}" if hint else text)
 
 
 class ShapeError(LazyError, RuntimeError):

@@ -46,7 +46,7 @@ def grad(
     """
     roots, wanted = _listed(outputs), _listed(inputs)
     if is_grads_batched:
-        raise AutogradError("is_grads_batched is not there", where=source.where(), todo="Call grad once for each row.")
+        raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
     for o in roots:
@@ -60,7 +60,7 @@ def grad(
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",
             where=source.where(),
-            todo="Set allow_unused=True if this is the desired behavior.",
+            hint="Set allow_unused=True if this is the desired behavior.",
         )
     made = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
     if materialize_grads:

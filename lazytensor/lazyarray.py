@@ -64,15 +64,15 @@ class LazyArray:
 
 
 @contextmanager
-def reported(what: str, where: str = "", todo: str = "Restore the file from a copy.") -> Iterator[None]:
+def reported(what: str, where: str = "", hint: str = "Restore the file from a copy.") -> Iterator[None]:
     """Turn what others raise about a file into our error that says `what` failed."""
     try:
         yield
     except CheckpointError as e:
         if e.where:
             raise
-        raise CheckpointError(f"{what}: {e.what}", where=where, todo=e.todo or todo) from e
+        raise CheckpointError(f"{what}: {e.what}", where=where, hint=e.hint or hint) from e
     except FOREIGN_ERRORS as e:
         # HDF5 tells an error of the system in a paragraph of addresses and sizes.
         why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else e
-        raise CheckpointError(f"{what}: {why}", where=where, todo=todo) from e
+        raise CheckpointError(f"{what}: {why}", where=where, hint=hint) from e

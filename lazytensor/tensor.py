@@ -144,7 +144,7 @@ class Tensor:
             raise AutogradError(
                 "a leaf Variable that requires grad is being used in an in-place operation.",
                 where=source.where(),
-                todo="Change it inside torch.no_grad(), or work on a copy.",
+                hint="Change it inside torch.no_grad(), or work on a copy.",
             )
         if self.lens:
             if not n.type.size:
@@ -161,7 +161,7 @@ class Tensor:
             raise ShapeError(
                 f"an element of a {name} view stands for several places and cannot be written",
                 where=source.where(),
-                todo="Call .clone() before writing.",
+                hint="Call .clone() before writing.",
             )
         return put(base, value, **dict(attrs))
 
@@ -215,7 +215,7 @@ class Tensor:
         """Ask for a gradient (leaves only), or stop asking. Raises AutogradError for integers and non-leaves."""
         if requires_grad and self.dtype.kind != "f":
             raise AutogradError(
-                "only Tensors of floating point dtype can require gradients", where=source.where(), todo="Use .float()."
+                "only Tensors of floating point dtype can require gradients", where=source.where(), hint="Use .float()."
             )
         if not self.leaf_id and self.node.tracks:
             if requires_grad:
@@ -223,7 +223,7 @@ class Tensor:
             raise AutogradError(
                 "you can only change requires_grad flags of leaf variables.",
                 where=source.where(),
-                todo="Use .detach().",
+                hint="Use .detach().",
             )
         self.leaf_id = unique() if requires_grad and not self.leaf_id else self.leaf_id if requires_grad else 0
         self._seen = None
@@ -299,7 +299,7 @@ class Tensor:
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
                 "already been freed).",
                 where=source.where(),
-                todo="Specify retain_graph=True the first time.",
+                hint="Specify retain_graph=True the first time.",
             )
         if not is_retained:
             self._spent = root
@@ -311,14 +311,14 @@ class Tensor:
                     f"Mismatch in shape: grad_output[0] has a shape of {gradient.shape} and output[0] has a shape of "
                     f"{self.shape}.",
                     where=source.where(),
-                    todo="Give a gradient in the shape of the tensor that it belongs to.",
+                    hint="Give a gradient in the shape of the tensor that it belongs to.",
                 )
             return cast(gradient.node, self.dtype)
         if self.spec.size != 1:
             raise AutogradError(
                 f"grad can be implicitly created only for scalar outputs, and this is {list(self.shape)}",
                 where=source.where(),
-                todo="Reduce it first, for example with .sum(), or pass gradient=.",
+                hint="Reduce it first, for example with .sum(), or pass gradient=.",
             )
         return full(1, self.spec)
 

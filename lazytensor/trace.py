@@ -118,7 +118,7 @@ def register(cell: Cell, state: str) -> None:
         raise StateError(
             f"the tensor called {cell.state!r} was given a second name, {state!r}",
             where=source.where(),
-            todo="Register a tensor once; a module that shares a tensor keeps the first name.",
+            hint="Register a tensor once; a module that shares a tensor keeps the first name.",
         )
     if cell.state != state and cell.home is not None:
         read(cell)
@@ -189,7 +189,7 @@ class Capture:
             error = TraceError(
                 'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
                 where=source.where(),
-                todo="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
+                hint="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
             )
             refuse("outside trace", error)
         self.born.append(weakref.ref(cell))
@@ -234,7 +234,7 @@ class Capture:
                 raise StateError(
                     f"two tensors of this step are called {cell.state!r}",
                     where=source.where(),
-                    todo="Give each tensor that outlives the step a name of its own.",
+                    hint="Give each tensor that outlives the step a name of its own.",
                 )
             if other.node is None:
                 other.node = leaf(self.store.array(cell.state).copy(), other.type)
@@ -247,7 +247,7 @@ class Capture:
             error = TraceError(
                 f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
                 where=source.where(),
-                todo="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
+                hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
             )
             refuse(f"read {what}", error, str(n.type))
         memo = self._memo

@@ -28,7 +28,7 @@ class Rect:
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:
-            raise LazyError(f"{self} holds no PE", todo="Give extents of at least 1.")
+            raise LazyError(f"{self} holds no PE", hint="Give extents of at least 1.")
 
     @classmethod
     def whole(cls, machine: Machine) -> "Rect":
@@ -76,7 +76,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise LazyError(f"there is no layout {self.kind!r}", todo=f"Use one of {', '.join(KINDS)}.")
+            raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(KINDS)}.")
 
     def held(self, type: Type, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the tensor on the PE at (x, y), counted from the corner of the rectangle.

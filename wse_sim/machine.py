@@ -68,15 +68,15 @@ class Machine:
         for name in NUMERIC_FIELDS:
             value = getattr(self, name)
             if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
-                raise LazyError(f"machine {self.name!r} has {name} = {value}", todo="Give a positive number.")
+                raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
-            raise LazyError(f"machine {self.name!r} reserves its whole mesh", todo="Reserve fewer rows or columns.")
+            raise LazyError(f"machine {self.name!r} reserves its whole mesh", hint="Reserve fewer rows or columns.")
 
     @classmethod
     def by_name(cls, name: str) -> "Machine":
         """The preset called `name`. Raises LazyError, listing the presets, if there is none."""
         if name not in MACHINES:
-            raise LazyError(f"there is no machine {name!r}", todo=f"Use one of {', '.join(MACHINES)}.")
+            raise LazyError(f"there is no machine {name!r}", hint=f"Use one of {', '.join(MACHINES)}.")
         return MACHINES[name]
 
     @property

@@ -100,10 +100,10 @@ def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> Call:
     try:
         call = call_of(instr, reads, backend.rect)
     except LazyError as error:
-        raise LazyError(f"{instr.label}: {error.what}", where=instr.where, todo=error.todo) from None
+        raise LazyError(f"{instr.label}: {error.what}", where=instr.where, hint=error.hint) from None
     needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe
     if needed > usable:
         side = backend.rect.width
         text = f"{instr.label} needs {needed:,} bytes of {usable:,} on each of {side} x {side} cores"
-        raise PlacementError(text, where=instr.where, todo="Take more cores.")
+        raise PlacementError(text, where=instr.where, hint="Take more cores.")
     return call

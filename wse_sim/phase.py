@@ -30,27 +30,27 @@ COMBINATIONS = ("add", "max")
 
 def _require(value: str, known: tuple[str, ...], what: str) -> None:
     if value not in known:
-        raise LazyError(f"there is no {what} {value!r}", todo=f"Use one of {', '.join(known)}.")
+        raise LazyError(f"there is no {what} {value!r}", hint=f"Use one of {', '.join(known)}.")
 
 
 def _require_line(rect: Rect, axis: str, groups: int) -> None:
     _require(axis, AXES, "axis")
     length = {"x": rect.width, "y": rect.height, "xy": 1}[axis]
     if not 1 <= groups <= length:
-        raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", todo=f"Use 1 to {length}.")
+        raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", hint=f"Use 1 to {length}.")
 
 
 def _require_not_negative(**counts: int) -> None:
     for name, value in counts.items():
         if value < 0:
-            raise LazyError(f"{name} = {value}", todo="Give a number of at least 0.")
+            raise LazyError(f"{name} = {value}", hint="Give a number of at least 0.")
 
 
 def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
     if algorithm:
         _require(algorithm, known, "reduction")
     if size and (algorithm != "two_phase" or size < 0):
-        raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", todo="Use two_phase.")
+        raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", hint="Use two_phase.")
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Local:
     def __post_init__(self) -> None:
         for instruction in self.body:
             if any(hasattr(operand, "colour") for operand in getattr(instruction, "operands", ())):
-                todo = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
-                raise LazyError(f"`{instruction}` of a local phase uses a colour", todo=todo)
+                hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
+                raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Broadcast:
         _require_not_negative(words=self.words, take=self.take, put=self.put)
         length = {"x": self.rect.width, "y": self.rect.height, "xy": self.rect.area}[self.axis] // self.groups
         if not 0 <= self.source < length:
-            raise LazyError(f"no position {self.source} on a line of {length} PEs", todo=f"Use 0 to {length - 1}.")
+            raise LazyError(f"no position {self.source} on a line of {length} PEs", hint=f"Use 0 to {length - 1}.")
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class Repeat:
 
     def __post_init__(self) -> None:
         if self.times < 0:
-            raise LazyError(f"a phase cannot repeat {self.times} times", todo="Give a count of at least 0.")
+            raise LazyError(f"a phase cannot repeat {self.times} times", hint="Give a count of at least 0.")
 
 
 Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat

@@ -117,7 +117,7 @@ class Recorder:
         if recorded:
             self.found.add(recorded[0].rule, operation=name, detail=recorded[0].says)
         else:
-            self.found.add(rule, operation=name, detail=error.what, way_out=error.todo)
+            self.found.add(rule, operation=name, detail=error.what, way_out=error.hint)
         return StandIn(name)
 
     def _optimized(self, name: str) -> None:

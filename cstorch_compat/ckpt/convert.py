@@ -21,7 +21,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
     """
     wanted = of_target(target, to)
     if os.path.lexists(target) and not force:
-        raise CheckpointExists(f"{target} exists already", todo="Give --force to replace it, or another name.")
+        raise CheckpointExists(f"{target} exists already", hint="Give --force to replace it, or another name.")
     _, tree = read(source)
     if key is not None:
         tree = subtree(tree, key, source)
@@ -39,23 +39,23 @@ def _refuse_pickles(tree: Any) -> None:
     if closed:
         raise CheckpointError(
             f"{_named(closed)} are pickled Python objects, and pickles are never loaded",
-            todo="Convert a part without them: --key NAME.",
+            hint="Convert a part without them: --key NAME.",
         )
 
 
 def _refuse_what_is_not_flat(tree: Any, name: str) -> None:
     if not isinstance(tree, dict):
-        raise CheckpointError(f"a {name} file holds a dict of arrays, not a {type(tree).__name__}", todo=_FLATTEN)
+        raise CheckpointError(f"a {name} file holds a dict of arrays, not a {type(tree).__name__}", hint=_FLATTEN)
     others = [key for key, leaf in leaves(tree) if not isinstance(leaf, LazyArray)]
     if others:
         raise CheckpointError(
             f"a {name} file holds arrays only, and {_named(others)} are none",
-            todo="Convert the part that holds the arrays: --key NAME, for example --key model.",
+            hint="Convert the part that holds the arrays: --key NAME, for example --key model.",
         )
     nested = [str(key) for key, leaf in tree.items() if not isinstance(leaf, LazyArray) or not isinstance(key, str)]
     if nested:
         raise CheckpointError(
-            f"a {name} file has no nesting, and only texts as names: see {_named(nested)}", todo=_FLATTEN
+            f"a {name} file has no nesting, and only texts as names: see {_named(nested)}", hint=_FLATTEN
         )
 
 

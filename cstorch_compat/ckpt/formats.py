@@ -39,9 +39,9 @@ def _read_torch(path: str) -> Any:
     try:
         return with_names(serialization.load_lazily(RawFile(path).stream(), path), {})
     except CheckpointError as e:
-        raise CheckpointError(e.what, where=path, todo=e.todo) from e  # no line of a script
+        raise CheckpointError(e.what, where=path, hint=e.hint) from e  # no line of a script
     except RecursionError as e:
-        raise CheckpointError(f"{path} is nested too deeply, or holds itself", todo="Save a flat dict of it.") from e
+        raise CheckpointError(f"{path} is nested too deeply, or holds itself", hint="Save a flat dict of it.") from e
 
 
 def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
@@ -66,12 +66,12 @@ def read(path: str) -> tuple[Format, Any]:
     Raises CheckpointMissing, or CheckpointError for what is none of the formats or damaged.
     """
     if not pathlib.Path(path).is_file():
-        raise CheckpointMissing(f"there is no file {path}", todo="Look for a typing error in the path.")
+        raise CheckpointMissing(f"there is no file {path}", hint="Look for a typing error in the path.")
     kind = kind_of(path)
     if kind == "unknown":
         raise CheckpointError(
             f"{path} is none of {', '.join(FORMATS)}",
-            todo="It may be cut short, or from a PyTorch before 1.6: write it again there with torch.save.",
+            hint="It may be cut short, or from a PyTorch before 1.6: write it again there with torch.save.",
         )
     return FORMATS[kind], FORMATS[kind].read(path)
 
@@ -85,4 +85,4 @@ def of_target(path: str, name: str | None) -> Format:
         if suffix in found.suffixes:
             return found
     known = ", ".join(s for f in FORMATS.values() for s in f.suffixes)
-    raise CheckpointError(f"{path} does not say which format it is to have", todo=f"Use one of {known}, or --to.")
+    raise CheckpointError(f"{path} does not say which format it is to have", hint=f"Use one of {known}, or --to.")

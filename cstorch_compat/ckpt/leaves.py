@@ -34,7 +34,7 @@ def flat(tree: Any) -> dict[str, Any]:
     for name, leaf in leaves(tree):
         if name in found:
             raise CheckpointError(
-                f"two values would both be called {name!r}", todo="Rename one of them: dots join nested names."
+                f"two values would both be called {name!r}", hint="Rename one of them: dots join nested names."
             )
         found[name] = leaf
     return found
@@ -58,7 +58,7 @@ def subtree(tree: Any, key: str, where: str) -> Any:
     if found:
         return found[0]
     near = get_close_matches(key, [name for name, _ in leaves(tree)], 3, 0.4)
-    raise CheckpointError(f"there is no {key!r} in {where}", todo=f"Did you mean {', '.join(near) or 'another file'}?")
+    raise CheckpointError(f"there is no {key!r} in {where}", hint=f"Did you mean {', '.join(near) or 'another file'}?")
 
 
 def _under(tree: Any, key: str) -> Iterator[Any]:

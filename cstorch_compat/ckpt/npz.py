@@ -47,7 +47,7 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
         shape, is_fortran, kind = _header(stream)
         begin = stream.tell()
     if kind != _VOID and not is_storable(kind):
-        raise CheckpointError(f"it is an array of {kind}", todo="Only arrays of plain numbers are read.")
+        raise CheckpointError(f"it is an array of {kind}", hint="Only arrays of plain numbers are read.")
     nbytes = math.prod(shape) * kind.itemsize
     if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MOST_PER_BYTE:
         raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")

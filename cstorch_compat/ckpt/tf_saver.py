@@ -93,7 +93,7 @@ def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
         else:
             raise CheckpointError(
                 f"{name!r} is a {type(leaf).__name__}, and a saver's checkpoint holds numbers only",
-                todo="Take the part that holds the arrays first: lazywafer ckpt convert --key NAME.",
+                hint="Take the part that holds the arrays first: lazywafer ckpt convert --key NAME.",
             )
     return arrays, bits
 
@@ -101,7 +101,7 @@ def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
 def _number(name: str, value: float) -> np.ndarray:
     array = np.array(value)
     if not is_storable(array.dtype):
-        raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", todo="Leave it out.")
+        raise CheckpointError(f"{name!r} is {value}, which no 64 bits hold", hint="Leave it out.")
     return array
 
 
@@ -116,14 +116,14 @@ class TensorFlowSaver:
             self._tf: Any = importlib.import_module("tensorflow")
         except ImportError as e:
             raise OptionMissing(
-                f"this needs TensorFlow, which is not installed ({e})", todo="pip install lazywafer[tensorflow]"
+                f"this needs TensorFlow, which is not installed ({e})", hint="pip install lazywafer[tensorflow]"
             ) from e
 
     def variables(self, path: str) -> list[Variable]:
         """What is in the checkpoint of a path without the suffix `.index`. Raises CheckpointMissing."""
         if not os.path.exists(f"{path}.index"):
             raise CheckpointMissing(
-                f"there is no {path}.index", todo="Give the path without a suffix, as in model.ckpt-100."
+                f"there is no {path}.index", hint="Give the path without a suffix, as in model.ckpt-100."
             )
         reader = self._tf.train.load_checkpoint(path)
         shapes, kinds = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
@@ -157,7 +157,7 @@ def h5_to_saver(saver: Saver, h5_path: str, saver_path: str) -> None:
     """Write a new saver's checkpoint. Raises CheckpointExists if there is one."""
     if os.path.exists(f"{saver_path}.index"):
         raise CheckpointExists(
-            f"{saver_path}.index exists already", todo="Give another name, or delete the old one first."
+            f"{saver_path}.index exists already", hint="Give another name, or delete the old one first."
         )
     saver.write(saver_path, *variables_of(read(h5_path)[1]))
 

@@ -29,7 +29,7 @@ def size_of(batch: Any) -> int | None:
             "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
             f"{sizes}.",
             where=source.where(),
-            todo="Give every tensor of the batch the batch as first dimension.",
+            hint="Give every tensor of the batch the batch as first dimension.",
         )
         refuse("batch sizes", error)
         return None
@@ -67,5 +67,5 @@ class Form:
             "Only uniform batch sizes are supported in CS runs: every batch has the shapes and dtypes of the first, "
             f"which were {first}, and this one has {now}",
             where=source.where(),
-            todo="Use drop_last=True in the DataLoader, or pad the samples to one shape.",
+            hint="Use drop_last=True in the DataLoader, or pad the samples to one shape.",
         )

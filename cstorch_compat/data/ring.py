@@ -53,7 +53,7 @@ class Layout:
         if given != self.arrays:
             raise DataError(
                 f"this worker gives {_listed(given)}, and the client's first batch calls for {_listed(self.arrays)}",
-                todo="Let the input function give batches of the same shapes and dtypes in every process; the number "
+                hint="Let the input function give batches of the same shapes and dtypes in every process; the number "
                 "of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
             )
         for view, array in zip(self.views(memory, slot), arrays, strict=True):
@@ -71,7 +71,7 @@ def memories(layouts: Sequence[Layout]) -> list[SharedMemory]:
         raise DataError(
             f"the workers need {needed / 1e6:.0f} MB of shared memory, and {FOLDER} has {free / 1e6:.0f} MB left",
             where=source.where(),
-            todo="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",
+            hint="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",
         )
     return [SharedMemory(create=True, size=SLOTS * layout.slot_bytes) for layout in layouts]
 

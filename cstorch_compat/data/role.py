@@ -41,7 +41,7 @@ class Cluster:
             raise DataError(
                 f"a batch of {batch_size} samples cannot be divided among {self.num_csx} systems",
                 where=source.where(),
-                todo="Use a larger batch_size or fewer num_csx.",
+                hint="Use a larger batch_size or fewer num_csx.",
             )
         least, more = divmod(batch_size, self.num_csx)
         return replace(self, shares=tuple(least + (i < more) for i in range(self.num_csx)))
@@ -117,6 +117,6 @@ def streaming_rank() -> int:
         raise RoleError(
             "Ordinal 0 is not a streamer: this is the client, which calls the input function too",
             where=source.where(),
-            todo="Ask only where cstorch.distributed.is_streamer() is true, and use 0 otherwise.",
+            hint="Ask only where cstorch.distributed.is_streamer() is true, and use 0 otherwise.",
         )
     return _role.rank

@@ -120,7 +120,7 @@ def _part(worker: role.Role, size: int, sizes: set[int]) -> tuple[int, int]:
             raise ShareError(
                 f"Local batch sizes ({list(shares)}) do not sum up to the global batch size ({batch_size}).",
                 where=source.where(),
-                todo="Give the sampler the batch size of the whole run, and drop_last=True or pad_last=True.",
+                hint="Give the sampler the batch size of the whole run, and drop_last=True or pad_last=True.",
             )
     system = worker.cluster.system_of(worker.rank)
     return sum(shares[:system]), sum(shares[: system + 1])

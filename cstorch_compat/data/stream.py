@@ -124,7 +124,7 @@ class WorkerStream:
             raise DataError(
                 f"the input function cannot be given to a worker process: {e}",
                 where=source.where(),
-                todo="This system cannot fork, so define it at the top level of a module that can be imported, and "
+                hint="This system cannot fork, so define it at the top level of a module that can be imported, and "
                 "give it arguments that can be pickled.",
             ) from e
 
@@ -174,7 +174,7 @@ class WorkerStream:
         try:
             yield
         except WorkerError as e:
-            raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, todo=e.todo) from None
+            raise WorkerError(f"{e.what}, while step {self._step + 1} was due", where=e.where, hint=e.hint) from None
 
     def _answer(self, rank: int) -> dict[int, Any]:
         with self._due():
@@ -189,7 +189,7 @@ class WorkerStream:
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
             f"{failure.text}",
             where=source.where(),
-            todo="With num_workers_per_csx=1 and num_csx=1 the loader runs in this process, where a debugger can stop.",
+            hint="With num_workers_per_csx=1 and num_csx=1 the loader runs in this process, where a debugger can stop.",
         )
 
     def count(self, samples: int) -> None:

@@ -91,7 +91,7 @@ class Streamer:
         if len(sizes) != 1:
             raise DataError(
                 f"Only uniform batch sizes are supported in CS runs, but the dataloader returned {sorted(sizes)}",
-                todo="Give tensors of one batch size, and use drop_last=True in the DataLoader.",
+                hint="Give tensors of one batch size, and use drop_last=True in the DataLoader.",
             )
         self._batch_size = sizes.pop()
         return arrays

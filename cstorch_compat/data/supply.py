@@ -48,7 +48,7 @@ class Supply(Iterator[Any]):
                     "small for the specified batch_size or drop_last settings, or because the input function returns "
                     "a generator, which cannot be begun anew",
                     where=source.where(),
-                    todo="Make sure that the dataloader is able to generate at least one batch.",
+                    hint="Make sure that the dataloader is able to generate at least one batch.",
                 )
             may_be_empty = False
 

@@ -54,7 +54,7 @@ def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
         raise CheckpointError(
             "a tensor that requires grad cannot be saved",
             where=source.where(),
-            todo="Pass model.state_dict(), or tensor.detach().",
+            hint="Pass model.state_dict(), or tensor.detach().",
         )
     n = obj.node
     if obj.device.type == "lazy" and n.op == "full":
@@ -115,7 +115,7 @@ def _from_torch(path: str, map_location: Any, options: dict[str, Any]) -> Any:
         return serialization.load(path, "cpu" if map_location == "cache" else map_location, **options)
     except CheckpointError as e:
         what = f"Failed to load checkpoint file `{path}`: {e.what}"
-        raise CheckpointError(what, where=source.where(), todo=e.todo) from e
+        raise CheckpointError(what, where=source.where(), hint=e.hint) from e
 
 
 def _location(map_location: Any) -> Device:

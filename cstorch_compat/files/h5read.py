@@ -69,7 +69,7 @@ def read(
     """
     path = os.fspath(path)
     if not os.path.exists(path):
-        raise CheckpointMissing(f"{path} does not exist", todo="Look for a typing error in the path.")
+        raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
     with _opened(path) as (file, source), reported("the checkpoint cannot be read", path):
         reader = _Reader(file, source, attributes(file))
         values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
@@ -93,7 +93,7 @@ def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile]]:
     except FOREIGN_ERRORS as e:
         raise CheckpointError(
             f"Failed to load checkpoint file `{path}`.",
-            todo=f"It is no checkpoint, or was cut short: use another copy. ({e})",
+            hint=f"It is no checkpoint, or was cut short: use another copy. ({e})",
         ) from e
     with file:
         yield file, source
@@ -113,12 +113,12 @@ def _is_legacy(reader: _Reader) -> bool:
     if "__version__" not in reader.attributes:
         if any(_MARKS & set(item.attrs) for item in reader.file.values()):
             return True
-        raise VersionMissing("'__version__' is not among its attributes", where=path, todo="It is HDF5, no checkpoint.")
+        raise VersionMissing("'__version__' is not among its attributes", where=path, hint="It is HDF5, no checkpoint.")
     if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
         return True
     if not reader.attributes.get("__SUCCESS__", False):
         raise CheckpointError(
-            f"Cannot load partially written checkpoint at {path}", where=path, todo="Use an earlier checkpoint."
+            f"Cannot load partially written checkpoint at {path}", where=path, hint="Use an earlier checkpoint."
         )
     return False
 
@@ -171,7 +171,7 @@ def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict) -> object
         return _stored(reader, key, name, True, _tensor_dtype(dtype), _shape(shape))
     if kind == "NumpyArraySerializer":
         return _stored(reader, key, name, False, dtypes.bfloat16 if descriptor.get("is_bfloat16") else None)
-    raise CheckpointError(f"it is of the unknown type {kind!r}", todo="Save the checkpoint again without it.")
+    raise CheckpointError(f"it is of the unknown type {kind!r}", hint="Save the checkpoint again without it.")
 
 
 def _checked(value: Any, kinds: tuple[type, ...]) -> Any:
@@ -261,7 +261,7 @@ def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
     if kind == "ObjectH5Type":
         return _Pickle(key)
     raise CheckpointError(
-        f"it is of the unknown type {kind!r}", todo="Convert the file with the release that wrote it."
+        f"it is of the unknown type {kind!r}", hint="Convert the file with the release that wrote it."
     )
 
 

@@ -89,7 +89,7 @@ def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> obje
     if array is None and not isinstance(leaf, np.ndarray):
         return _scalar_descriptor(key, leaf)
     if not key:
-        raise LeafRefused("an array without a key cannot be saved", todo="Put it into a dict: {'x': tensor}.")
+        raise LeafRefused("an array without a key cannot be saved", hint="Put it into a dict: {'x': tensor}.")
     if array is None:
         return _plain_array(key, leaf)
     if isinstance(array, LazyArray) and not array.is_tensor:
@@ -97,7 +97,7 @@ def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> obje
     if array.dtype not in CODES:
         raise DtypeRefused(
             f"{key!r} is a tensor of {array.dtype!r}, for which the checkpoint format has no code",
-            todo=f"Convert it to one of {', '.join(d.name for d in CODES)} before saving.",
+            hint=f"Convert it to one of {', '.join(d.name for d in CODES)} before saving.",
         )
     return array
 
@@ -107,7 +107,7 @@ def _plain_array(key: str, array: Any) -> np.ndarray:
         return array
     raise LeafRefused(
         f"{key!r} is a NumPy array of type {type(array).__name__} and {array.dtype}",
-        todo="Save plain arrays of bool, integer, float or complex numbers.",
+        hint="Save plain arrays of bool, integer, float or complex numbers.",
     )
 
 
@@ -121,7 +121,7 @@ def _scalar_descriptor(key: str, leaf: object) -> dict:
         return {"scalar_value": value, "__TYPE__": "ScalarSerializer", "__NONE__": True}
     raise LeafRefused(
         f"{key!r} is a {type(leaf).__module__}.{type(leaf).__qualname__}, which a checkpoint would have to pickle",
-        todo="Save tensors, NumPy arrays, int, float, bool, str or None in dict, OrderedDict, list, tuple or set; "
+        hint="Save tensors, NumPy arrays, int, float, bool, str or None in dict, OrderedDict, list, tuple or set; "
         "convert other containers, and register namedtuple classes.",
     )
 
@@ -134,7 +134,7 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
         file.attrs["__spec__"] = spec
         for key, leaf in leaves:
             _write_leaf(file, key, leaf, path)
-            with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+            with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
                 sink.check()
         file.attrs["__SUCCESS__"] = True
         file.close()
@@ -143,12 +143,12 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
 
 def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
     if isinstance(leaf, FullLeaf):
-        with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+        with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
             file.attrs[key + METADATA] = json.dumps(_filled(key, leaf), indent=4)
         return
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
-    with reported(f"{key!r} cannot be written", path, todo=NO_ROOM):
+    with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
         descriptor = leaf if array is None else _write_array(file, key, leaf, array)
         metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
         file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
@@ -179,7 +179,7 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict:
 def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict:
     """Write the dataset of an array, and return what describes it."""
     if array.ndim > MOST_AXES:
-        raise CheckpointError(f"it has {array.ndim} axes", todo=f"A file holds at most {MOST_AXES}: reshape it.")
+        raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it.")
     descriptor = _array_descriptor(leaf, array)
     dataset = file.create_dataset(key, data=array)
     for name, value in descriptor.items():
@@ -201,7 +201,7 @@ def _to_stored(key: str, leaf: Any) -> np.ndarray:
         given = np.asarray(leaf.array() if callable(leaf.array) else leaf.array)
         if not np.can_cast(given.dtype, leaf.dtype.host, "safe"):
             raise CheckpointError(
-                f"{key!r} is declared {leaf.dtype!r} but its values are {given.dtype}", todo="Convert the values first."
+                f"{key!r} is declared {leaf.dtype!r} but its values are {given.dtype}", hint="Convert the values first."
             )
         array = encoded(dtypes.round_to(given.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
     else:

@@ -193,4 +193,4 @@ def _append_match(out: bytearray, offset: int, count: int) -> None:
 
 
 def _damaged(what: str) -> CheckpointError:
-    return CheckpointError(f"damaged: {what}", todo="Restore the file from a copy, or save the checkpoint again.")
+    return CheckpointError(f"damaged: {what}", hint="Restore the file from a copy, or save the checkpoint again.")

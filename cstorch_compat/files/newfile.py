@@ -37,7 +37,7 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     except CheckpointError:
         raise
     except OSError as e:
-        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", todo=NO_ROOM) from e
+        raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=NO_ROOM) from e
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -47,13 +47,13 @@ def _check_target(path: str, replace: bool) -> None:
     if os.path.lexists(path) and not replace:
         raise CheckpointExists(
             f"Checkpoint at '{path}' already exists. A checkpoint never overwrites another one.",
-            todo="Save under another name, or delete the old file first.",
+            hint="Save under another name, or delete the old file first.",
         )
     directory = os.path.dirname(path)
     if not os.path.isdir(directory or os.curdir) or not path:
         raise CheckpointMissing(
             f"there is no directory {directory!r} for the checkpoint '{path}'",
-            todo="Create it first, for example with os.makedirs.",
+            hint="Create it first, for example with os.makedirs.",
         )
 
 

@@ -26,7 +26,7 @@ def _refuse(found: DeferredObject, *_: Any) -> NoReturn:
     raise CheckpointError(
         f"{found._key!r} is a pickled Python object, and pickles are never loaded",
         where=source.where(),
-        todo="Save the checkpoint again without it; NumPy scalars become plain ones by .item().",
+        hint="Save the checkpoint again without it; NumPy scalars become plain ones by .item().",
     )
 
 

@@ -55,6 +55,6 @@ class RawFile:
             count = os.preadv(self.descriptor, [room[done : done + _PIECE_BYTES]], offset + done)
             if not count:
                 raise CheckpointError(
-                    "damaged: the file has become shorter since it was opened", todo="Restore the file from a copy."
+                    "damaged: the file has become shorter since it was opened", hint="Restore the file from a copy."
                 )
             done += count

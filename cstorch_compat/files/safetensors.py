@@ -107,7 +107,7 @@ def _entry(key: str, said: Any) -> _Entry:
         raise CheckpointError(f"{key!r} has the shape {shape!r:.100} and the offsets {offsets!r:.100}")
     if not isinstance(name, str) or (name not in _DTYPES and name not in _PLAIN):
         raise CheckpointError(
-            f"{key!r} is of the type {name!r:.100}", todo=f"Known are {', '.join(_NAME_OF.values())}."
+            f"{key!r} is of the type {name!r:.100}", hint=f"Known are {', '.join(_NAME_OF.values())}."
         )
     dtype = _DTYPES.get(name)
     kind = _PLAIN[name] if dtype is None else STORED[dtype]
@@ -165,11 +165,11 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
 
 def _name(key: str, a: LazyArray) -> str:
     if key == _METADATA:
-        raise CheckpointError(f"an array cannot be called {_METADATA!r} in a safetensors file", todo="Rename it.")
+        raise CheckpointError(f"an array cannot be called {_METADATA!r} in a safetensors file", hint="Rename it.")
     name = _NAME_OF.get(a.dtype or a.kind.newbyteorder("<"))
     if name is None:
         raise CheckpointError(
             f"{key!r} is of the type {a.dtype or a.kind}, for which safetensors has no name",
-            todo=f"It has {', '.join(_NAME_OF.values())}: convert the values first, or leave the array out.",
+            hint=f"It has {', '.join(_NAME_OF.values())}: convert the values first, or leave the array out.",
         )
     return name

@@ -60,7 +60,7 @@ def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
         spec = spec_text(node)
     except RecursionError as e:
         raise CheckpointError(
-            "the saved object is nested too deeply", todo="Save a flat dict; look for a list or dict that holds itself."
+            "the saved object is nested too deeply", hint="Save a flat dict; look for a list or dict that holds itself."
         ) from e
     _check_keys([key for key, _ in pairs])
     first: dict[int, str] = {}
@@ -109,7 +109,7 @@ def _context(tree: dict, path: tuple[str, ...]) -> str:
         if type(key) not in _KEY_TYPES:
             raise CheckpointError(
                 f"the dict at {'.'.join(path)!r} has a key {key!r} of type {type(key).__name__}",
-                todo="A checkpoint keeps only keys that are str, int, float, bool or None: convert this one.",
+                hint="A checkpoint keeps only keys that are str, int, float, bool or None: convert this one.",
             )
     return json.dumps(list(tree))
 
@@ -120,7 +120,7 @@ def _check_keys(keys: list[str]) -> None:
         if key in seen:
             raise CheckpointError(
                 f"two values would both be stored as {key!r}",
-                todo="Dotted keys and nested dicts share one name space, as do 1 and '1': rename one of them.",
+                hint="Dotted keys and nested dicts share one name space, as do 1 and '1': rename one of them.",
             )
         check_name(key)
         seen.add(key)
@@ -129,7 +129,7 @@ def _check_keys(keys: list[str]) -> None:
 def check_name(key: str) -> None:
     """Raise CheckpointError for a key that cannot name anything in a file."""
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
-        raise CheckpointError(f"the key {key!r} cannot name anything in a file", todo="Use plain Unicode text.")
+        raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")
 
 
 def _outline(node: dict) -> object:
@@ -185,7 +185,7 @@ def _labels(context: str, count: int) -> tuple:
 def _unreadable(why: str) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint's description of its tree cannot be read: {why}",
-        todo="Save it again from plain dicts, lists and tuples, with str or int keys.",
+        hint="Save it again from plain dicts, lists and tuples, with str or int keys.",
     )
 
 

@@ -27,7 +27,7 @@ def refuse_on_the_wafer(kind: type[Metric]) -> None:
         error = OptionMissing(
             f"{kind.__name__} not yet supported on CSX.",
             where=source.where(),
-            todo="Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
+            hint="Compute it on the client, in a @cstorch.step_closure that takes labels and predictions.",
         )
         refuse("metric", error)
 

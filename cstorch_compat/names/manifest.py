@@ -109,24 +109,24 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
         error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
             where=source.where(),
-            todo="Replace it by an operation that is there, or run this part with the original package.",
+            hint="Replace it by an operation that is there, or run this part with the original package.",
         )
         return errors.refuse("missing here", error, full)
     near = difflib.get_close_matches(name, have, 1)
     error = NameMissing(
         f"{owner} has no attribute {name!r}: no such name is known",
         where=source.where(),
-        todo=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
+        hint=f"Did you mean {public}.{near[0]}?" if near else "Check the spelling and the release that has it.",
     )
     return errors.refuse("unknown name", error, full)
 
 
-def refuse_absent(public: str, name: str, path: str, why: str, todo: str) -> Any:
+def refuse_absent(public: str, name: str, path: str, why: str, hint: str) -> Any:
     """Raise NameMissing for a name that the release of the script has not; while a script is checked, a stand-in.
 
     A module that has only to be imported is no finding of the check: the import itself asks here first.
     """
-    error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), todo=todo)
+    error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), hint=hint)
     if releases.is_module(path):
         raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")

@@ -123,7 +123,7 @@ def install(api: str | None = None) -> None:
     if loaded is not None and not (loaded.__name__ or "").startswith("cstorch_compat"):
         raise NameMissing(
             "PyTorch itself is imported already, and one process cannot have both",
-            todo="Call cstorch_compat.install() before anything imports torch.",
+            hint="Call cstorch_compat.install() before anything imports torch.",
         )
     _finder = _Finder(api)
     sys.meta_path.insert(0, _finder)

@@ -35,7 +35,7 @@ class DiceLoss:
             raise OptionMissing(
                 "DiceLoss takes class numbers as targets, and predictions as they are or their softmax",
                 where=source.where(),
-                todo="Leave to_onehot_y, to_onehot_x and use_argmax at their defaults.",
+                hint="Leave to_onehot_y, to_onehot_x and use_argmax at their defaults.",
             )
         self.num_classes, self.use_softmax, self.include_background = num_classes, use_softmax, include_background
 
@@ -71,5 +71,5 @@ def _check(prediction: Tensor, target: Tensor, num_classes: int) -> None:
         raise ShapeError(
             f"DiceLoss of {num_classes} classes got predictions {list(extents)} and classes {list(target.spec.shape)}",
             where=source.where(),
-            todo="Give predictions [N, C, D, H, W] and classes [N, D, H, W]; a plane has D = 1.",
+            hint="Give predictions [N, C, D, H, W] and classes [N, D, H, W]; a plane has D = 1.",
         )

@@ -21,9 +21,9 @@ BEGIN_BACKWARD, END_BACKWARD = "BEGIN_BACKWARD", "END_BACKWARD"
 BOUNDARIES = (BEGIN_FORWARD, END_FORWARD, BEGIN_BACKWARD, END_BACKWARD)
 
 
-def _require(holds: bool, what: str, todo: str) -> None:
+def _require(holds: bool, what: str, hint: str) -> None:
     if not holds:
-        raise OperandInvalid(what, where=source.where(), todo=todo)
+        raise OperandInvalid(what, where=source.where(), hint=hint)
 
 
 def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:

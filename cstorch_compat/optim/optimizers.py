@@ -137,7 +137,7 @@ class Optimizer(optim.Optimizer):
             raise StateError(
                 "No global step in the state of this parameter.",
                 where=source.where(),
-                todo="Call super().__init__(params, defaults, enable_global_step=True) in the optimizer's __init__.",
+                hint="Call super().__init__(params, defaults, enable_global_step=True) in the optimizer's __init__.",
             )
         return self.state[p]["step"].add_(1)  # type: ignore[attr-defined]
 

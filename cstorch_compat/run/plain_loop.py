@@ -51,7 +51,7 @@ def _check_same(first: Graph, now: Graph) -> None:
     raise TraceError(
         f"this step computes {new.op if new else 'less'} where the first step did not; the graph is compiled once",
         where=new.where if new else source.where(),
-        todo="Give batches of one shape (drop_last=True), and use no counter of Python in the arithmetic.",
+        hint="Give batches of one shape (drop_last=True), and use no counter of Python in the arithmetic.",
     )
 
 
@@ -100,7 +100,7 @@ class PlainLoop:
             raise TraceError(
                 "a loop over the data begins while the last step of another one has not been run",
                 where=source.where(),
-                todo="Call mark_step() before leaving a loop by break.",
+                hint="Call mark_step() before leaving a loop by break.",
             )
         for batch in loader:
             self.iteration += 1

@@ -293,7 +293,7 @@ def _refuse_second(model: Any) -> None:
         error = TraceError(
             "Detected that more than one compiled model was used in a step function.",
             where=source.where(),
-            todo="Make the models parts of one torch.nn.Module, and compile that.",
+            hint="Make the models parts of one torch.nn.Module, and compile that.",
         )
         refuse("second model", error, type(model).__name__)
 

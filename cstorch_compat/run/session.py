@@ -151,7 +151,7 @@ class WaferSession:
             raise TraceError(
                 "a traced function was called for the first time after the first step",
                 where=source.where(),
-                todo="Call every @cstorch.trace function in the first iteration of the loop.",
+                hint="Call every @cstorch.trace function in the first iteration of the loop.",
             )
         before = len(self.closures.queue)
         self.capture.is_open = True
@@ -236,7 +236,7 @@ class WaferSession:
             raise TraceError(
                 f"{name} is a {t.spec}, for which the client has no type: it cannot take it from the wafer",
                 where=t.node.where,
-                todo="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
+                hint="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
             )
         self._marked.setdefault(_identity(t), (name, t))
 
@@ -249,7 +249,7 @@ class WaferSession:
             return
         lost = StateError(
             f"{', '.join(found)}: first made inside the step, and so made anew in each step; what is written is lost",
-            todo="Make it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
+            hint="Make it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
         )
         if self.settings.strict:
             raise lost

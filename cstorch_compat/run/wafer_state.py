@@ -34,7 +34,7 @@ class WaferState(Store):
             raise StateError(
                 f"{state} cannot be fetched: weights and other state come back to the client on checkpoint steps alone",
                 where=source.where(),
-                todo=self._way_out(),
+                hint=self._way_out(),
             )
         if self._snapshot is not None and state in self._snapshot:
             return self._snapshot[state].copy()
@@ -48,13 +48,13 @@ class WaferState(Store):
             raise StateError(
                 f"{state} cannot be changed while the loop over a DataExecutor runs",
                 where=source.where(),
-                todo="Change it in the function decorated with @cstorch.trace, or between two loops.",
+                hint="Change it in the function decorated with @cstorch.trace, or between two loops.",
             )
         if self._way_out is not None:
             raise StateError(
                 f"{state} cannot be changed: the last step of the loop before was no checkpoint step",
                 where=source.where(),
-                todo="Give that DataExecutor checkpoint_steps; state may change after a checkpointed last step.",
+                hint="Give that DataExecutor checkpoint_steps; state may change after a checkpointed last step.",
             )
 
     def start(self) -> None:

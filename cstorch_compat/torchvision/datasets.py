@@ -180,7 +180,7 @@ def read_mnist(root: pathlib.Path, train: bool) -> tuple[np.ndarray, np.ndarray]
             raise DataError(
                 f"MNIST in {folder} is incomplete: {', '.join(missing)} missing beside {', '.join(found)}",
                 where=source.where(),
-                todo="Put all four files there, plain or as .gz, or remove the others.",
+                hint="Put all four files there, plain or as .gz, or remove the others.",
             )
         return _read_pair(*(found[n] for n in names[train]))
     return None
@@ -209,7 +209,7 @@ def _damaged(path: pathlib.Path, reason: str, cause: Exception | None = None) ->
     raise DataError(
         f"{path} is no usable MNIST file: {reason}",
         where=source.where(),
-        todo="Fetch the file again, or remove it to use the digits that ship with this package.",
+        hint="Fetch the file again, or remove it to use the digits that ship with this package.",
     ) from cause
 
 

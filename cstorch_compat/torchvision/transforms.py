@@ -57,7 +57,7 @@ def _channels_first(pic: Any) -> np.ndarray:
         raise SampleTypeError(
             f"pic should be PIL Image or ndarray. Got {type(pic)}",
             where=source.where(),
-            todo="Apply ToTensor first in the chain, to what the data set returns.",
+            hint="Apply ToTensor first in the chain, to what the data set returns.",
         )
     array = np.asarray(pic)
     if array.ndim not in (2, 3):
@@ -76,7 +76,7 @@ class Normalize:
             raise DataOptionError(
                 f"std={std} has a zero, which leads to division by zero",
                 where=source.where(),
-                todo="Give a deviation above 0.",
+                hint="Give a deviation above 0.",
             )
 
     def __call__(self, tensor: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class Normalize:
             raise SampleTypeError(
                 f"Normalize takes a float tensor, and got {getattr(tensor, 'dtype', type(tensor))}",
                 where=source.where(),
-                todo="Apply ToTensor before Normalize.",
+                hint="Apply ToTensor before Normalize.",
             )
         array = tensor.array("Normalize")
         channels = array.shape[-3] if array.ndim >= 3 else 0
@@ -93,7 +93,7 @@ class Normalize:
                 f"Normalize has {self._mean.size} means and {self._std.size} deviations, and the tensor is "
                 f"{list(array.shape)}",
                 where=source.where(),
-                todo="Give one of each for every channel of [..., channels, height, width].",
+                hint="Give one of each for every channel of [..., channels, height, width].",
             )
         kind = array.dtype.type
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
@@ -137,7 +137,7 @@ class Resize:
                 f"Resize knows bilinear interpolation with antialiasing only, and got {interpolation!r}, "
                 f"max_size={max_size}, antialias={antialias}",
                 where=source.where(),
-                todo="Give the size alone, or scale the images beforehand.",
+                hint="Give the size alone, or scale the images beforehand.",
             )
         self.size = size
 

@@ -103,7 +103,7 @@ class EventWriter:
         Raises ValueError if there are no values, OptionMissing for `max_bins`.
         """
         if max_bins is not None:
-            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), todo="Give it by bins=.")
+            raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
         array = np.asarray(values.detach().array() if isinstance(values, Tensor) else values, np.float64)
         if not array.size:
             raise ValueError("The input has no element.")
@@ -157,7 +157,7 @@ class SummaryReader:
             raise OptionMissing(
                 f"SummaryReader: files cannot be chosen by filter={filter!r}",
                 where=source.where(),
-                todo="Give the folder of one run, or choose among the names that scalar_names() gives.",
+                hint="Give the folder of one run, or choose among the names that scalar_names() gives.",
             )
         self._folder = pathlib.Path(log_dirs)
         self.reload()

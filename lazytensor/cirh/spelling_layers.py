@@ -22,7 +22,7 @@ def _convolution(direction: str, transposed: bool = False) -> Spelling:
             raise CompileError(
                 "'cirh.Convolution' op convolutions with groups != 1 are not supported",
                 where=n.where,
-                todo="Cut input and weight into their groups, convolve each with groups=1, and join with torch.cat.",
+                hint="Cut input and weight into their groups, convolve each with groups=1, and join with torch.cat.",
             )
         listed = {
             "dilation": ints_text(a["dilation"]),
@@ -92,7 +92,7 @@ def _order(n: Node) -> str:
 def _scan(out: Listing, n: Node) -> str:
     name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
     if name is None:
-        raise CompileError(f"CIRH has no running {n.attrs['kind']!r}", where=n.where, todo=way_out("scan"))
+        raise CompileError(f"CIRH has no running {n.attrs['kind']!r}", where=n.where, hint=way_out("scan"))
     attrs = f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {truth(n.attrs['reverse'])}"
     return typed(name, lambda n: attrs)(out, n)
 

@@ -40,7 +40,7 @@ def _refuse_types(n: Node) -> None:
             f"'cirh.{n.op}' op has unsupported dtype: 'f64'. Supported dtypes are: 'bf16', 'f16', 'f32', 'i16', 'i32', "
             "'i64'",
             where=n.where,
-            todo="Convert to float32 in the data loader or with .float(), and make constants with dtype=torch.float32.",
+            hint="Convert to float32 in the data loader or with .float(), and make constants with dtype=torch.float32.",
         )
 
 
@@ -55,7 +55,7 @@ def _print_node(out: Listing, n: Node) -> None:
         raise CompileError(
             f"failed to legalize operation 'torch.aten.{n.op}'",
             where=n.where,
-            todo=way_out(n.op),
+            hint=way_out(n.op),
         )
     else:
         _refuse_types(n)

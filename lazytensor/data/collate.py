@@ -46,7 +46,7 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
         raise DataError(
             f"each element in list of batch should be of equal size, and there are lengths {sorted(lengths)}",
             where=source.where(),
-            todo="Pad the samples, or pass collate_fn= to the DataLoader.",
+            hint="Pad the samples, or pass collate_fn= to the DataLoader.",
         )
     members = [default_collate(column) for column in zip(*batch, strict=True)]
     return members if type(first) is tuple else _like(first, members)
@@ -66,7 +66,7 @@ def _unknown(kind: object) -> SampleTypeError:
     return SampleTypeError(
         f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {kind}",
         where=source.where(),
-        todo="Return one of these from the data set, or pass collate_fn= to the DataLoader.",
+        hint="Return one of these from the data set, or pass collate_fn= to the DataLoader.",
     )
 
 
@@ -82,7 +82,7 @@ def _check_shapes(found: Sequence[tuple[int, ...]]) -> None:
                 f"stack expects each tensor to be equal size, but got {list(found[0])} at entry 0 and {list(shape)} "
                 f"at entry {i}",
                 where=source.where(),
-                todo="Pad or crop the samples, or pass collate_fn= to the DataLoader.",
+                hint="Pad or crop the samples, or pass collate_fn= to the DataLoader.",
             )
 
 

@@ -39,7 +39,7 @@ class Crew:
             raise DataError(
                 "a worker of a DataLoader cannot have workers of its own",
                 where=source.where(),
-                todo="Use num_workers=0 for the loader inside the data set.",
+                hint="Use num_workers=0 for the loader inside the data set.",
             )
         self.title = title
         self.pipes: list[Connection] = []
@@ -95,7 +95,7 @@ class Crew:
                 raise WorkerError(
                     f"DataLoader timed out after {timeout} seconds: worker {worker} (pid {pid}) has not answered",
                     where=source.where(),
-                    todo="Give a longer timeout=, or look at what the data set waits for with num_workers=0.",
+                    hint="Give a longer timeout=, or look at what the data set waits for with num_workers=0.",
                 )
             self._look(LOOK_SECONDS if end is None else min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
@@ -133,7 +133,7 @@ class Crew:
         raise WorkerError(
             f"{self.title} {worker} (pid {pid}) {how}",
             where=source.where(),
-            todo="If memory ran out, use fewer workers or smaller batches; num_workers=0 shows what the data set does.",
+            hint="If memory ran out, use fewer workers or smaller batches; num_workers=0 shows what the data set does.",
         )
 
 

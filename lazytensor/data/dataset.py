@@ -46,7 +46,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             raise DataError(
                 f"Size mismatch between tensors: the first extents are {lengths}",
                 where=source.where(),
-                todo="Give at least one tensor, and all with the same number of samples.",
+                hint="Give at least one tensor, and all with the same number of samples.",
             )
         self.tensors = tensors
 
@@ -93,7 +93,7 @@ class ConcatDataset(Dataset[T]):
                 if streams
                 else "datasets should not be an empty iterable",
                 where=source.where(),
-                todo="Join streams with ChainDataset." if streams else "Give at least one data set.",
+                hint="Join streams with ChainDataset." if streams else "Give at least one data set.",
             )
         self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
 
@@ -135,7 +135,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
         raise DataOptionError(
             f"Sum of input lengths does not equal the length of the input dataset! {list(lengths)} and {total}",
             where=source.where(),
-            todo=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
+            hint=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
         )
     order = random.chosen(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
@@ -147,7 +147,7 @@ def _counts(fractions: Sequence[float], total: int) -> list[int]:
     for i, fraction in enumerate(fractions):
         if not 0 <= fraction <= 1:
             raise DataOptionError(
-                f"Fraction at index {i} is not between 0 and 1: {fraction}", where=source.where(), todo="Correct it."
+                f"Fraction at index {i} is not between 0 and 1: {fraction}", where=source.where(), hint="Correct it."
             )
     counts = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(counts)):

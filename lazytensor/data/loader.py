@@ -108,8 +108,8 @@ def _default_sampler(dataset: Any, is_shuffled: bool, generator: Generator | Non
     return RandomSampler(dataset, generator=generator) if is_shuffled else SequentialSampler(dataset)
 
 
-def _refused(what: str, todo: str) -> DataOptionError:
-    return DataOptionError(what, where=source.where(), todo=todo)
+def _refused(what: str, hint: str) -> DataOptionError:
+    return DataOptionError(what, where=source.where(), hint=hint)
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, is_persistent: bool) -> None:
@@ -140,7 +140,7 @@ def _context(num_workers: int, wanted: Any) -> Any:
         raise OptionTypeError(
             f"multiprocessing_context should be a context or the name of a start method, and is {wanted!r}",
             where=source.where(),
-            todo=f"Use one of {known}.",
+            hint=f"Use one of {known}.",
         )
     return multiprocessing.get_context(wanted)
 

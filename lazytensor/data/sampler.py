@@ -132,7 +132,7 @@ class WeightedRandomSampler(Sampler[int]):
         elif not self.replacement and self.num_samples > np.count_nonzero(w):
             fault = f"{self.num_samples} samples cannot be drawn without replacement from {np.count_nonzero(w)}"
         if fault:
-            raise DataOptionError(fault, where=source.where(), todo="Give one weight for each sample.")
+            raise DataOptionError(fault, where=source.where(), hint="Give one weight for each sample.")
 
     def __iter__(self) -> Iterator[int]:
         draw = self._with_replacement if self.replacement else self._without_replacement

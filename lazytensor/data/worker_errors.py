@@ -26,7 +26,7 @@ def check_count(name: str, value: object) -> None:
         raise DataOptionError(
             f"{name} should be a positive integer value, but got {name}={value!r}",
             where=source.where(),
-            todo=f"Give {name} as a whole number above 0.",
+            hint=f"Give {name} as a whole number above 0.",
         )
 
 
@@ -36,5 +36,5 @@ def check_flag(name: str, value: object) -> None:
         raise DataOptionError(
             f"{name} should be a boolean value, but got {name}={value!r}",
             where=source.where(),
-            todo="Write True or False.",
+            hint="Write True or False.",
         )

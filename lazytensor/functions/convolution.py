@@ -47,7 +47,7 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
         raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
     pairs = tuple((p, p) for p in extents_of(padding, len(kernel), "padding"))
     if any(p < 0 for p, _ in pairs):
-        raise ShapeError("negative padding is not supported", where=source.where(), todo="Slice the input.")
+        raise ShapeError("negative padding is not supported", where=source.where(), hint="Slice the input.")
     return pairs
 
 
@@ -65,7 +65,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
         raise ShapeError(
             f"Input type ({x.type.dtype.name}) and weight or bias type ({w.type.dtype.name}) should be the same",
             where=source.where(),
-            todo="Convert the input or the module with .to(dtype).",
+            hint="Convert the input or the module with .to(dtype).",
         )
     return reshape(x, x.type.shape if input.ndim == rank + 2 else (1, *x.type.shape)), w, *b
 

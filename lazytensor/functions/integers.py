@@ -34,7 +34,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None) 
 
 def _unknown(name: str, kind: str) -> ShapeError:
     return ShapeError(
-        f'"{name}" not implemented for {kind}', where=source.where(), todo="Convert to an integer type first."
+        f'"{name}" not implemented for {kind}', where=source.where(), hint="Convert to an integer type first."
     )
 
 

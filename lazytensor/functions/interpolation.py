@@ -50,7 +50,7 @@ def interpolate(
         raise OptionMissing(
             "interpolate with antialias=True is not provided",
             where=source.where(),
-            todo="Leave it out, or smooth the input before with avg_pool2d.",
+            hint="Leave it out, or smooth the input before with avg_pool2d.",
         )
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
     if mode == "area":
@@ -164,7 +164,7 @@ def grid_sample(
     rank = input.ndim - 2
     if mode == "bicubic":
         raise OptionMissing(
-            "grid_sample in mode 'bicubic' is not provided", where=source.where(), todo="Use 'bilinear'."
+            "grid_sample in mode 'bicubic' is not provided", where=source.where(), hint="Use 'bilinear'."
         )
     if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}")

@@ -126,7 +126,7 @@ def pinv(
 ) -> Tensor:
     """The inverse of Moore and Penrose; singular values below rtol times the largest count as 0."""
     if atol is not None:
-        raise OptionMissing("pinv with atol is not provided", where=source.where(), todo="Give rtol.")
+        raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
     n = _node(A)
     tolerance = rtol if rtol is not None else rcond
     if tolerance is None:
@@ -276,7 +276,7 @@ def logdet(x: Tensor) -> Tensor:
 def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and the triangle R, A = Q R; only the reduced form."""
     if some not in (True, "reduced") or mode != "reduced":
-        raise OptionMissing("qr gives the reduced form only", where=source.where(), todo="Use mode='reduced'.")
+        raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
     packed = made(call("qr", _node(A)), A)
     m = A.spec.shape[-2]
     return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
@@ -318,7 +318,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 def svd(A: Tensor, full_matrices: bool = True) -> SVD:
     """The singular value decomposition A = U diag(S) Vh; in the reduced form, if A is not square."""
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
-        raise OptionMissing("svd gives the reduced form only", where=source.where(), todo="Use full_matrices=False.")
+        raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
     packed, m = made(call("svd", _node(A)), A), A.spec.shape[-2]
     vectors = _rows(packed, m + 1, m + 1 + A.spec.shape[-1])
     return SVD(_rows(packed, 0, m), shapes.select(packed, -2, m), transposed(vectors))

@@ -29,7 +29,7 @@ def refuse(**options: Any) -> None:
             raise OptionMissing(
                 f"an embedding with {name}={value!r} is not provided",
                 where=source.where(),
-                todo="Leave the option out; max_norm can be had by normalizing the weight in torch.no_grad().",
+                hint="Leave the option out; max_norm can be had by normalizing the weight in torch.no_grad().",
             )
 
 

@@ -89,11 +89,11 @@ def _check_labels(input: Tensor, target: Tensor) -> None:
             f"Expected target size {[*shape[:1], *shape[2:]] if input.ndim > 1 else []}, got {list(target.shape)}: "
             f"the logits are {input.spec}, the labels {target.spec}",
             where=source.where(),
-            todo="Class scores are [N, C, ...] and the labels int64[N, ...].",
+            hint="Class scores are [N, C, ...] and the labels int64[N, ...].",
         )
     if target.dtype.kind != "i":
         raise ShapeError(
-            f"expected scalar type Long but found {target.dtype.name}", where=source.where(), todo="Use .long()."
+            f"expected scalar type Long but found {target.dtype.name}", where=source.where(), hint="Use .long()."
         )
 
 

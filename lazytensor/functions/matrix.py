@@ -29,7 +29,7 @@ def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
         raise ShapeError(
             f"expected m1 and m2 to have the same dtype, but got: {x.type.dtype.name} != {y.type.dtype.name}",
             where=source.where(),
-            todo="Convert one of them with .to(dtype).",
+            hint="Convert one of them with .to(dtype).",
         )
     return x, y
 

@@ -129,13 +129,13 @@ def assign(x: Tensor, value: Tensor) -> Tensor:
             raise ShapeError(
                 f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(value.shape)}",
                 where=source.where(),
-                todo="Write `x = x + y` for a result of another shape.",
+                hint="Write `x = x + y` for a result of another shape.",
             )
         if x.dtype.kind != "f" and value.dtype.kind not in (x.dtype.kind, "b"):
             raise ShapeError(
                 f"result type {value.dtype.name} can't be cast to the desired output type {x.dtype.name}",
                 where=source.where(),
-                todo="Convert the tensor first, for example with .float().",
+                hint="Convert the tensor first, for example with .float().",
             )
         n = cast(n, x.dtype)
     x.write(n)

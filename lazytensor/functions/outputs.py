@@ -49,7 +49,7 @@ def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], 
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
             "arguments requires grad.",
             where=source.where(),
-            todo="Call it inside torch.no_grad(), or use what it returns instead of out.",
+            hint="Call it inside torch.no_grad(), or use what it returns instead of out.",
         )
 
 
@@ -77,7 +77,7 @@ def _written(value: Tensor, out: Any) -> Tensor:
         raise ShapeError(
             f"result type {value.dtype.name} can't be cast to the desired output type {out.dtype.name}",
             where=source.where(),
-            todo="Give an output of the type of the result.",
+            hint="Give an output of the type of the result.",
         )
     out.cell, out._seen = wrap(cast(value.node, out.dtype)).cell, None
     return out

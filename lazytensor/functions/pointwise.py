@@ -89,7 +89,7 @@ def _refuse_bool(what: str) -> None:
     raise ShapeError(
         f"{what}, the `-` operator, with a bool tensor is not supported.",
         where=source.where(),
-        todo="If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+        hint="If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
     )
 
 
@@ -125,9 +125,9 @@ def _divided(name: str, a: Operand, b: Operand) -> Tensor:
     """A division that integers have too. Raises ShapeError for a number that is zero, and for booleans."""
     kind = result_type(a, b).kind
     if kind == "b":
-        raise ShapeError(f"\"{name}_cpu\" not implemented for 'Bool'", where=source.where(), todo="Convert to int.")
+        raise ShapeError(f"\"{name}_cpu\" not implemented for 'Bool'", where=source.where(), hint="Convert to int.")
     if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0):
-        raise ShapeError("ZeroDivisionError", where=source.where(), todo="Integers cannot be divided by zero.")
+        raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
     return _binary(name, a, b)
 
 
@@ -156,7 +156,7 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
         return _binary("pow", a, exponent)
     if not isinstance(exponent, Tensor) and exponent < 0:
         raise ShapeError(
-            "Integers to negative integer powers are not allowed.", where=source.where(), todo="Use a float base."
+            "Integers to negative integer powers are not allowed.", where=source.where(), hint="Use a float base."
         )
     return _binary("integer_pow", a, exponent)
 
@@ -276,7 +276,7 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
         raise ShapeError(
             "Integer division with addcdiv is no longer supported",
             where=source.where(),
-            todo="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
+            hint="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
         )
     quotient = div(a, b)
     return add(x, quotient if is_number(value, 1) else mul(quotient, _scalar(value, "addcdiv(value=...)")))
@@ -288,7 +288,7 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
         raise ShapeError(
             f"expected dtype {a.dtype.name} for `end` but got dtype {b.dtype.name}",
             where=source.where(),
-            todo="Convert one of them with .to(dtype).",
+            hint="Convert one of them with .to(dtype).",
         )
     way = sub(b, a)
     if not isinstance(weight, Tensor):

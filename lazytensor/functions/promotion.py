@@ -77,7 +77,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
                     f"The size of tensor a ({out[i]}) must match the size of tensor b ({e}) at non-singleton "
                     f"dimension {i}; the shapes are {', '.join(str(list(s)) for s in shapes)}",
                     where=source.where(),
-                    todo="Reshape or unsqueeze one of them so that the dimensions line up.",
+                    hint="Reshape or unsqueeze one of them so that the dimensions line up.",
                 )
             out[i] = e if e != 1 else out[i]
     return tuple(out)
@@ -126,7 +126,7 @@ def device_of(*values: Any) -> Device:
                 "Detected tensor arguments with incompatible devices in the following function call: "
                 f"one is on {v.device} and one on {found}",
                 where=source.where(),
-                todo="Prepare the model with cstorch.compile(model, backend), and move constants to the device.",
+                hint="Prepare the model with cstorch.compile(model, backend), and move constants to the device.",
             )
             refuse("device", error)
     return found

@@ -102,7 +102,7 @@ def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False
         return pw.cast_to(x, dtype)
     name = str(dtype).rpartition(".")[2]
     if name not in _KINDS:
-        raise ShapeError(f"invalid type: {str(dtype)!r}", where=source.where(), todo=f"Use one of {', '.join(_KINDS)}.")
+        raise ShapeError(f"invalid type: {str(dtype)!r}", where=source.where(), hint=f"Use one of {', '.join(_KINDS)}.")
     return pw.cast_to(x, _KINDS[name])
 
 

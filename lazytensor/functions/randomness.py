@@ -37,7 +37,7 @@ def _written(x: Tensor, values: np.ndarray) -> Tensor:
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",
             where=source.where(),
-            todo="Make it from torch.rand or torch.randn, which draw anew in each step.",
+            hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
     x.write(leaf(round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape), x.spec))
     return x

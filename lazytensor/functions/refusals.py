@@ -56,9 +56,9 @@ def refuse_on_wafer(name: str) -> None:
     """Raise CompileError at the user's line if `name` is called while a step is traced for the wafer."""
     if half_type() is None:
         return
-    operation, todo = REFUSED[name]
+    operation, hint = REFUSED[name]
     what = operation if " " in operation else f"failed to legalize operation '{operation}'"
-    refuse("no lowering", CompileError(what, where=source.where(), todo=todo))
+    refuse("no lowering", CompileError(what, where=source.where(), hint=hint))
 
 
 def refusing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -53,7 +53,7 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
         raise OptionMissing(
             f"view of a tensor in another dtype ({args[0].name}) is not provided",
             where=source.where(),
-            todo="Convert the values with .to(dtype).",
+            hint="Convert the values with .to(dtype).",
         )
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
@@ -229,7 +229,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension."""
     _refuse_nothing(tensors)
     if not all(x.spec.shape for x in tensors):
-        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), todo="Use stack.")
+        raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
     dtype = result_type(*tensors)
     # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
     like = next((x.spec.shape for x in tensors if x.spec.shape != (0,)), (0,))

@@ -100,7 +100,7 @@ promote_types = dt.promote
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next number from the first operand towards the second. Raises ShapeError for the half types."""
     if result_type(input, other).is_half:
-        raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), todo="Use float32.")
+        raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), hint="Use float32.")
     return _neighbour(input, other)
 
 
@@ -139,7 +139,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 def frac(input: Tensor) -> Tensor:
     """What follows the point, with the sign of x. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
-        raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), todo="Use .float().")
+        raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
     return pw.sub(input, pw.trunc(input))
 
 
@@ -185,7 +185,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
         raise ShapeError(
             "heaviside is not yet implemented for tensors with different dtypes.",
             where=source.where(),
-            todo="Convert one of them with .to(dtype).",
+            hint="Convert one of them with .to(dtype).",
         )
     return made(call("heaviside", *operands(input, values)), input, values)
 

@@ -47,7 +47,7 @@ def stft(
     """The spectra of windows `hop_length` apart: [(batch,) frequency, window, 2] with real and imaginary parts."""
     if return_complex is not False:
         raise ShapeError(
-            "stft: there are no complex tensors here", where=source.where(), todo="Pass return_complex=False."
+            "stft: there are no complex tensors here", where=source.where(), hint="Pass return_complex=False."
         )
     if x.ndim not in (1, 2):
         raise ShapeError(f"stft: expected a 1D or 2D tensor, got {x.ndim}D", where=source.where())

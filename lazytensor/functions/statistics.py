@@ -213,7 +213,7 @@ def norm(
     """The p-norm of all elements or along dimensions; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
     if p == "nuc":
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
-            raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), todo="Use linalg.norm.")
+            raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
         return red.sum(pw.made(call("singular_values", arg(x)), x))
     return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
 

@@ -116,7 +116,7 @@ def adjoint(x: Tensor) -> Tensor:
         raise ShapeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.",
             where=source.where(),
-            todo="For batches of matrices, consider using tensor.mH",
+            hint="For batches of matrices, consider using tensor.mH",
         )
     return shapes.t(x)
 

@@ -66,7 +66,7 @@ class _Passage:
             raise AutogradError(
                 "a backward hook replaces the gradients of several arguments, of which some have passed on already",
                 where=source.where(),
-                todo="Use tensor.register_hook on the arguments.",
+                hint="Use tensor.register_hook on the arguments.",
             )
         replaced = answer[i] if isinstance(answer, tuple) else answer
         return g if replaced is None else replaced.node

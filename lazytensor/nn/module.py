@@ -336,7 +336,7 @@ class Module:
             raise ShapeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}",
                 where=source.where(),
-                todo="Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out.",
+                hint="Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out.",
             )
         with grad_mode(False):
             for k, v in own.items():

@@ -78,7 +78,7 @@ class RNNBase(Module):
             raise OptionMissing(
                 f"{mode} with proj_size={proj_size} is not provided",
                 where=source.where(),
-                todo="Leave it out, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
+                hint="Leave it out, and apply nn.Linear(hidden_size, proj_size, bias=False) to the output.",
             )
         if not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element")

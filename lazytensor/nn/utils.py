@@ -32,7 +32,7 @@ def get_total_norm(
         raise ShapeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
             "clipped.",
-            todo="Pass error_if_nonfinite=False to scale the gradients by it all the same.",
+            hint="Pass error_if_nonfinite=False to scale the gradients by it all the same.",
         )
     return total
 

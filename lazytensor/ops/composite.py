@@ -93,7 +93,7 @@ def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
     if len(logits.shape) != 2 or labels.shape != logits.shape[:1] or labels.dtype is not int64:
         raise ShapeError(
             f"the logits are {logits}, the labels {labels}",
-            todo="Class scores are [N, C] and the labels int64[N].",
+            hint="Class scores are [N, C] and the labels int64[N].",
         )
     return Type(labels.shape, logits.dtype), logits
 

@@ -29,19 +29,19 @@ def output_extents(extents: Dims, kernel: Dims, stride: Dims, padding: Pairs, di
         raise ShapeError(
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size",
-            todo="Use a smaller kernel, more padding or a larger input.",
+            hint="Use a smaller kernel, more padding or a larger input.",
         )
     return tuple((p - r) // s + 1 for p, r, s in zip(padded, reach, stride, strict=True))
 
 
 def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims, groups: int) -> Type:
     if len(x.shape) != len(w.shape) or x.dtype is not w.dtype:
-        raise ShapeError(f"the input is {x}, the weight {w}", todo="Both need the same rank and dtype.")
+        raise ShapeError(f"the input is {x}, the weight {w}", hint="Both need the same rank and dtype.")
     if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups:
         raise ShapeError(
             f"Given groups={groups}, weight of size {list(w.shape)}, expected input{list(x.shape)} to have "
             f"{w.shape[1] * groups} channels, but got {x.shape[1]} channels instead",
-            todo="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
+            hint="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
         )
     spatial = output_extents(x.shape[2:], w.shape[2:], stride, padding, dilation)
     return Type((x.shape[0], w.shape[0], *spatial), x.dtype)
@@ -135,7 +135,7 @@ def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -
         raise ShapeError(
             f"Given transposed=1, weight of size {list(w.shape)}, expected input{list(g.shape)} to have {w.shape[0]} "
             f"channels, but got {g.shape[1]} channels instead",
-            todo="The input is [N, C, ...], the weight [C, out / groups, ...] in the same dtype; groups divides C.",
+            hint="The input is [N, C, ...], the weight [C, out / groups, ...] in the same dtype; groups divides C.",
         )
     return Type((g.shape[0], w.shape[1] * groups, *extents), g.dtype)
 

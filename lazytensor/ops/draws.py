@@ -48,7 +48,7 @@ def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
 
 def _drawn(state: Type, *, call: int, type: Type) -> Type:
     if type.dtype.kind != "f":
-        raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", todo="Draw floats and convert them.")
+        raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", hint="Draw floats and convert them.")
     return type
 
 

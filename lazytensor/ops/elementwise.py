@@ -32,7 +32,7 @@ def _tested(x: Type) -> Type:
 
 def _selected(c: Type, a: Type, b: Type) -> Type:
     if c.dtype is not bool_ or c.shape != a.shape:
-        raise ShapeError(f"the condition is {c}, the values are {a}", todo="The condition has to be bool[same shape].")
+        raise ShapeError(f"the condition is {c}, the values are {a}", hint="The condition has to be bool[same shape].")
     return same_types(a, b)
 
 

@@ -111,7 +111,7 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.cholesky: The factorization could not be completed because the input is not positive-definite.",
-            todo="Add a small multiple of the unit matrix, or use another factorization.",
+            hint="Add a small multiple of the unit matrix, or use another factorization.",
         ) from e
 
 
@@ -174,7 +174,7 @@ def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError as e:
         raise ShapeError(
             "linalg.solve: The solver failed because the input matrix is singular.",
-            todo="Use torch.linalg.pinv for a least-squares answer.",
+            hint="Use torch.linalg.pinv for a least-squares answer.",
         ) from e
 
 

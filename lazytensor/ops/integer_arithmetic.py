@@ -17,7 +17,7 @@ def _dividing(ufunc: Any) -> Any:
 
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         if b.dtype.kind != "f" and not np.all(b):
-            raise ShapeError("ZeroDivisionError", todo="Integers cannot be divided by zero; convert them to float.")
+            raise ShapeError("ZeroDivisionError", hint="Integers cannot be divided by zero; convert them to float.")
         with np.errstate(all="ignore"):
             return ufunc(a, b)
 

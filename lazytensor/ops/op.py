@@ -74,7 +74,7 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     try:
         type = record.infer(*(i.type for i in inputs), **attrs)
     except ShapeError as e:
-        raise ShapeError(f"{name}: {e.what}", where=source.where(), todo=e.todo) from None
+        raise ShapeError(f"{name}: {e.what}", where=source.where(), hint=e.hint) from None
     made = intern(key, name, inputs, attrs, type)
     made.where = source.where()
     if record.vjp is not None:
@@ -127,7 +127,7 @@ def same_types(*types: Type, **attrs: Any) -> Type:
     """Infer rule of pointwise ops: all inputs agree, and so does the output."""
     for t in types[1:]:
         if t != types[0]:
-            raise ShapeError(f"the operands are {types[0]} and {t}", todo="Give both the same shape and dtype.")
+            raise ShapeError(f"the operands are {types[0]} and {t}", hint="Give both the same shape and dtype.")
     return types[0]
 
 

@@ -139,7 +139,7 @@ op(
 
 def _at_type(x: Type, places: Type) -> Type:
     if x.shape[:-1] != places.shape[:-1] or places.dtype is not int64:
-        raise ShapeError(f"the values are {x}, the places {places}", todo="Both need the same leading extents.")
+        raise ShapeError(f"the values are {x}, the places {places}", hint="Both need the same leading extents.")
     return Type(places.shape, x.dtype)
 
 

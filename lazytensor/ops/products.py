@@ -17,12 +17,12 @@ def _effective(t: Type, flag: bool) -> tuple[int, int]:
 
 def _product(a: Type, b: Type, *, transpose_a: bool, transpose_b: bool) -> Type:
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2] or a.dtype is not b.dtype:
-        raise ShapeError(f"{a} and {b} cannot be multiplied", todo="Both need the same leading extents and dtype.")
+        raise ShapeError(f"{a} and {b} cannot be multiplied", hint="Both need the same leading extents and dtype.")
     (m, k), (k2, n) = _effective(a, transpose_a), _effective(b, transpose_b)
     if k != k2:
         raise ShapeError(
             f"mat1 and mat2 shapes cannot be multiplied ({m}x{k} and {k2}x{n})",
-            todo="The columns of the first must equal the rows of the second.",
+            hint="The columns of the first must equal the rows of the second.",
         )
     return Type((*a.shape[:-2], m, n), a.dtype)
 
@@ -61,7 +61,7 @@ def _linear(x: Type, w: Type, *b: Type) -> Type:
         raise ShapeError(
             f"mat1 and mat2 shapes cannot be multiplied ({_rows(x)}x{x.shape[-1] if x.shape else 1} and "
             f"{w.shape[-1]}x{w.shape[0]}): the input is {list(x.shape)}, the weight {list(w.shape)}",
-            todo=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
+            hint=f"The last extent of the input has to be in_features = {w.shape[-1]}.",
         )
     if b and b[0].shape != (w.shape[0],):
         raise ShapeError(f"the bias is {list(b[0].shape)}, the weight {list(w.shape)}")

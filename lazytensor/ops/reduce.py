@@ -21,7 +21,7 @@ def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
     if kind in ("maximum", "minimum", "max", "min") and any(x.shape[d] == 0 for d in dims):
         raise ShapeError(
             f"the {kind} of no elements: the shape is {list(x.shape)}, the dimensions are {list(dims)}",
-            todo="Expected reduction dim to have non-zero size.",
+            hint="Expected reduction dim to have non-zero size.",
         )
     return Type(
         tuple(1 if d in dims else e for d, e in enumerate(x.shape) if keepdim or d not in dims),

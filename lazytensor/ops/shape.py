@@ -17,7 +17,7 @@ def _reshaped(x: Type, *, shape: Dims) -> Type:
     if math.prod(shape) != x.size:
         raise ShapeError(
             f"shape {list(shape)} has {math.prod(shape)} elements, the input {list(x.shape)} has {x.size}",
-            todo="Give a shape with the same number of elements, or -1 for one extent.",
+            hint="Give a shape with the same number of elements, or -1 for one extent.",
         )
     return Type(shape, x.dtype)
 

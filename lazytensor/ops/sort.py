@@ -137,7 +137,7 @@ def _searched(rows: Type, x: Type, *, right: bool) -> Type:
     if rows.dtype is not x.dtype or (len(rows.shape) != 1 and rows.shape[:-1] != x.shape[:-1]):
         raise ShapeError(
             f"boundaries {rows} and values {x} do not fit",
-            todo="Boundaries have one dimension, or all but the last dimension in common with the values.",
+            hint="Boundaries have one dimension, or all but the last dimension in common with the values.",
         )
     return Type(x.shape, int64)
 

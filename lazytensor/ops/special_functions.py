@@ -169,7 +169,7 @@ _pointwise("heaviside", values.heaviside, None, flops=1)
 
 def _gamma_types(a: Type, x: Type) -> Type:
     if a.shape != x.shape:
-        raise ShapeError(f"the operands are {a} and {x}", todo="Give both the same shape.")
+        raise ShapeError(f"the operands are {a} and {x}", hint="Give both the same shape.")
     return x
 
 
@@ -181,7 +181,7 @@ def _igamma_vjp(sign: float) -> Any:
             raise AutogradError(
                 "the derivative for 'igamma: input' is not implemented",
                 where=source.where(),
-                todo="Detach the first operand.",
+                hint="Detach the first operand.",
             )
         a = call("cast", a, dtype=x.type.dtype) if a.type.dtype is not x.type.dtype else a
         log_density = sub(sub(mul(_plus(a, -1), call("log", x)), x), call("lgamma", a))

@@ -29,7 +29,7 @@ def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
         raise ShapeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset} reach element {last}, "
             f"and there are {x.size}",
-            todo="Take a smaller window.",
+            hint="Take a smaller window.",
         )
     return Type(size, x.dtype)
 

@@ -186,7 +186,7 @@ def _biased_type(x: Type, bias: Type, *, dim: int) -> Type:
     if bias.shape != (x.shape[dim],) or bias.dtype is not x.dtype:
         raise ShapeError(
             f"a bias of {bias} cannot be added along dimension {dim} of {x}",
-            todo=f"Give one {x.dtype.name} for each of the {x.shape[dim]} places of that dimension.",
+            hint=f"Give one {x.dtype.name} for each of the {x.shape[dim]} places of that dimension.",
         )
     return x
 

@@ -154,7 +154,7 @@ def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
     if array.shape != type.shape:
         raise ShapeError(
             f"batch element {name or ''} is {list(array.shape)}, the step was compiled for {list(type.shape)}",
-            todo="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
+            hint="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
         )
     if type.dtype.is_half or array.dtype != type.dtype.host:
         with np.errstate(all="ignore"):

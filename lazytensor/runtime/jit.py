@@ -67,7 +67,7 @@ def _from_disk(source: str, folder: pathlib.Path) -> Kernel:
             if is_last:
                 raise CompileError(
                     f"kernel {folder / name} does not load: {error}",
-                    todo="LT_CACHE has to be a folder that can be written; LT_JIT=0 runs without compiling.",
+                    hint="LT_CACHE has to be a folder that can be written; LT_JIT=0 runs without compiling.",
                 ) from error
             _forget(folder, name)
     raise AssertionError

@@ -23,7 +23,7 @@ class Store:
     def add(self, state: StateId, array: np.ndarray) -> np.ndarray:
         """Take in new state; the store keeps a contiguous copy of its own. Raises StateError if the name is taken."""
         if state in self._arrays:
-            raise StateError(f"there is already state called {state}", todo="Give each tensor its own name.")
+            raise StateError(f"there is already state called {state}", hint="Give each tensor its own name.")
         self._arrays[state] = np.array(array, order="C", copy=True)
         return self._arrays[state]
 
@@ -31,7 +31,7 @@ class Store:
         """The live array, which steps overwrite. Raises StateError for an unknown name."""
         if state not in self._arrays:
             known = ", ".join(list(self._arrays)[:5])
-            raise StateError(f"there is no state called {state}", todo=f"The store knows {known or 'no state yet'}.")
+            raise StateError(f"there is no state called {state}", hint=f"The store knows {known or 'no state yet'}.")
         return self._arrays[state]
 
     def put(self, state: StateId, array: np.ndarray) -> None:

@@ -26,9 +26,9 @@ LARGEST_DESCRIPTION = 1 << 28
 """Bytes of data.pkl beyond which a file is not believed."""
 
 
-def refused(what: str, todo: str = "The file is damaged or was made to deceive.") -> CheckpointError:
+def refused(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
     """The error for a file that no writer makes, or that is not to be read."""
-    return CheckpointError(what, where=source.where(), todo=todo)
+    return CheckpointError(what, where=source.where(), hint=hint)
 
 
 def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:

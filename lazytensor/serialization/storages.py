@@ -69,7 +69,7 @@ def _no_device(location: str) -> CheckpointError:
         what = "the file's tensors are to come on a CUDA device, and torch.cuda.is_available() is False"
     else:
         what = f"there is no device {location!r} to put the file's tensors on"
-    return CheckpointError(what, where=source.where(), todo="Use torch.load(..., map_location='cpu').")
+    return CheckpointError(what, where=source.where(), hint="Use torch.load(..., map_location='cpu').")
 
 
 class Storages:

@@ -147,7 +147,7 @@ for f in (mode, nothing, again, reading, leaving, carrying, spelling, counting):
         f()
     except Exception as e:
         reason = e.__cause__ or e
-        print(f.__name__, lines[reason.where.line - 1].strip(), "|", reason.what, "|", reason.todo)
+        print(f.__name__, lines[reason.where.line - 1].strip(), "|", reason.what, "|", reason.hint)
 """
 WORDS = {
     "mode": ("cbtorch.Session", "Training with Eval on CS is not currently supported."),

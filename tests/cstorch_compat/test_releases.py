@@ -79,7 +79,7 @@ def test_every_name_of_a_release_resolves_or_says_why_not(release, installed):
         except AttributeError as e:
             if releases.row_for(path, Span(release, release)) is not None and path.partition(".")[0] != "sparse":
                 assert path in MISSING and "known but missing" in str(e)
-            assert isinstance(e.__cause__, NameMissing) and e.__cause__.todo and e.__cause__.where
+            assert isinstance(e.__cause__, NameMissing) and e.__cause__.hint and e.__cause__.where
 
 
 @pytest.mark.parametrize("row", releases.SPELLINGS, ids=lambda s: f"{s.name}-{s.span}")

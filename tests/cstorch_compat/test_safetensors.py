@@ -105,7 +105,7 @@ def test_wrong_header_is_refused_with_the_file(name, tmp_path):
     content, words = REFUSED[name]
     with pytest.raises(CheckpointError, match=rf"x\.safetensors: .*{words}") as caught:
         safetensors.read(put(tmp_path, content))
-    assert caught.value.todo
+    assert caught.value.hint
 
 
 GOOD = packed(HEADER)

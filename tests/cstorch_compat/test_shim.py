@@ -109,11 +109,11 @@ REFUSED = {
 def test_what_a_partial_name_leaves_out_is_refused_with_line_and_way_out(script):
     assert REFUSED.keys() <= manifest.PARTIAL.keys()
     tries = "".join(
-        f"try: {expression}\nexcept RuntimeError as e: print({name!r}, e.where, bool(e.todo))\n"
+        f"try: {expression}\nexcept RuntimeError as e: print({name!r}, e.where, bool(e.hint))\n"
         for name, expression in REFUSED.items()
     )
     done = script("import io\n" + tries)
     assert done.returncode == 0, done.stderr
     told = [line.split() for line in done.stdout.splitlines()]
     assert [name for name, *_ in told] == list(REFUSED)
-    assert all("script.py:" in line and todo == "True" for _, line, todo in told), told
+    assert all("script.py:" in line and hint == "True" for _, line, hint in told), told

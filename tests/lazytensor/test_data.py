@@ -441,7 +441,7 @@ def test_collate_names_the_type_it_does_not_know(sample):
     with pytest.raises(TypeError, match="default_collate: batch must contain") as caught:
         data.default_collate([{"a": sample}])
     assert isinstance(caught.value, data.SampleTypeError)
-    assert "collate_fn=" in caught.value.todo
+    assert "collate_fn=" in caught.value.hint
 
 
 @pytest.mark.parametrize("kind", [creation.zeros, lambda n: np.zeros(n), lambda n: [0] * n])

@@ -199,4 +199,4 @@ def test_stream_is_bound_by_the_side_or_by_the_edge():
 def test_impossible_phases_are_refused(make):
     with pytest.raises(LazyError) as caught:
         make()
-    assert caught.value.todo
+    assert caught.value.hint

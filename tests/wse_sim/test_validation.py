@@ -156,7 +156,7 @@ def test_simulated_reductions_of_few_words_are_near_the_published_log():
 
 def test_rows_that_are_not_simulated_are_listed_with_the_reason():
     def refuse(phase, machine):
-        raise NotRead("it is too large", todo="Take fewer PEs.")
+        raise NotRead("it is too large", hint="Take fewer PEs.")
 
     found = results(ROWS[:3], refuse)
     missing = [f"{r.row.id}: it is too large" for r in found if r.is_covered]
@@ -263,7 +263,7 @@ def test_pages_show_the_table_that_the_command_prints(page):
 
 def test_reading_that_cannot_take_a_program_leaves_a_gap():
     def refuse(phase, machine):
-        raise NotRead("too large", todo="Take fewer PEs.")
+        raise NotRead("too large", hint="Take fewer PEs.")
 
     found = results(ROWS, refuse)
     assert all(r.simulated is None for r in found)

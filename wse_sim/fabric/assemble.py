@@ -107,7 +107,7 @@ def lanes_of(mesh: Mesh) -> Lanes:
             numbers[k, source] = count if is_single else count + rank
         count += 1 if is_single else len(used)
     if count > LANES_MOST:
-        raise LazyError(f"{count} lanes of colours and sources", todo=f"Switch fewer colours: {LANES_MOST} at most.")
+        raise LazyError(f"{count} lanes of colours and sources", hint=f"Switch fewer colours: {LANES_MOST} at most.")
     return Lanes(tuple(mesh.colours), numbers)
 
 
@@ -136,7 +136,7 @@ def _sizes(mesh: Mesh, lanes: Lanes, listing: Listing) -> dict[str, int]:
     """The entries of `shape` by name."""
     machine, threads = mesh.machine, 1 + _microthreads(mesh)
     if machine.queue_depth > DEPTH_MOST:
-        raise LazyError(f"queues of {machine.queue_depth} wavelets", todo=f"The engine holds {DEPTH_MOST} at most.")
+        raise LazyError(f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {DEPTH_MOST} at most.")
     colours = max(1, len(lanes.colours))
     queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares heads and tails in eights
     ring = 1 << (max(_capacities(mesh)) - 1).bit_length()

@@ -44,7 +44,7 @@ class Mesh:
         if not (1 <= width <= machine.width and 1 <= height <= machine.height):
             raise PlacementError(
                 f"a mesh of {width} x {height} on {machine.name!r}, which has {machine.width} x {machine.height}",
-                todo="Take a smaller mesh or another machine.",
+                hint="Take a smaller mesh or another machine.",
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[Program] = []
@@ -76,7 +76,7 @@ class Mesh:
         `address` counts elements of `dtype`; bfloat16 is given as float32 and rounded.
         """
         if dtype not in ITEM_BYTES:
-            raise LazyError(f"no element type {dtype!r}", todo=f"Use one of {', '.join(ITEM_BYTES)}.")
+            raise LazyError(f"no element type {dtype!r}", hint=f"Use one of {', '.join(ITEM_BYTES)}.")
         self._data.append((x, y, address, to_bits(values, dtype)))
 
     def reload(self, values: Any) -> None:
@@ -87,19 +87,19 @@ class Mesh:
     def route(self, colour: int, x: Cells, y: Cells, source: int, targets: Iterable[int], position: int = 0) -> None:
         """Have routers give what comes on `colour` from `source` to all of `targets` at a switch position."""
         if not 0 <= colour < self.machine.colours:
-            raise LazyError(f"there is no colour {colour}", todo=f"Use 0 to {int(self.machine.colours) - 1}.")
+            raise LazyError(f"there is no colour {colour}", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
         if not 0 <= position < POSITIONS_MOST:
-            raise LazyError(f"there is no switch position {position}", todo=f"Use 0 to {POSITIONS_MOST - 1}.")
+            raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {POSITIONS_MOST - 1}.")
         outputs = sum({1 << t for t in targets})
         if outputs == 0:
-            raise LazyError(f"a route of colour {colour} without targets", todo="Leave it out.")
+            raise LazyError(f"a route of colour {colour} without targets", hint="Leave it out.")
         blank = np.zeros((self.height, self.width), np.uint8)
         table = self._routes.setdefault(colour, {}).setdefault(position, blank)
         before = table[y, x]
         if np.any((before != 0) & (before >> _SOURCE_SHIFT != source)):
             where = self._first(table, (table != 0) & (table >> _SOURCE_SHIFT != source), x, y)
             what = f"two inputs on colour {colour}" + (f" at switch position {position}" if position else "")
-            raise LazyError(what, where=where, todo="Use another colour or position for one of them.")
+            raise LazyError(what, where=where, hint="Use another colour or position for one of them.")
         table[y, x] = before | np.uint8(outputs | source << _SOURCE_SHIFT)
 
     def positions(self, colour: int) -> list[int]:
@@ -126,7 +126,7 @@ class Mesh:
             size = self.words * WORD_BYTES // bits.itemsize
             count = bits.shape[-1] if bits.ndim else 1
             if address < 0 or address + count > size:
-                raise LazyError(f"data for elements {address} to {address + count - 1} of {size}", todo="Load less.")
+                raise LazyError(f"data for elements {address} to {address + count - 1} of {size}", hint="Load less.")
             memory.view(bits.dtype)[y, x, address : address + count] = bits
         return memory.view(np.float32)
 
@@ -153,11 +153,11 @@ def check(mesh: Mesh) -> None:
         _check_program(mesh, program, mesh.program_at == i)
 
 
-def _refuse(wrong: np.ndarray, what: str, todo: str) -> None:
+def _refuse(wrong: np.ndarray, what: str, hint: str) -> None:
     """Raise at the first core that is `wrong`."""
     if wrong.any():
         y, x = np.argwhere(wrong)[0]
-        raise LazyError(what, where=at(x, y), todo=todo)
+        raise LazyError(what, where=at(x, y), hint=hint)
 
 
 def _named(colour: int, position: int) -> str:
@@ -194,8 +194,8 @@ def beyond(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
 def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
     sources = mesh.sources(colour, position)
     back = (sources >= 0) & (mesh.outputs(colour, position) >> np.maximum(sources, 0) & 1 == 1)
-    todo = "Leave that direction out."
-    _refuse(back, f"the route of {_named(colour, position)} forks back to where it comes from", todo)
+    hint = "Leave that direction out."
+    _refuse(back, f"the route of {_named(colour, position)} forks back to where it comes from", hint)
 
 
 def _to_core(mesh: Mesh, colour: int) -> np.ndarray:

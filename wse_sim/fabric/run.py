@@ -53,7 +53,7 @@ class Result:
         """
         bits = self.memory.view(np.uint32 if ITEM_BYTES[dtype] == 4 else np.uint16)
         if not 0 <= base <= base + length <= bits.shape[-1]:
-            raise LazyError(f"elements {base} to {base + length - 1} of {bits.shape[-1]}", todo="Read less.")
+            raise LazyError(f"elements {base} to {base + length - 1} of {bits.shape[-1]}", hint="Read less.")
         return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
     def expect_finished(self) -> "Result":
@@ -61,7 +61,7 @@ class Result:
         if self.status != "finished":
             shown = "\n  ".join(self.waits[:_SHOWN])
             more = f"\n  and {len(self.waits) - _SHOWN} more" if len(self.waits) > _SHOWN else ""
-            raise LazyError(f"{self.status} after {self.cycles} cycles", todo=f"{shown}{more}")
+            raise LazyError(f"{self.status} after {self.cycles} cycles", hint=f"{shown}{more}")
         return self
 
 
@@ -73,9 +73,9 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
     run.
     """
     if engine not in ENGINES:
-        raise LazyError(f"there is no engine {engine!r}", todo=f"Use one of {', '.join(ENGINES)}.")
+        raise LazyError(f"there is no engine {engine!r}", hint=f"Use one of {', '.join(ENGINES)}.")
     if threads < 1 or max_cycles < 1:
-        raise LazyError(f"{threads} threads and {max_cycles} cycles", todo="Give at least 1 of each.")
+        raise LazyError(f"{threads} threads and {max_cycles} cycles", hint="Give at least 1 of each.")
     check(mesh)
     state, listing = assemble(mesh)
     return read_result(mesh, state, listing, drive(state, engine, threads, max_cycles), max_cycles)

@@ -35,7 +35,7 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
     for x, y in cores:
         if not (0 <= x < mesh.width and 0 <= y < mesh.height):
             raise LazyError(
-                f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", todo="Trace cores that are on the mesh."
+                f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", hint="Trace cores that are on the mesh."
             )
     check(mesh)
     state, listing = assemble(mesh)

@@ -263,7 +263,7 @@ class Builder:
     def task(self, name: str) -> None:
         """Open a task: what follows belongs to it."""
         if name in self._tasks:
-            raise LazyError(f"program {self._name!r} has two tasks {name!r}", todo="Give each task its own name.")
+            raise LazyError(f"program {self._name!r} has two tasks {name!r}", hint="Give each task its own name.")
         self._tasks[name] = []
         self._current = name
 
@@ -347,7 +347,7 @@ def check_program(program: Program) -> None:
     """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
     names = [name for name, _ in program.tasks]
     if len(names) > TASKS_MOST:
-        raise LazyError(f"{program.name!r} has {len(names)} tasks", todo=f"A core has at most {TASKS_MOST}.")
+        raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {TASKS_MOST}.")
     for name, body in program.tasks:
         check_body(body, program.words, names, f"{program.name}, {name}")
 
@@ -364,14 +364,14 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
         except LazyError as error:
-            raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", todo=error.todo) from None
+            raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", hint=error.hint) from None
     if rounds:
-        raise LazyError(f"a loop of {rounds[-1]} rounds is not closed", where=where, todo="Close it with an end.")
+        raise LazyError(f"a loop of {rounds[-1]} rounds is not closed", where=where, hint="Close it with an end.")
 
 
-def _check(holds: bool, what: str, todo: str) -> None:
+def _check(holds: bool, what: str, hint: str) -> None:
     if not holds:
-        raise LazyError(what, todo=todo)
+        raise LazyError(what, hint=hint)
 
 
 def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str], rounds: Sequence[int]) -> None:

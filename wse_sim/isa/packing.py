@@ -49,5 +49,5 @@ def pack(values: np.ndarray, dtype: str) -> np.ndarray:
 def as_words(memory: np.ndarray) -> np.ndarray:
     """A copy of a memory [..., words] of 32-bit words as uint32. Raises LazyError for other widths."""
     if memory.dtype.itemsize != WORD_BYTES:
-        raise LazyError(f"a memory of {memory.dtype}", todo="Give words of 32 bits; pack 16-bit elements in pairs.")
+        raise LazyError(f"a memory of {memory.dtype}", hint="Give words of 32 bits; pack 16-bit elements in pairs.")
     return np.array(memory, order="C").view(np.uint32)

@@ -55,7 +55,7 @@ def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
         return _nest(instr.nest, rect)
     if instr.kernel not in CALLS:
         known = ", ".join(["nest", *sorted(CALLS)])
-        raise LazyError(f"no kernel that runs for {instr.kernel!r}", todo=f"There are {known}.")
+        raise LazyError(f"no kernel that runs for {instr.kernel!r}", hint=f"There are {known}.")
     return CALLS[instr.kernel](instr, reads, rect)
 
 
@@ -75,7 +75,7 @@ def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
     a, b = (read.shape for read in reads[:2])
     is_left, is_right = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
     if min(len(a), len(b)) < 2 or (is_left and is_right):
-        raise LazyError(f"a product of {a} and {b}", todo="Multiply matrices of which one at most is transposed.")
+        raise LazyError(f"a product of {a} and {b}", hint="Multiply matrices of which one at most is transposed.")
     if len(b) == 2 and not is_left:
         a = (prod(a[:-1]), a[-1])
     lead = np.broadcast_shapes(a[:-2], b[:-2])
@@ -110,7 +110,7 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
         logits, labels = arrays
         chosen = labels.reshape(-1, 1) == np.arange(columns)
         if not chosen.any(1).all():
-            raise LazyError(f"labels that are none of {columns} classes", todo="Label every row.")
+            raise LazyError(f"labels that are none of {columns} classes", hint="Label every row.")
         return {"x": logits, "target": chosen.astype(np.float32)}
 
     def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:

@@ -45,8 +45,8 @@ def convolution(
     """
     rows, columns = height // rect.height, width // rect.width
     if rows * rect.height != height or columns * rect.width != width or min(rows, columns) < radius:
-        todo = f"Give tiles of one size, of at least {radius} pixels each way."
-        raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", todo=todo)
+        hint = f"Give tiles of one size, of at least {radius} pixels each way."
+        raise LazyError(f"an image of {width} x {height} on {rect.width} x {rect.height} PEs", hint=hint)
     room, window = Room(), 2 * radius + 1
     x = room.place("x", rect, height, width * channels, dtype)
     everywhere = "replicated"

@@ -168,7 +168,7 @@ def scatter(kernel: Kernel, values: Mapping[str, Any]) -> np.ndarray:
     """
     names = {placed.name for placed in kernel.operands if placed.constant is None}
     if names != set(values):
-        raise LazyError(f"operands {', '.join(sorted(values))}", todo=f"Give {', '.join(sorted(names))}.")
+        raise LazyError(f"operands {', '.join(sorted(values))}", hint=f"Give {', '.join(sorted(names))}.")
     memory = blank(kernel)
     for placed in kernel.operands:
         extents = placed.rows, placed.columns
@@ -200,7 +200,7 @@ def _ring_index(length: int, position: int) -> int:
 
 def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
     if values.size != placed.rows * placed.columns:
-        raise LazyError(f"{placed.name!r} of {values.shape}", todo=f"Give {placed.rows} x {placed.columns} elements.")
+        raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {placed.rows} x {placed.columns} elements.")
     matrix = to_bits(values.reshape(placed.rows, placed.columns), placed.dtype)
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):

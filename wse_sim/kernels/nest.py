@@ -81,7 +81,7 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
     found = {}
     for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
         if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
-            raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", todo="Cores read them as float32.")
+            raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
         found[f"in{k}"] = array.reshape(-1)[domain.read(access)]
     indices = {f"index{n}": domain.read(s.attr) for n, s in enumerate(nest.body) if s.op == "index"}
     return found | indices
@@ -241,11 +241,11 @@ def _type(name: str) -> str:
     if name == "bool":
         return WIDE
     if name not in ITEM_BYTES or name == "uint16":
-        raise LazyError(f"a nest over {name}", todo="Cores compute in float32, float16 and bfloat16.")
+        raise LazyError(f"a nest over {name}", hint="Cores compute in float32, float16 and bfloat16.")
     return name
 
 
 def _known(store: Store) -> str:
     if store.reduce not in _STARTS:
-        raise LazyError(f"a store that combines by {store.reduce!r}", todo="Use add or maximum.")
+        raise LazyError(f"a store that combines by {store.reduce!r}", hint="Use add or maximum.")
     return store.reduce

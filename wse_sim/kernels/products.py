@@ -86,7 +86,7 @@ def _rotating(
 ) -> Kernel:
     require_square(rect)
     if is_folded and has_skew:
-        raise LazyError("a folded ring is not turned into Cannon's places", todo="Scatter the tiles there.")
+        raise LazyError("a folded ring is not turned into Cannon's places", hint="Scatter the tiles there.")
     extents, room = {"m": m, "k": k, "n": n}, Room()
     types = (dtype, dtype, sum_dtype or dtype)
     a, b, c = (

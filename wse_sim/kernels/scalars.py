@@ -32,7 +32,7 @@ def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
     """How an operation with these attributes is done. Raises LazyError for one that cores do not have."""
     name = f"{op} {' '.join(map(str, attrs.values()))}".strip()
     if name not in POINTWISE:
-        raise LazyError(f"no instructions for {name!r}", todo=f"Use {', '.join(sorted(POINTWISE))}.")
+        raise LazyError(f"no instructions for {name!r}", hint=f"Use {', '.join(sorted(POINTWISE))}.")
     return POINTWISE[name]
 
 

@@ -68,4 +68,4 @@ def rounds(room: Room, a: Turning, b: Turning, c: Turning, stays: str, comes_hom
 def require_square(rect: Rect) -> None:
     """Raise LazyError for any other rectangle."""
     if rect.width != rect.height:
-        raise LazyError(f"a product on {rect.width} x {rect.height} PEs", todo="Give a square rectangle.")
+        raise LazyError(f"a product on {rect.width} x {rect.height} PEs", hint="Give a square rectangle.")

@@ -79,7 +79,7 @@ def _reach(words: np.ndarray, address: int, count: int) -> slice:
     """The words from `address` on. Raises LazyError if the memory has fewer."""
     if address < 0 or address + count > words.shape[-1]:
         last = address + count - 1
-        raise LazyError(f"words {address} to {last} of {words.shape[-1]}", todo="Stay inside the memory.")
+        raise LazyError(f"words {address} to {last} of {words.shape[-1]}", hint="Stay inside the memory.")
     return slice(address, address + count)
 
 

@@ -65,7 +65,7 @@ def _walk(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, .
         elif isinstance(instruction, Vector):
             _vector(instruction, words, rounds)
         else:
-            raise LazyError(f"`{instruction}` in the body of a Local", todo="Use vector operations and loops.")
+            raise LazyError(f"`{instruction}` in the body of a Local", hint="Use vector operations and loops.")
         i += 1
 
 
@@ -75,7 +75,7 @@ def _closing(body: tuple[Instruction, ...], start: int) -> int:
         depth += isinstance(body[i], Loop) - isinstance(body[i], End)
         if not depth:
             return i
-    raise LazyError(f"`{body[start]}` has no end", todo="Close the loop.")
+    raise LazyError(f"`{body[start]}` has no end", hint="Close the loop.")
 
 
 def _vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
@@ -98,7 +98,7 @@ def _addresses(operand: Operand, vector: Vector, words: np.ndarray, rounds: tupl
     if isinstance(operand, float | int):
         return None
     if not isinstance(operand, Memory):
-        raise LazyError(f"`{vector}` in the body of a Local", todo="Use operands in memory; a move is a phase.")
+        raise LazyError(f"`{vector}` in the body of a Local", hint="Use operands in memory; a move is a phase.")
     offsets = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
     grid = np.zeros((), np.int64)
     inner = vector.length
@@ -120,7 +120,7 @@ def _check_bounds(addresses: np.ndarray, vector: Vector, operand: Memory, words:
         row, column = np.argwhere(wrong)[0]
         raise LazyError(
             f"`{vector}` reaches element {addresses[row, column]} of {limit} on PE {row}",
-            todo="Stay inside the memory; an index counts too.",
+            hint="Stay inside the memory; an index counts too.",
         )
 
 

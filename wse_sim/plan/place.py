@@ -126,7 +126,7 @@ def _require_room(case: _Case) -> None:
         f"kernel, {instr.label}, holds {case.demand_bytes[largest]:,} bytes at {machine.usable_bytes_per_pe:,} usable "
         "bytes a PE",
         where=instr.where,
-        todo=_STREAM_HINT,
+        hint=_STREAM_HINT,
     )
 
 
@@ -138,7 +138,7 @@ def _refuse_tight(case: _Case, slots: Mapping[int, Rect]) -> None:
         f"{instr.label} needs {needed:,} bytes a PE on {slots[worst]} and the limit is "
         f"{case.machine.usable_bytes_per_pe:,}: the mesh of {case.machine.name} is too full to cut it into rectangles",
         where=instr.where,
-        todo=_STREAM_HINT,
+        hint=_STREAM_HINT,
     )
 
 
@@ -212,7 +212,7 @@ def _halve(
         if found := _best_cut(group, areas, needed, length, across):
             at, n = found
             return (_part(rect, cuts_x, 0, at), group[:n]), (_part(rect, cuts_x, at, length), group[n:])
-    raise PlacementError(f"{len(group)} kernels do not fit on {rect}", todo=_STREAM_HINT)
+    raise PlacementError(f"{len(group)} kernels do not fit on {rect}", hint=_STREAM_HINT)
 
 
 def _best_cut(

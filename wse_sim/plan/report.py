@@ -113,7 +113,7 @@ class Report:
         """Seconds of a step on `machine`, which has to be the one of the report."""
         if machine.name != self.machine:
             raise LazyError(
-                f"the report is of {self.machine}, not of {machine.name}", todo="Simulate again on that machine."
+                f"the report is of {self.machine}, not of {machine.name}", hint="Simulate again on that machine."
             )
         return self.step_cycles / machine.clock_hz
 

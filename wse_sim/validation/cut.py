@@ -36,8 +36,8 @@ def one_line(phase: Leaf) -> Leaf | Repeat:
         case Broadcast() | Reduce() | AllReduce() if phase.axis != "xy":
             return replace(phase, rect=_line(phase.rect, phase.axis, phase.groups), axis="x", groups=1)
     if phase.rect.area > WHOLE_PES:
-        todo = "Read it by the closed forms."
-        raise NotRead(f"no line stands for {type(phase).__name__} over {phase.rect.area} PEs", todo=todo)
+        hint = "Read it by the closed forms."
+        raise NotRead(f"no line stands for {type(phase).__name__} over {phase.rect.area} PEs", hint=hint)
     return phase
 
 
@@ -62,7 +62,7 @@ def corner(phase: Phase) -> Phase:
         case Repeat(_, body):
             return replace(phase, body=corner(body))
         case Stream():
-            raise NotRead("a stream is not cut to a corner", todo="Read it by the closed forms.")
+            raise NotRead("a stream is not cut to a corner", hint="Read it by the closed forms.")
         case Broadcast() | Reduce() | AllReduce():
             return replace(phase, rect=_corner(phase.rect, phase.axis, phase.groups), groups=1)
     return replace(phase, rect=_corner(phase.rect))

@@ -36,8 +36,8 @@ def load(path: pathlib.Path = MEASURED) -> list[Row]:
         points = json.loads(path.read_text(encoding="utf-8"))["points"]
         return [Row(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXTS}) for p in points]
     except (OSError, ValueError, LookupError, TypeError) as e:
-        todo = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXTS)}.'
-        raise LazyError(f"{path} holds no table of measurements ({type(e).__name__}: {e})", todo=todo) from e
+        hint = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXTS)}.'
+        raise LazyError(f"{path} holds no table of measurements ({type(e).__name__}: {e})", hint=hint) from e
 
 
 def beginning(row: Row, names: Iterable[str]) -> str:

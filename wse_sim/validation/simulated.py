@@ -40,5 +40,5 @@ def _cycles(phase: Phase, machine: Machine) -> float:
     try:
         return simulate_phase(phase, machine, memory).expect_finished().cycles
     except LazyError as e:
-        todo = "Read it by the closed forms."
-        raise NotRead(f"{type(phase).__name__} does not run on the fabric: {e.what}", todo=todo) from e
+        hint = "Read it by the closed forms."
+        raise NotRead(f"{type(phase).__name__} does not run on the fabric: {e.what}", hint=hint) from e

@@ -98,7 +98,7 @@ def activity(done: Result, state: str = "", columns: int = 72) -> str:
 
 def _counted(done: Result, name: str, known: Sequence[str]) -> np.ndarray:
     if name not in known:
-        raise LazyError(f"a run does not count {name!r}", todo=f"Use one of {', '.join(known)}.")
+        raise LazyError(f"a run does not count {name!r}", hint=f"Use one of {', '.join(known)}.")
     return done.counters[name]
 
 

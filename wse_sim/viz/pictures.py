@@ -31,7 +31,7 @@ def _load(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"matplotlib.{name}")
     except ModuleNotFoundError as error:
-        raise LazyError(f"a picture needs matplotlib ({error})", todo="pip install lazywafer[viz]") from error
+        raise LazyError(f"a picture needs matplotlib ({error})", hint="pip install lazywafer[viz]") from error
 
 
 def _figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:

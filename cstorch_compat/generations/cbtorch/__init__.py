@@ -60,7 +60,7 @@ def initialize(
         raise StateError(
             "cbtorch.initialize was called a second time",
             where=source.where(),
-            todo="Call it once in a process, before the model is made.",
+            hint="Call it once in a process, before the model is made.",
         )
     if use_cbfloat16:
         set_half_dtype(cbfloat16)

@@ -64,7 +64,7 @@ def configure(
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
             where=source.where(),
-            todo="Start a process of its own for a run with another configuration.",
+            hint="Start a process of its own for a run with another configuration.",
         )
     _configuration = Configuration(compile_dir, compile_only, validate_only, config)
     data.checkpoint_steps = checkpoint_steps

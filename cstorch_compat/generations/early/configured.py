@@ -193,4 +193,4 @@ def _factor(name: str, factors: Mapping[str, float]) -> float:
 
 
 def _invalid(what: str) -> OptionInvalid:
-    return OptionInvalid(what, where=source.where(), todo="Correct the configuration of the learning rate.")
+    return OptionInvalid(what, where=source.where(), hint="Correct the configuration of the learning rate.")

@@ -62,7 +62,7 @@ class Optimizer(optimizer.Optimizer):
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
-                todo="Use the optimizer of the same name in cstorch.optim.",
+                hint="Use the optimizer of the same name in cstorch.optim.",
             )
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()

@@ -69,7 +69,7 @@ class Sheet:
         """Append a step to the strand of these cores: one instruction, or several of one step."""
         taken: Step = tuple(step) if isinstance(step, Sequence) else (step,)
         if not is_local(taken) and len(taken) > AT_ONCE:
-            raise LazyError(f"a step of {len(taken)} operations at once", todo=f"Use at most {AT_ONCE}.")
+            raise LazyError(f"a step of {len(taken)} operations at once", hint=f"Use at most {AT_ONCE}.")
         at, lists = self._strands[-1]
         here = at[y, x]
         found, inverse = np.unique(here, return_inverse=True)

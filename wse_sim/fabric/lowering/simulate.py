@@ -38,7 +38,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     """
     memory = np.ascontiguousarray(memory)
     if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
-        raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", todo="Give 32 bits [height, width, words].")
+        raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", hint="Give 32 bits [height, width, words].")
     words = memory.view(np.float32)
     total: Result | None = None
     meshes: dict[Phase, Mesh] = {}
@@ -120,7 +120,7 @@ def _lower(sheet: Sheet, phase: Phase) -> None:
             for _ in range(times):
                 _lower(sheet, body)
         case Par():
-            raise LazyError("a Par inside a part of a Par does not lower to wavelets", todo="Flatten it.")
+            raise LazyError("a Par inside a part of a Par does not lower to wavelets", hint="Flatten it.")
         case Compute(rect):
             lower_body(sheet, compute_body(sheet, phase), *_cells(rect))
         case Local(rect, body):

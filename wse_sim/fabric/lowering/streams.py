@@ -37,7 +37,7 @@ def feed_of(phase: Stream, width: int, height: int) -> Feed:
         (rect.x, rect.width, rect.height, width) if axis == "x" else (rect.y, rect.height, rect.width, height)
     )
     if start == 0 and start + length >= end:
-        raise LazyError(f"no core beside {rect} can feed it", todo="Use a larger mesh, or a smaller rectangle.")
+        raise LazyError(f"no core beside {rect} can feed it", hint="Use a larger mesh, or a smaller rectangle.")
     words = ceil_div(ceil_div(phase.bytes, 4), count)
     share = ceil_div(words, length)
     blocks = [max(0, min(share, words - i * share)) for i in range(length)]

@@ -30,7 +30,7 @@ class Plan:
 def require_mode(mode: str) -> str:
     """`mode`, if there is such a mode. Raises LazyError otherwise."""
     if mode not in MODES:
-        raise LazyError(f"there is no mode {mode!r}", todo=f"Use one of {', '.join(MODES)}.")
+        raise LazyError(f"there is no mode {mode!r}", hint=f"Use one of {', '.join(MODES)}.")
     return mode
 
 

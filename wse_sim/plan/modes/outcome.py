@@ -27,7 +27,7 @@ class Outcome:
 def does_not_fit(mode: str, error: PlacementError) -> Outcome:
     """The outcome that gives the error's words instead of numbers."""
     place = f" ({error.where})" if error.where else ""
-    return Outcome(ModeReport(mode, False, f"{error.what}{place}. {error.todo}"))
+    return Outcome(ModeReport(mode, False, f"{error.what}{place}. {error.hint}"))
 
 
 def kernel_row(wiring: Wiring, i: int, placement: Placement, bytes_per_pe: int, machine: Machine) -> KernelRow:

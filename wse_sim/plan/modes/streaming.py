@@ -146,7 +146,7 @@ def _require_memory(wiring: Wiring, turns: dict[int, Turn], machine: Machine) ->
             f"while {instr.label} runs, activations and its weights take {needed:,} bytes a PE and the limit is "
             f"{machine.usable_bytes_per_pe:,}",
             where=instr.where,
-            todo="Use a smaller batch or a larger machine.",
+            hint="Use a smaller batch or a larger machine.",
         )
 
 

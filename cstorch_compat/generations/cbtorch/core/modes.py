@@ -22,12 +22,12 @@ def checked(mode: object) -> str:
         raise OptionMissing(
             "Training with Eval on CS is not currently supported.",
             where=source.where(),
-            todo='Train and evaluate in two runs, with mode "train" and mode "eval".',
+            hint='Train and evaluate in two runs, with mode "train" and mode "eval".',
         )
     if not is_valid(mode):
         raise OptionInvalid(
             f"the mode of a Session is {mode!r}",
             where=source.where(),
-            todo='Write cbtorch.Session(dataloader, mode="train"), or mode="eval".',
+            hint='Write cbtorch.Session(dataloader, mode="train"), or mode="eval".',
         )
     return str(mode)

@@ -30,7 +30,7 @@ def visit_torch_tensors(
         raise OptionInvalid(
             f"{'.'.join(place) or 'the structure'} is a {type(data_structure).__name__}, not a tensor",
             where=source.where(),
-            todo="Give nested lists, tuples and dicts of tensors, or leave out strict=True.",
+            hint="Give nested lists, tuples and dicts of tensors, or leave out strict=True.",
         )
 
 
