@@ -14,7 +14,7 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime.backend import Store
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
-from wse_sim.kernels.calls import CARRIES, Call, call_of
+from wse_sim.kernels.calls import CARRIES, MeshCall, call_of
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.numbers.data import apply
@@ -95,7 +95,7 @@ class MeshExecutable:
         return done.memory
 
 
-def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> Call:
+def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
     """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
     try:
         call = call_of(instr, reads, backend.rect)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from wse_sim.isa.core_program import End, Loop, Memory, Vector
+from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 
 WORDS = 24
 UNARY = ("convert", "exp", "log", "reciprocal", "sqrt", "tanh")
@@ -54,8 +54,8 @@ def bodies(draw) -> tuple:
     depth = draw(st.integers(0, 2))
     inner = draw(st.lists(vectors(depth), min_size=1, max_size=3))
     after = draw(st.lists(vectors(0), max_size=2))
-    loops = [Loop(draw(st.integers(1, 3))) for _ in range(depth)]
-    return (*loops, *inner, *([End()] * depth), *after)
+    loops = [LoopStart(draw(st.integers(1, 3))) for _ in range(depth)]
+    return (*loops, *inner, *([LoopEnd()] * depth), *after)
 
 
 class SlowCore:
@@ -71,11 +71,11 @@ class SlowCore:
     def run(self, body: tuple, rounds: tuple[int, ...] = ()) -> None:
         i = 0
         while i < len(body):
-            if isinstance(body[i], Loop):
+            if isinstance(body[i], LoopStart):
                 depth, j = 1, i
                 while depth:
                     j += 1
-                    depth += isinstance(body[j], Loop) - isinstance(body[j], End)
+                    depth += isinstance(body[j], LoopStart) - isinstance(body[j], LoopEnd)
                 for done in range(body[i].times):
                     self.run(body[i + 1 : j], (*rounds, done))
                 i = j

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from wse_sim.isa.packing import rounded
-from wse_sim.kernels import KERNELS, Kernel, elements_of, stream_of
+from wse_sim.kernels import KERNELS, MeshKernel, elements_of, stream_of
 from wse_sim.kernels.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
 
@@ -41,7 +41,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Case:
-    kernel: Kernel
+    kernel: MeshKernel
     values: dict[str, np.ndarray]
     expected: dict[str, Expected]
 

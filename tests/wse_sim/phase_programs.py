@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from wse_sim.isa.core_program import End, Loop, Memory, Vector
+from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import (
     REDUCTIONS,
@@ -98,7 +98,7 @@ def locals_(draw, rect: Rect, shortest: int = 1) -> Local:
     length = draw(st.integers(max(1, shortest), 40))
     a, b = Memory(1500 + draw(st.integers(0, 3)), steps=(length,)), Memory(1600)
     vector = Vector("fmac", (b, a, 2.0, b), length)
-    return Local(rect, (Loop(draw(st.integers(1, 12))), *(vector,) * draw(st.integers(1, 4)), End()))
+    return Local(rect, (LoopStart(draw(st.integers(1, 12))), *(vector,) * draw(st.integers(1, 4)), LoopEnd()))
 
 
 def local_works(rect: Rect, shortest: int = 0) -> st.SearchStrategy[Phase]:

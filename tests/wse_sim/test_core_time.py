@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric import Builder, Memory, Mesh, Received, Sent, simulate
-from wse_sim.isa.core_program import Branch, End, Loop, Vector
+from wse_sim.isa.core_program import Branch, LoopEnd, LoopStart, Vector
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
 from wse_sim.phase import Local
@@ -30,7 +30,7 @@ def bodies(draw, depth: int = 0):
     body = []
     for _ in range(draw(st.integers(0 if depth else 1, 3))):
         if depth < 3 and draw(st.booleans()):
-            body += [Loop(draw(st.integers(1, 4))), *draw(bodies(depth + 1)), End()]
+            body += [LoopStart(draw(st.integers(1, 4))), *draw(bodies(depth + 1)), LoopEnd()]
         else:
             body.append(draw(vectors()))
     return tuple(body)
@@ -50,7 +50,7 @@ def test_price_is_what_a_core_takes(body, machine):
 
 
 def test_what_has_no_price_of_its_own_is_refused():
-    for body in ([Branch(0, "<", 1.0, "main")], [Loop(2)], [End()]):
+    for body in ([Branch(0, "<", 1.0, "main")], [LoopStart(2)], [LoopEnd()]):
         with pytest.raises(ValueError):
             body_cycles(tuple(body), WSE2)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lazytensor import dtype as dtypes
 from lazytensor.errors import LazyError
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
-from wse_sim.isa.core_program import SPECIAL_OPS, VECTOR_OPS, End, Instruction, Loop, Vector
+from wse_sim.isa.core_program import SPECIAL_OPS, VECTOR_OPS, Instruction, LoopEnd, LoopStart, Vector
 from wse_sim.machine import MACHINES, WSE2, WSE3
 from wse_sim.price.core_time import body_cycles
 
@@ -54,9 +54,9 @@ class Interpreter:
         self._block(body, 0, ())
 
     def _block(self, body: list[Instruction], at: int, rounds: tuple[int, ...]) -> int:
-        while at < len(body) and not isinstance(body[at], End):
+        while at < len(body) and not isinstance(body[at], LoopEnd):
             instruction = body[at]
-            if isinstance(instruction, Loop):
+            if isinstance(instruction, LoopStart):
                 for i in range(instruction.times):
                     end = self._block(body, at + 1, (*rounds, i))
                 at = end
@@ -173,12 +173,12 @@ def bodies(draw):
     for _ in range(draw(st.integers(1, 6))):
         if len(rounds) < 3 and draw(st.integers(0, 3)) == 0:
             rounds.append(draw(st.integers(1, 3)))
-            body.append(Loop(rounds[-1]))
+            body.append(LoopStart(rounds[-1]))
         body.append(draw(vectors(rounds)))
         if rounds and draw(st.integers(0, 2)) == 0:
             rounds.pop()
-            body.append(End())
-    return body + [End()] * len(rounds)
+            body.append(LoopEnd())
+    return body + [LoopEnd()] * len(rounds)
 
 
 def contents(seed: int, kind: str) -> np.ndarray:
@@ -375,8 +375,8 @@ def test_an_index_is_added_to_the_base_and_checked_when_it_is_read():
         (lambda b: b.move(Memory(9, dtype="float16"), Memory(0, dtype="float16"), 8), "from element 9 to 16 of 16"),
         (lambda b: b.append(Vector("mod", (Memory(0), 1.0), 1)), "no operation 'mod'"),
         (lambda b: b.append(Vector("add", (Memory(0), 1.0), 1)), "1 sources in"),
-        (lambda b: b.append(End()), "an end without a loop"),
-        (lambda b: b.append(Loop(2)), "a loop of 2 rounds is not closed"),
+        (lambda b: b.append(LoopEnd()), "an end without a loop"),
+        (lambda b: b.append(LoopStart(2)), "a loop of 2 rounds is not closed"),
         (lambda b: b.move(Memory(0), 1.0, 1, advance=True), "an advance without a colour"),
     ],
 )

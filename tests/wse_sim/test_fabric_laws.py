@@ -5,7 +5,7 @@ from fabric_meshes import REGION, Flow, Made, meshes
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from wse_sim.fabric import Result, mesh_of, simulate, simulate_phase, space_time, trace
+from wse_sim.fabric import RunResult, mesh_of, simulate, simulate_phase, space_time, trace
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
@@ -15,7 +15,7 @@ CORES_OF_TWO_BANDS = 640
 """On so many cores of meshes up to 5 wide two threads have work."""
 
 
-def assert_equal(a: Result, b: Result) -> None:
+def assert_equal(a: RunResult, b: RunResult) -> None:
     for name in ("status", "cycles", "waits", "sent", "received", "copied", "left"):
         assert getattr(a, name) == getattr(b, name), name
     np.testing.assert_array_equal(a.memory.view(np.uint32), b.memory.view(np.uint32))
@@ -86,7 +86,7 @@ def test_bands_of_threads_see_each_other(width, height, words, machine):
         assert_equal(first, simulate_phase(phase, machine, data, engine=engine, threads=threads))
 
 
-def assert_conserved(done: Result, flow: Flow) -> None:
+def assert_conserved(done: RunResult, flow: Flow) -> None:
     """Wavelets of a colour: what cores sent and routers copied is what cores received and what is on the way."""
     colour = flow.colour
     assert done.sent[colour] + done.copied[colour] == done.received[colour] + done.left.get(colour, 0)
@@ -101,7 +101,7 @@ def assert_conserved(done: Result, flow: Flow) -> None:
     assert done.copied[colour] == called * (len(flow.takes) - 1) - turns - (flow.ends_with == "nothing")
 
 
-def assert_in_order(done: Result, flow: Flow, i: int) -> None:
+def assert_in_order(done: RunResult, flow: Flow, i: int) -> None:
     """Every receiver holds a beginning of what was sent, in order, and was called after the last of it, or not."""
     arriving = flow.arriving()
     size = 1 if flow.dtype == "float32" else 2

@@ -15,7 +15,7 @@ from wse_sim.fabric import simulate_phase
 from wse_sim.isa.packing import rounded
 from wse_sim.kernels import (
     KERNELS,
-    Kernel,
+    MeshKernel,
     Placed,
     as_data,
     as_wavelets,
@@ -124,7 +124,7 @@ def test_every_element_lies_in_one_place_and_comes_back(width, height, rows, col
     how = {"row_kind": down, "column_kind": along, "skew": skew, "is_turned": is_turned}
     placed = Placed("a", rect, rows, columns, "bfloat16", 2, **how, is_folded=data.draw(st.booleans()))
     matrix = np.arange(rows * columns).reshape(rows, columns)
-    kernel = Kernel(Par(()), (placed,), (placed,), 2 + placed.words)
+    kernel = MeshKernel(Par(()), (placed,), (placed,), 2 + placed.words)
     memory = scatter(kernel, {"a": matrix})
     np.testing.assert_array_equal(gather(kernel, memory)["a"], matrix)
     tiles = [placed.held(x, y) for x in range(width) for y in range(height)]
@@ -136,7 +136,7 @@ def test_every_element_lies_in_one_place_and_comes_back(width, height, rows, col
 def test_replicated_operands_lie_everywhere_and_fills_take_the_rest():
     placed = Placed("a", Rect(0, 0, 2, 2), 1, 3, "float32", 0, row_kind="replicated", fill=-1)
     ones = replace(placed, name="ones", address=2, constant=1, fill=0)
-    memory = scatter(Kernel(Par(()), (placed, ones), (), 4), {"a": [5, 6, 7]})
+    memory = scatter(MeshKernel(Par(()), (placed, ones), (), 4), {"a": [5, 6, 7]})
     np.testing.assert_array_equal(memory[:, 0], [[5, 6, 1, 1]] * 2)
     np.testing.assert_array_equal(memory[:, 1], [[7, -1, 1, 0]] * 2)
 
@@ -147,7 +147,7 @@ def test_replicated_operands_lie_everywhere_and_fills_take_the_rest():
 def test_operands_that_are_not_the_kernels_are_refused(values, text):
     placed = Placed("a", Rect(0, 0, 1, 1), 2, 2, "float32", 0)
     with pytest.raises(LazyError, match=text):
-        scatter(Kernel(Par(()), (placed,), (), 4), values)
+        scatter(MeshKernel(Par(()), (placed,), (), 4), values)
 
 
 def test_products_need_a_square_and_a_plain_ring_to_turn_into_place():

@@ -15,7 +15,7 @@ from lazytensor.ir.program import Program
 from wse_sim.machine import TINY, WSE2, WSE3
 from wse_sim.plan.modes import plan, simulate
 from wse_sim.plan.modes.pipelined import pipelined
-from wse_sim.plan.modes.streaming import streaming, take_turns
+from wse_sim.plan.modes.streaming import edge_traffic, streaming
 from wse_sim.plan.timeline import Task, schedule
 from wse_sim.plan.wiring import OUTSIDE, flows, wire
 
@@ -236,15 +236,15 @@ def test_activations_live_from_their_maker_to_their_last_reader():
     first = b.pointwise("relu", (x,))
     second = b.pointwise("relu", (first,))
     b.fetches.append(b.pointwise("add", (first, second)))
-    turns = take_turns(wire(b.program()))
+    traffic = edge_traffic(wire(b.program()))
     row = 4 * 16 * 4
-    assert [t.live_bytes for t in turns.values()] == [2 * row, 2 * row, 3 * row]
+    assert [t.live_bytes for t in traffic.values()] == [2 * row, 2 * row, 3 * row]
 
 
 def test_memory_of_a_turn_includes_its_weights():
     b = Builder()
     b.fetches.append(b.matmul(b.input((4, 16)), b.weight("w", (16, 8))))
-    (turn,) = take_turns(wire(b.program())).values()
+    (turn,) = edge_traffic(wire(b.program())).values()
     assert (turn.weight_bytes, turn.batch_bytes, turn.bytes_out) == (16 * 8 * 4, 4 * 16 * 4, 4 * 8 * 4)
     assert turn.live_bytes == (16 * 8 + 4 * 16 + 4 * 8) * 4
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
 from wse_sim.fabric.lowering.lines import colour_ways
-from wse_sim.isa.core_program import End, Loop, Memory, Vector
+from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2, WSE3
 from wse_sim.numbers.data import apply
@@ -149,7 +149,7 @@ def test_a_stream_in_gives_every_pe_its_block_and_a_stream_out_brings_it_back(re
 def test_local_work_runs_on_every_pe_of_its_rectangle():
     before = memory()
     add = Vector("add", (Memory(3), Memory(3), 2.0), 5)
-    after = ran(Local(Rect(1, 2, 3, 4), (Loop(3), add, End())), before)
+    after = ran(Local(Rect(1, 2, 3, 4), (LoopStart(3), add, LoopEnd())), before)
     expected = before.copy()
     expected[2:6, 1:4, 3:8] += 6
     np.testing.assert_array_equal(after, expected)
@@ -207,7 +207,7 @@ def test_moves_of_several_steps_run_beside_local_work():
         AllReduce(rect, "x", 6, algorithm="two_phase"),
         AllReduce(rect, "y", 5, algorithm="tree", at=10),
         Shift(rect, "x", 4, 1, "folded", 20, 20),
-        Local(rect, (Loop(9), add, End())),
+        Local(rect, (LoopStart(9), add, LoopEnd())),
         Compute(rect, "fma", 3, 5, 4),
     )
     together = simulate_phase(Par(parts), WSE2, before).expect_finished()

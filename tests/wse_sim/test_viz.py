@@ -13,12 +13,12 @@ from programs import mlp, quick, tiny_mlp
 from lazytensor.errors import LazyError
 from wse_sim import viz
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate, trace
-from wse_sim.fabric.run import Result
+from wse_sim.fabric.run import RunResult
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.modes import plan
 from wse_sim.plan.modes import simulate as simulate_program
 from wse_sim.plan.timeline import Timeline
-from wse_sim.viz import Size, meshes, pictures
+from wse_sim.viz import SizePoint, meshes, pictures
 
 WORDS, PES = 8, 4
 
@@ -38,7 +38,7 @@ def line(pes: int = PES, words: int = WORDS) -> Mesh:
 
 
 @pytest.fixture(scope="module")
-def done() -> Result:
+def done() -> RunResult:
     return simulate(line()).expect_finished()
 
 
@@ -47,11 +47,11 @@ def moments():
     return trace(line(), [(x, 0) for x in range(PES)])[1]
 
 
-def counted(height: int, width: int, **counts) -> Result:
+def counted(height: int, width: int, **counts) -> RunResult:
     """A run of 100 cycles that counted this, and nothing else."""
     empty = np.zeros((height, width), np.int32)
     counters = dict.fromkeys((*meshes.STATES, *meshes.PORTS), empty) | counts
-    return Result("finished", 100, np.zeros((height, width, 1)), counters, empty, (), {}, {}, {}, {}, 0)
+    return RunResult("finished", 100, np.zeros((height, width, 1)), counters, empty, (), {}, {}, {}, {}, 0)
 
 
 def test_busiest_links_are_those_that_the_wavelets_took(done):
@@ -148,7 +148,7 @@ def test_a_stall_names_the_colours_of_its_side_alone(reason, colours, what):
 
 
 def test_sizes_give_the_error_of_the_closed_form():
-    head, first, second = viz.compare_sizes([Size(8, 90, 100), Size(4096, 5000, 4000)], "words").splitlines()
+    head, first, second = viz.compare_sizes([SizePoint(8, 90, 100), SizePoint(4096, 5000, 4000)], "words").splitlines()
     assert head.split() == ["words", "closed", "form", "simulated", "error"]
     assert first.split() == ["8", "90", "100", "-10.0", "%"]
     assert second.split() == ["4,096", "5,000", "4,000", "+25.0", "%"]
@@ -161,7 +161,7 @@ def test_every_drawing_has_a_picture(done, moments):
         "space_time": pictures.space_time(moments),
         "heat_map": pictures.heat_map(done),
         "activity": pictures.activity(done),
-        "compare_sizes": pictures.compare_sizes([Size(8, 90, 100), Size(64, 400, 410)], "words"),
+        "compare_sizes": pictures.compare_sizes([SizePoint(8, 90, 100), SizePoint(64, 400, 410)], "words"),
         "floor_plan": pictures.floor_plan(report.pipelined, TINY),
         "gantt": pictures.gantt(made.streaming.timeline),
     }

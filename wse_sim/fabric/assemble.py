@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.listing import Listing, assemble_programs
 from wse_sim.fabric.mesh import RAMP, STEPS, Mesh, beyond
+from wse_sim.fabric.program_rows import ProgramRows, assemble_programs
 from wse_sim.isa import record
 from wse_sim.isa.core_program import POSITIONS_MOST, Memory, Vector
 from wse_sim.isa.issue_rates import whole_cycles
@@ -111,28 +111,28 @@ def lanes_of(mesh: Mesh) -> Lanes:
     return Lanes(tuple(mesh.colours), numbers)
 
 
-def assemble(mesh: Mesh) -> tuple[State, Listing]:
+def assemble(mesh: Mesh) -> tuple[State, ProgramRows]:
     """The arrays of a mesh that was checked, at cycle 0."""
     lanes = lanes_of(mesh)
-    listing = assemble_programs(mesh, lanes.of)
-    sizes = _sizes(mesh, lanes, listing)
+    rows = assemble_programs(mesh, lanes.of)
+    sizes = _sizes(mesh, lanes, rows)
     cores = sizes["cores"]
     state = State(
         shape=np.array([sizes[name] for name in record.SHAPE], np.int32),
         cores=np.zeros((cores, sizes["stride"]), np.int32),
         memory=mesh.memory().reshape(cores, mesh.words),
-        code=listing.code,
-        entries=listing.entries,
-        named=listing.named,
-        constants=listing.constants,
+        code=rows.code,
+        entries=rows.entries,
+        named=rows.named,
+        constants=rows.constants,
         lanes=lanes.table(),
     )
     _start(state, mesh)
     _lay_routes(state, mesh, lanes)
-    return state, listing
+    return state, rows
 
 
-def _sizes(mesh: Mesh, lanes: Lanes, listing: Listing) -> dict[str, int]:
+def _sizes(mesh: Mesh, lanes: Lanes, rows: ProgramRows) -> dict[str, int]:
     """The entries of `shape` by name."""
     machine, threads = mesh.machine, 1 + _microthreads(mesh)
     if machine.queue_depth > DEPTH_MOST:
@@ -149,7 +149,7 @@ def _sizes(mesh: Mesh, lanes: Lanes, listing: Listing) -> dict[str, int]:
         "cores": mesh.width * mesh.height, "width": mesh.width, "lanes": lanes.count, "colours": colours,
         "threads": threads, "ring": ring, "stride": stride + stride % 2, "words": mesh.words, "bytes_at": bytes_at,
         "queued": queued, "positions_at": positions_at, "queues_at": queues_at, "queue": queue,
-        "names": listing.named.shape[1],
+        "names": rows.named.shape[1],
         "ramp": whole_cycles(machine.ramp_cycles), "hop": whole_cycles(machine.hop_cycles),
         "turn": whole_cycles(machine.turn_cycles), "task_start": whole_cycles(machine.task_start_cycles),
         "sweep": 1 if _can_fail(mesh) else record.SWEEP,

@@ -18,8 +18,8 @@ from wse_sim.isa.core_program import (
     WORD_BYTES,
     Configure,
     Control,
+    CoreProgram,
     Instruction,
-    Program,
     Received,
     Sent,
     Vector,
@@ -47,8 +47,8 @@ class Mesh:
                 hint="Take a smaller mesh or another machine.",
             )
         self.machine, self.width, self.height = machine, width, height
-        self.programs: list[Program] = []
-        self._numbers: dict[Program, int] = {}
+        self.programs: list[CoreProgram] = []
+        self._numbers: dict[CoreProgram, int] = {}
         self.program_at = np.full((height, width), -1, np.int16)
         self._routes: dict[int, dict[int, np.ndarray]] = {}
         self._data: list[tuple[Cells, Cells, int, np.ndarray]] = []
@@ -63,7 +63,7 @@ class Mesh:
         """The largest memory of a program."""
         return max((p.words for p in self.programs), default=0)
 
-    def run(self, program: Program, x: Cells, y: Cells) -> None:
+    def run(self, program: CoreProgram, x: Cells, y: Cells) -> None:
         """Give `program` to the cores at columns `x` and rows `y`."""
         number = self._numbers.setdefault(program, len(self.programs))
         if number == len(self.programs):
@@ -231,7 +231,7 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
     )
 
 
-def _check_program(mesh: Mesh, program: Program, here: np.ndarray) -> None:
+def _check_program(mesh: Mesh, program: CoreProgram, here: np.ndarray) -> None:
     needed, usable = program.words * WORD_BYTES, mesh.machine.usable_bytes_per_pe
     _refuse(here & (needed > usable), f"{program.name!r} needs {needed} bytes of {usable}", "Use less memory.")
     for place, instruction in program.numbered():
@@ -258,6 +258,6 @@ def _unrouted(mesh: Mesh, instruction: Instruction) -> Iterator[tuple[np.ndarray
             yield mesh.sources(colour, position) < 0, colour, f"route at switch position {position} at"
 
 
-def _received(program: Program) -> set[int]:
+def _received(program: CoreProgram) -> set[int]:
     vectors = (i for _, i in program.numbered() if isinstance(i, Vector))
     return {o.colour for v in vectors for o in v.operands if isinstance(o, Received)}

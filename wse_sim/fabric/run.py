@@ -9,8 +9,8 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.assemble import Lanes, State, assemble, lanes_of
-from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh, at, check, from_core
+from wse_sim.fabric.program_rows import ProgramRows
 from wse_sim.fabric.runner import ENGINES, circling, drive
 from wse_sim.isa import record
 from wse_sim.isa.core_program import ITEM_BYTES
@@ -22,7 +22,7 @@ _SHOWN = 8
 
 
 @dataclass
-class Result:
+class RunResult:
     """What came of a run.
 
     `status` is "finished", "deadlock" when nothing can happen any more, "livelock" when wavelets go round and no core
@@ -56,7 +56,7 @@ class Result:
             raise LazyError(f"elements {base} to {base + length - 1} of {bits.shape[-1]}", hint="Read less.")
         return from_bits(np.ascontiguousarray(bits[y, x, base : base + length]), dtype)
 
-    def expect_finished(self) -> "Result":
+    def expect_finished(self) -> "RunResult":
         """Itself. Raises LazyError with what waits if the run did not come to its end."""
         if self.status != "finished":
             shown = "\n  ".join(self.waits[:_SHOWN])
@@ -65,7 +65,7 @@ class Result:
         return self
 
 
-def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int = MAX_CYCLES) -> Result:
+def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int = MAX_CYCLES) -> RunResult:
     """Check a mesh and run it until nothing can happen any more, at most `max_cycles`.
 
     `engine` is "list" (visits what is active), "scan" (visits all cores) or "auto", which goes by how many are active.
@@ -77,15 +77,15 @@ def simulate(mesh: Mesh, engine: str = "auto", threads: int = 1, max_cycles: int
     if threads < 1 or max_cycles < 1:
         raise LazyError(f"{threads} threads and {max_cycles} cycles", hint="Give at least 1 of each.")
     check(mesh)
-    state, listing = assemble(mesh)
-    return read_result(mesh, state, listing, drive(state, engine, threads, max_cycles), max_cycles)
+    state, rows = assemble(mesh)
+    return read_result(mesh, state, rows, drive(state, engine, threads, max_cycles), max_cycles)
 
 
-def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles: int) -> Result:
+def read_result(mesh: Mesh, state: State, rows: ProgramRows, end: int, max_cycles: int) -> RunResult:
     """What the arrays say when the engine has stopped at cycle `end`."""
     grid, lanes = (mesh.height, mesh.width), lanes_of(mesh)
-    faults = tuple(_faults(mesh, state, listing))
-    waits = faults or tuple(islice(_waiting(mesh, state, listing, lanes), WAITS_MOST))
+    faults = tuple(_faults(mesh, state, rows))
+    waits = faults or tuple(islice(_waiting(mesh, state, rows, lanes), WAITS_MOST))
     held = _by_colour(lanes, state.held())
     left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
     status = "finished"
@@ -94,7 +94,7 @@ def read_result(mesh: Mesh, state: State, listing: Listing, end: int, max_cycles
     elif waits or left:
         stopped = "max_cycles" if end >= max_cycles else "deadlock"
         status = "livelock" if end < max_cycles and circling(state).any() else stopped
-    return Result(
+    return RunResult(
         status=status,
         cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
@@ -133,21 +133,21 @@ def _by_colour(lanes: Lanes, table: np.ndarray) -> dict[int, np.ndarray]:
     return found
 
 
-def _faults(mesh: Mesh, state: State, listing: Listing) -> Iterator[str]:
+def _faults(mesh: Mesh, state: State, rows: ProgramRows) -> Iterator[str]:
     """A line for each core that could not go on."""
     for t in np.flatnonzero(state.cores[:, record.FAULT]):
-        source = listing.source(int(state.cores[t, record.FAULT]) - 1)
+        source = rows.source(int(state.cores[t, record.FAULT]) - 1)
         yield f"{_place(mesh, t)}: {source}: an index points outside the memory"
 
 
-def _waiting(mesh: Mesh, state: State, listing: Listing, lanes: Lanes) -> Iterator[str]:
+def _waiting(mesh: Mesh, state: State, rows: ProgramRows, lanes: Lanes) -> Iterator[str]:
     """A line for each thread that stands at an instruction, each blocked task, each queue that holds something."""
     threads, held = state.threads(), state.held()
     for t, u in np.argwhere(threads[:, :, record.PC] >= 0):
         row, ready, done = threads[t, u, : record.CREDIT].tolist()
         is_issued = ready < record.NEVER
         reason = _reason(state, lanes, held[t], t, row) if is_issued else "waits to be issued"
-        yield f"{_place(mesh, t)}: {listing.source(row)} after {done if is_issued else 0} elements {reason}"
+        yield f"{_place(mesh, t)}: {rows.source(row)} after {done if is_issued else 0} elements {reason}"
     active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
     for t in np.flatnonzero(active):
         for i, (name, _) in enumerate(mesh.programs[state.cores[t, record.PROGRAM]].tasks):

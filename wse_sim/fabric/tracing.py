@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.assemble import State, assemble
-from wse_sim.fabric.listing import Listing
 from wse_sim.fabric.mesh import Mesh, check
-from wse_sim.fabric.run import Result, read_result
+from wse_sim.fabric.program_rows import ProgramRows
+from wse_sim.fabric.run import RunResult, read_result
 from wse_sim.fabric.runner import Runner
 from wse_sim.isa import record
 
@@ -27,7 +27,7 @@ class Moment:
     done: tuple[int, ...]
 
 
-def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CYCLES) -> tuple[Result, list[Moment]]:
+def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CYCLES) -> tuple[RunResult, list[Moment]]:
     """Run a mesh as `simulate` does, with the same result, and tell for each cycle what these cores (x, y) did.
 
     Every cycle is a call of the engine, so this is for meshes that a page can show.
@@ -38,21 +38,21 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
                 f"core ({x}, {y}) of a mesh of {mesh.width} x {mesh.height}", hint="Trace cores that are on the mesh."
             )
     check(mesh)
-    state, listing = assemble(mesh)
+    state, rows = assemble(mesh)
     runner = Runner(state)
     moments: list[Moment] = []
     while not runner.is_over and runner.now < max_cycles:
         now = runner.now
         runner.advance(now + 1, by_list=True)
         if runner.now > now:
-            moments += [_moment(mesh, state, listing, now, x, y) for x, y in cores]
-    return read_result(mesh, state, listing, runner.now, max_cycles), moments
+            moments += [_moment(mesh, state, rows, now, x, y) for x, y in cores]
+    return read_result(mesh, state, rows, runner.now, max_cycles), moments
 
 
-def _moment(mesh: Mesh, state: State, listing: Listing, now: int, x: int, y: int) -> Moment:
+def _moment(mesh: Mesh, state: State, rows: ProgramRows, now: int, x: int, y: int) -> Moment:
     t = y * mesh.width + x
     standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
-    places = tuple(listing.source(thread[record.PC]) for thread in standing)
+    places = tuple(rows.source(thread[record.PC]) for thread in standing)
     did = record.COUNTERS[state.cores[t, record.STATE]]
     return Moment(now, x, y, did, places, tuple(thread[record.DONE] for thread in standing))
 

@@ -155,7 +155,7 @@ class Vector:
 
 
 @dataclass(frozen=True)
-class Loop:
+class LoopStart:
     """Start of a counted loop."""
 
     times: int
@@ -165,7 +165,7 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class End:
+class LoopEnd:
     """End of the innermost loop."""
 
     def __str__(self) -> str:
@@ -223,11 +223,11 @@ class Configure:
         return f"configure colour {self.colour} to position {self.position}"
 
 
-Instruction = Vector | Loop | End | Branch | Change | Control | Configure
+Instruction = Vector | LoopStart | LoopEnd | Branch | Change | Control | Configure
 
 
 @dataclass(frozen=True)
-class Program:
+class CoreProgram:
     """What a core runs: `words` of memory and tasks by name. The first task is active from the start."""
 
     name: str
@@ -246,9 +246,9 @@ class Program:
             lines.append(f"task {name}")
             depth = 1
             for i, instruction in enumerate(body):
-                depth -= isinstance(instruction, End)
+                depth -= isinstance(instruction, LoopEnd)
                 lines.append(f"{i:4} {'  ' * depth}{instruction}")
-                depth += isinstance(instruction, Loop)
+                depth += isinstance(instruction, LoopStart)
         return "\n".join(lines)
 
 
@@ -316,9 +316,9 @@ class Builder:
     @contextmanager
     def loop(self, times: int) -> Iterator[None]:
         """Run what is built inside `times` times."""
-        self.append(Loop(times))
+        self.append(LoopStart(times))
         yield
-        self.append(End())
+        self.append(LoopEnd())
 
     def branch(self, address: int, comparison: str, value: float, task: str) -> None:
         self.append(Branch(address, comparison, value, task))
@@ -332,9 +332,9 @@ class Builder:
     def unblock(self, task: str) -> None:
         self.append(Change("unblock", task))
 
-    def build(self) -> Program:
+    def build(self) -> CoreProgram:
         """The finished program. Raises LazyError, naming the instruction, if it cannot run on any mesh."""
-        program = Program(self._name, self._words, tuple((n, tuple(body)) for n, body in self._tasks.items()))
+        program = CoreProgram(self._name, self._words, tuple((n, tuple(body)) for n, body in self._tasks.items()))
         check_program(program)
         return program
 
@@ -343,7 +343,7 @@ class Builder:
         self._tasks[self._current].append(instruction)
 
 
-def check_program(program: Program) -> None:
+def check_program(program: CoreProgram) -> None:
     """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
     names = [name for name, _ in program.tasks]
     if len(names) > TASKS_MOST:
@@ -357,9 +357,9 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
     rounds: list[int] = []
     for i, instruction in enumerate(body):
         try:
-            if isinstance(instruction, Loop):
+            if isinstance(instruction, LoopStart):
                 rounds.append(instruction.times)
-            elif isinstance(instruction, End):
+            elif isinstance(instruction, LoopEnd):
                 _check(bool(rounds), "an end without a loop", "Open a loop first.")
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
@@ -380,7 +380,7 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
             _check_vector(instruction, words, rounds)
             if instruction.then:
                 _check_completion(instruction.then, tasks)
-        case Loop(times):
+        case LoopStart(times):
             _check(times >= 1, f"a loop of {times} rounds", "Give a count of at least 1.")
             _check(len(rounds) <= LOOPS_DEEPEST, f"loops nest {len(rounds)} deep", f"Nest at most {LOOPS_DEEPEST}.")
         case Branch(address, comparison, _, task):

@@ -13,7 +13,7 @@ def whole_cycles(latency: float) -> int:
     return round(latency)
 
 
-def turn_cycles(machine: Machine) -> int:
+def loop_back_cycles(machine: Machine) -> int:
     """Cycles of a jump back to the start of a loop: no less than the one in which its end is issued."""
     return max(1, whole_cycles(machine.loop_cycles))
 

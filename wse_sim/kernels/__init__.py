@@ -35,7 +35,7 @@ from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
 from wse_sim.kernels.inplace import operand_in_place
-from wse_sim.kernels.kernel import Kernel, Placed, as_data, as_wavelets, blank, gather, scatter
+from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
@@ -43,7 +43,7 @@ from wse_sim.kernels.stencil import star
 from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
 from wse_sim.kernels.training import linear_step
 
-KERNELS: Mapping[str, Callable[..., Kernel]] = {
+KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "gemv": gemv_kernel,
     "summa": summa,
     "cannon": cannon,

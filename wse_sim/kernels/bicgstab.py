@@ -7,7 +7,7 @@ matrix, four dot products, six updates of vectors and three rounds of all-reduce
 from dataclasses import dataclass
 
 from wse_sim.isa.core_program import Builder, Memory
-from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.stencil import DIRECTIONS, hand_on
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Repeat, Seq
@@ -52,7 +52,7 @@ class _Columns:
         return Seq((self.local(build), AllReduce(self.rect, "xy", len(pairs), at=into.base)))
 
 
-def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> Kernel:
+def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:
     """x after some iterations from zero towards A x = b, and the residual r that goes with it.
 
     b, x, r and the factors of the six neighbours are [height, width, cells]; outside there is zero.
@@ -78,7 +78,7 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
         _direction(on, (rho, alpha, omega, beta, pair), (r, v), p),
     )
     phase = Seq((on.local(start), on.dots(rho, (b, b)), Repeat(iterations, Seq(body))))
-    return Kernel(phase, (b, *matrix), (x, r), on.room.words)
+    return MeshKernel(phase, (b, *matrix), (x, r), on.room.words)
 
 
 def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed, out: Placed) -> Phase:

@@ -14,7 +14,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.kernel import Kernel, gather, scatter
+from wse_sim.kernels.kernel import MeshKernel, gather, scatter
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
@@ -28,13 +28,13 @@ WIDE = "float32"
 
 
 @dataclass(frozen=True)
-class Call:
+class MeshCall:
     """A kernel that runs `rounds` times, what it is given from the arrays that are read, and where its results go.
 
     `give` and `take` get the number of the round last.
     """
 
-    kernel: Kernel
+    kernel: MeshKernel
     give: Callable[[Arrays, int], Mapping[str, np.ndarray]]
     take: Callable[[Mapping[str, np.ndarray], Arrays, int], None]
     rounds: int = 1
@@ -46,7 +46,7 @@ class Call:
             self.take(gather(self.kernel, memory), writes, number)
 
 
-def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     """The call of an instruction whose operands have the types `reads`, on the square `rect`.
 
     Raises LazyError for what has no kernel that runs.
@@ -59,15 +59,15 @@ def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
     return CALLS[instr.kernel](instr, reads, rect)
 
 
-def _nest(nest: Nest, rect: Rect) -> Call:
-    return Call(
+def _nest(nest: Nest, rect: Rect) -> MeshCall:
+    return MeshCall(
         nest_kernel(rect, nest),
         lambda arrays, number: nest_operands(nest, arrays),
         lambda found, writes, number: nest_results(nest, found, writes),
     )
 
 
-def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     """On two-hop rings; which operand is transposed says which matrix stays. Sums are in float32.
 
     A second operand without leading axes serves all rows of the first; else there is a round for each product.
@@ -89,10 +89,12 @@ def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
     def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
         writes[0].reshape(prod(lead), -1)[number] = found["c"].reshape(-1)
 
-    return Call(kernel, give, take, prod(lead))
+    return MeshCall(kernel, give, take, prod(lead))
 
 
-def _product(rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool) -> Kernel:
+def _product(
+    rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool
+) -> MeshKernel:
     (rows, columns), (inner, outer) = a, b
     if is_left:
         return weight_gradient(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
@@ -101,7 +103,7 @@ def _product(rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_
     return cannon(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
 
 
-def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     *rows, columns = reads[0].shape
     kernel = softmax_cross_entropy(rect, prod(rows), columns, reads[0].dtype.name)
 
@@ -117,17 +119,17 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
         for array, name in zip(writes, ("loss", "y"), strict=True):
             array.reshape(-1)[:] = found[name].reshape(-1)
 
-    return Call(kernel, give, take)
+    return MeshCall(kernel, give, take)
 
 
-def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> Call:
+def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     *rows, columns = reads[0].shape
 
     def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
         writes[0].reshape(-1)[:] = found["y"].reshape(-1)
 
     kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
-    return Call(kernel, lambda arrays, number: {"x": arrays[0]}, take)
+    return MeshCall(kernel, lambda arrays, number: {"x": arrays[0]}, take)
 
 
 def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
@@ -152,7 +154,7 @@ CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
 }
 """What the host does with whole arrays: kernel name -> function of the arrays read and the one written."""
 
-CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], Call]] = {
+CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
     "matmul": _matmul,
     "softmax": _softmax,
     "softmax_cross_entropy": _loss,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wse_sim.fabric import simulate_phase
-from wse_sim.kernels import KERNELS, Kernel, blank
+from wse_sim.kernels import KERNELS, MeshKernel, blank
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.price.cost import cost
@@ -18,31 +18,31 @@ _DENSITY = 0.25
 _SEVEN_POINTS = (-6.0, 1.0)
 
 
-def _tiles(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+def _tiles(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     """A kernel over a matrix in square tiles."""
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes * tile, dtype)
 
 
-def _product(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+def _product(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, *(pes * tile,) * 3, dtype)
 
 
-def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
+def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> MeshKernel:
     weights = np.random.default_rng(0).random((pes * tile, tile)) < _DENSITY
     wider = Rect(0, 0, pes + 1, pes)
     return KERNELS["streamed_product"](wider, weights.astype(np.float32), pes * tile, dtype)
 
 
-def _sparse(rect: Rect, pes: int, tile: int, dtype: str) -> Kernel:
+def _sparse(rect: Rect, pes: int, tile: int, dtype: str) -> MeshKernel:
     matrix = np.random.default_rng(0).random((pes * tile, pes * tile)) < _DENSITY
     return KERNELS["spmm"](rect, matrix.astype(np.float32), tile, dtype)
 
 
-def _lookup(name: str) -> Callable[[Rect, int, int, str], Kernel]:
+def _lookup(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, 2 * tile, pes * tile, dtype)
 
 
-SAMPLES: Mapping[str, Callable[[Rect, int, int, str], Kernel]] = {
+SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "gemv": _tiles("gemv"),
     **{
         name: _product(name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import Builder, Instruction, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import Kernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Seq, Shift
 
@@ -37,7 +37,7 @@ class _Frame:
 
 def convolution(
     rect: Rect, height: int, width: int, channels: int, outputs: int, radius: int = 1, dtype: str = "float32"
-) -> Kernel:
+) -> MeshKernel:
     """y [height, width x outputs]: x [height, width x channels] with a window of 2 radius + 1 pixels each way.
 
     weights are [window x window x channels, outputs]. Raises LazyError unless rows and pixels divide evenly over the
@@ -65,7 +65,7 @@ def convolution(
         exchange += borders.exchange("x", (radius, rows), (radius, columns))
         exchange += borders.exchange("y", (radius, rows), (0, wide))
     work = Local(rect, _windows(room, frame, weights, y, radius))
-    return Kernel(Seq((Local(rect, body_of(build)), *exchange, work)), (x, weights), (y,), room.words)
+    return MeshKernel(Seq((Local(rect, body_of(build)), *exchange, work)), (x, weights), (y,), room.words)
 
 
 @dataclass(frozen=True)

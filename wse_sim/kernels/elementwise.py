@@ -2,7 +2,7 @@
 
 from math import pi, sqrt
 
-from wse_sim.kernels.kernel import BANK_PAIRS, Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -11,16 +11,16 @@ GELU_CUBIC = 0.044715
 GELU_SCALE = sqrt(2 / pi)
 
 
-def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """y = max(x + bias, 0); the bias is the same in every row."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     build = room.builder()
     _add_bias(build, y, x, bias)
     build.max(y.vector(), y.vector(), 0.0, y.elements)
-    return Kernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
 
 
-def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias, in float32 and rounded once."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     u, t = (Placed(name, rect, rows, columns, WIDE, room.take(x.elements, WIDE)) for name in "ut")
@@ -35,7 +35,7 @@ def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Ke
     build.fmac(at, at, 0.5, 0.5, count)
     build.mul(at, at, of, count)
     build.convert(y.vector(), at, count)
-    return Kernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
+    return MeshKernel(Local(rect, body_of(build)), (x, bias), (y,), room.words)
 
 
 def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, Placed, Placed, Placed]:
@@ -52,7 +52,7 @@ def _add_bias(build, target: Placed, x: Placed, bias: Placed) -> None:
 
 def sgd_momentum(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", rate: float = 0.1, momentum: float = 0.9
-) -> Kernel:
+) -> MeshKernel:
     """velocity = momentum velocity + gradient, weight = weight - rate velocity; velocities in float32."""
     room = Room()
     weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
@@ -61,7 +61,7 @@ def sgd_momentum(
     build.fmac(velocity.vector(), velocity.vector(), momentum, gradient.vector(), count)
     build.mul(change.vector(), velocity.vector(), -rate, count)
     build.add(weight.vector(), weight.vector(), change.vector(), count)
-    return Kernel(Local(rect, body_of(build)), (weight, gradient, velocity), (weight, velocity), room.words)
+    return MeshKernel(Local(rect, body_of(build)), (weight, gradient, velocity), (weight, velocity), room.words)
 
 
 def adam(
@@ -73,7 +73,7 @@ def adam(
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     step: int = 1,
-) -> Kernel:
+) -> MeshKernel:
     """One step of Adam (Kingma and Ba, ICLR 2015); both moments and the change are in float32."""
     room = Room()
     weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
@@ -93,4 +93,6 @@ def adam(
     build.mul(t, t, m, count)
     build.mul(t, t, -rate / (1 - betas[0] ** step), count)
     build.add(weight.vector(), weight.vector(), t, count)
-    return Kernel(Local(rect, body_of(build)), (weight, gradient, first, second), (weight, first, second), room.words)
+    return MeshKernel(
+        Local(rect, body_of(build)), (weight, gradient, first, second), (weight, first, second), room.words
+    )

@@ -1,12 +1,12 @@
 """Rows of a table by number: the columns of the table are cut along x, and the numbers along y."""
 
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import Kernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Seq
 
 
-def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> Kernel:
+def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
     """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
     room, table, numbers, y = _placed(rect, tokens, vocabulary, width, dtype, "table", "y")
     row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
@@ -14,10 +14,10 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
     with build.loop(y.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
         build.move(y.vector(steps=(y.tile_columns,)), _named(table, row), y.tile_columns)
-    return Kernel(Local(rect, body_of(build)), (table, numbers), (y,), room.words)
+    return MeshKernel(Local(rect, body_of(build)), (table, numbers), (y,), room.words)
 
 
-def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> Kernel:
+def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
     """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from."""
     room, gradient, numbers, dy = _placed(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
     row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
@@ -28,7 +28,7 @@ def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dty
         target = _named(gradient, row)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
     total = AllReduce(rect, "y", gradient.words, at=gradient.address, dtype=dtype)
-    return Kernel(Seq((Local(rect, body_of(build)), total)), (numbers, dy), (gradient,), room.words)
+    return MeshKernel(Seq((Local(rect, body_of(build)), total)), (numbers, dy), (gradient,), room.words)
 
 
 def _placed(

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from wse_sim.kernels.collective import centred_all_reduce
-from wse_sim.kernels.kernel import Kernel, Room, body_of
-from wse_sim.kernels.tiles import Operand, multiply
+from wse_sim.kernels.kernel import MeshKernel, Room, body_of
+from wse_sim.kernels.tiles import MatrixView, multiply
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Compute, Local, Phase, Seq
@@ -27,7 +27,7 @@ def gemv(
     return _local_then_sum(local, all_reduce(rect, "y", words(columns, itemsize, machine), machine))
 
 
-def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> Kernel:
+def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algorithm: str = "") -> MeshKernel:
     """y [1, outer] = x^T a of x [inner, 1] and a [inner, outer]; every PE of a column gets its part of y."""
     room = Room()
     a = room.place("a", rect, inner, outer, dtype)
@@ -35,9 +35,9 @@ def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algo
     y = room.place("y", rect, 1, outer, dtype, row_kind="replicated")
     build = room.builder()
     build.move(y.vector(), 0.0, y.elements)
-    multiply(build, Operand.of(x, is_transposed=True), Operand.of(a), Operand.of(y))
+    multiply(build, MatrixView.of(x, is_transposed=True), MatrixView.of(a), MatrixView.of(y))
     total = AllReduce(rect, "y", y.words, algorithm=algorithm, at=y.address, dtype=dtype)
-    return Kernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
+    return MeshKernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
 
 
 def _local_then_sum(local: Phase, total: Phase) -> Phase:

@@ -7,15 +7,15 @@ of the one before that leave.
 
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import BANK_PAIRS, Kernel, Placed, Room, base_of, body_of
-from wse_sim.kernels.tiles import Operand, clear, multiply
+from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.tiles import MatrixView, clear, multiply
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
 
 def operand_in_place(
     rect: Rect, passing: int, inner: int, outer: int, dtype: str = "float32", chunk: int = 1, algorithm: str = ""
-) -> Kernel:
+) -> MeshKernel:
     """c [passing, outer] = a b of a [passing, inner], `chunk` rows at a time, and b [inner, outer], which stays.
 
     a begins in the first column of PEs, inner along y; c ends in the first row of PEs, outer along x. Chunks of 16-bit
@@ -39,7 +39,7 @@ def operand_in_place(
         if i > 1:
             stages.append(_leave(rect, c, starts[i - 2], chunk, algorithm))
         parts.append(Par(tuple(stages)))
-    return Kernel(Seq(tuple(parts)), (a, b), (c,), room.words)
+    return MeshKernel(Seq(tuple(parts)), (a, b), (c,), room.words)
 
 
 def _rows(placed: Placed, start: int, chunk: int) -> tuple[int, int]:
@@ -63,7 +63,7 @@ def _work(rect: Rect, room: Room, tiles: tuple[Placed, Placed, Placed], start: i
     """The rows of a chunk times the tile that stays."""
     a, b, c = tiles
     rows, builder = min(chunk, a.tile_rows - start), room.builder()
-    left = Operand(base_of(buffer, a.dtype), rows, a.tile_columns, a.tile_columns, 1, a.dtype)
-    sums = Operand(c.base + start * c.tile_columns, rows, c.tile_columns, c.tile_columns, 1, c.dtype)
-    multiply(builder, left, Operand.of(b), sums)
+    left = MatrixView(base_of(buffer, a.dtype), rows, a.tile_columns, a.tile_columns, 1, a.dtype)
+    sums = MatrixView(c.base + start * c.tile_columns, rows, c.tile_columns, c.tile_columns, 1, c.dtype)
+    multiply(builder, left, MatrixView.of(b), sums)
     return Local(rect, body_of(builder))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric import Result, simulate_phase
+from wse_sim.fabric import RunResult, simulate_phase
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Builder, Instruction, Memory
 from wse_sim.isa.packing import decode, view, words_of
 from wse_sim.isa.rounding import to_bits
@@ -99,7 +99,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class MeshKernel:
     """What runs on memories of `words` words, and what it reads and writes there."""
 
     phase: Phase
@@ -153,14 +153,14 @@ def base_of(address: int, dtype: str) -> int:
     return address * WORD_BYTES // ITEM_BYTES[dtype]
 
 
-def blank(kernel: Kernel) -> np.ndarray:
+def blank(kernel: MeshKernel) -> np.ndarray:
     """Memories [height, width, words] of zeros, as large as the kernel needs."""
     rects = [placed.rect for placed in (*kernel.operands, *kernel.results)]
     height, width = max(r.y + r.height for r in rects), max(r.x + r.width for r in rects)
     return np.zeros((height, width, kernel.words), np.float32)
 
 
-def scatter(kernel: Kernel, values: Mapping[str, Any]) -> np.ndarray:
+def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     """Memories [height, width, words] with every operand in its place; the rest is zero.
 
     `values` are global matrices by name, of any shape with as many elements. They count from PE (0, 0), as float32 of
@@ -177,17 +177,19 @@ def scatter(kernel: Kernel, values: Mapping[str, Any]) -> np.ndarray:
     return memory
 
 
-def gather(kernel: Kernel, memory: np.ndarray) -> dict[str, np.ndarray]:
+def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
     """Every result as a global matrix [rows, columns] of float32 from memories [height, width, words]."""
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
 
 
-def as_data(kernel: Kernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
+def as_data(kernel: MeshKernel, values: Mapping[str, Any], machine: Machine | None = None) -> dict[str, np.ndarray]:
     """The results of a kernel for global matrices by name, read with NumPy; see `apply`."""
     return gather(kernel, apply(kernel.phase, scatter(kernel, values), machine))
 
 
-def as_wavelets(kernel: Kernel, values: Mapping[str, Any], machine: Machine) -> tuple[dict[str, np.ndarray], Result]:
+def as_wavelets(
+    kernel: MeshKernel, values: Mapping[str, Any], machine: Machine
+) -> tuple[dict[str, np.ndarray], RunResult]:
     """The results of a kernel for global matrices by name, run cycle by cycle, and what came of the run."""
     done = simulate_phase(kernel.phase, machine, scatter(kernel, values)).expect_finished()
     return gather(kernel, done.memory), done

@@ -15,7 +15,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, Scalar, Store
 from wse_sim.isa.core_program import ITEM_BYTES, Builder, Instruction, Memory, Operand
-from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.scalars import append, known
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
@@ -64,12 +64,12 @@ class Domain:
         return found[:1] if (found == found[:1]).all() else found
 
 
-def nest_kernel(rect: Rect, nest: Nest) -> Kernel:
+def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
     """The kernel of a nest; its operands are in0, in1, ... and its results out0, out1, ...
 
     Raises LazyError for operations and types that cores do not have.
     """
-    return _Making(rect, nest).kernel()
+    return _NestBuilder(rect, nest).kernel()
 
 
 def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
@@ -97,8 +97,8 @@ def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[
         outputs[store.output].reshape(-1)[places] = found[f"out{store.output}"]
 
 
-class _Making:
-    """A kernel in the making: where each scalar of the body lies."""
+class _NestBuilder:
+    """Lays out a kernel: where each scalar of the body lies."""
 
     def __init__(self, rect: Rect, nest: Nest):
         self.rect, self.nest, self.room = rect, nest, Room()
@@ -111,13 +111,13 @@ class _Making:
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
         self.outputs = {s.output: self._output(s) for s in nest.stores}
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> MeshKernel:
         parts: list[Phase] = [Par(tuple(self._arriving())), Par(tuple(self._work()))]
         for store in self.nest.stores:
             if store.reduce:
                 parts += self._leaving(store)
         operands = (*self.inputs, *self.indices)
-        return Kernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words)
+        return MeshKernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words)
 
     def _tile(self, name: str, dtype: str) -> Placed:
         return self.room.place(name, self.rect, self.rows, self.columns, dtype)

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from lazytensor.errors import LazyError
 from wse_sim.kernels.gemm import step
-from wse_sim.kernels.kernel import Kernel, Placed, Room
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room
 from wse_sim.kernels.tiles import clear, product
 from wse_sim.kernels.turning import SKEWS, Turning, require_square, rounds
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Phase, Seq
 
 
-def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> Kernel:
+def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
     """c = a b: in each step one column of tiles of a and one row of tiles of b go to all, ahead of the products.
 
     Sums are in `sum_dtype`, by default that of the operands, and run over k in order.
@@ -35,14 +35,14 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
             to_a, to_b = panels[i % 2]
             moves = (_to_all("x", a, i, to_a), _to_all("y", b, i, to_b))
         parts.append(step(moves, *((product(room, (*panels[(i - 1) % 2], c)),) if i else ())))
-    return Kernel(Seq(tuple(parts)), (a, b), (c,), room.words)
+    return MeshKernel(Seq(tuple(parts)), (a, b), (c,), room.words)
 
 
 def _to_all(axis: str, tile: Placed, source: int, to: Placed) -> Broadcast:
     return Broadcast(tile.rect, axis, tile.words, source=source, take=tile.address, put=to.address)
 
 
-def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> Kernel:
+def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> MeshKernel:
     """c = a b with shifts by one PE; `is_folded` as in `two_hop`.
 
     With `has_skew` the operands come in plain tiles and are turned into Cannon's places first.
@@ -50,21 +50,21 @@ def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype
     return _rotating(rect, m, k, n, dtype, sum_dtype, stays="c", **how)
 
 
-def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> Kernel:
+def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
     """The interleaved product: Cannon's on rings folded onto the lines, so that no word goes further than two PEs."""
     return cannon(rect, m, k, n, dtype, sum_dtype, is_folded=True)
 
 
 def weight_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
-) -> Kernel:
+) -> MeshKernel:
     """c [k, n] = a^T b of a [m, k], the activations, and b [m, n], the gradient of what came of them."""
     return _rotating(rect, m, k, n, dtype, sum_dtype, stays="b", **how)
 
 
 def input_gradient(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool
-) -> Kernel:
+) -> MeshKernel:
     """c [m, k] = a b^T of a [m, n], the gradient of what came out, and b [k, n], the weights."""
     return _rotating(rect, m, k, n, dtype, sum_dtype, stays="a", **how)
 
@@ -83,7 +83,7 @@ def _rotating(
     stays: str,
     is_folded: bool = False,
     has_skew: bool = False,
-) -> Kernel:
+) -> MeshKernel:
     require_square(rect)
     if is_folded and has_skew:
         raise LazyError("a folded ring is not turned into Cannon's places", hint="Scatter the tiles there.")
@@ -98,4 +98,4 @@ def _rotating(
         parts += [turn for tile in (a, b) for turn in tile.into_place(room)]
     operands = tuple(replace(tile.first, skew="") if has_skew else tile.first for tile in (a, b))
     parts += rounds(room, a, b, c, stays)
-    return Kernel(Seq(tuple(parts)), operands, (c.here,), room.words)
+    return MeshKernel(Seq(tuple(parts)), operands, (c.here,), room.words)

@@ -5,7 +5,7 @@ Sums, differences and functions are taken in float32 for every element type, and
 
 from wse_sim.isa.core_program import Builder, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
@@ -51,15 +51,17 @@ class _Rows:
         words = words_of(count * self.x.tile_rows, WIDE)
         self.phases.append(AllReduce(self.rect, "x", words, at=statistic.base, dtype=WIDE, combine=combine))
 
-    def finish(self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()) -> Kernel:
+    def finish(
+        self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()
+    ) -> MeshKernel:
         """Round the result, and run what was built; these and x are read, these and y written."""
         if self.work is not self.y:
             builder.convert(self.y.vector(), self.work.vector(), self.y.elements)
         self.run(builder)
-        return Kernel(Seq(tuple(self.phases)), (self.x, *operands), (self.y, *results), self.room.words)
+        return MeshKernel(Seq(tuple(self.phases)), (self.x, *operands), (self.y, *results), self.room.words)
 
 
-def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """y = exp(x - max x) / sum of that, over each row."""
     on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
     total, build = on.statistic(), _less_the_largest(on)
@@ -72,7 +74,7 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kern
     return on.finish(build)
 
 
-def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Kernel:
+def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """loss [rows] = log of the sum of exp(x) - the sum of target x, and y, its gradient: softmax(x) - target.
 
     Each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
@@ -118,7 +120,7 @@ def _exponentials(on: _Rows, build: Builder, total: Memory) -> None:
     on.each_row(build, "add", total, total, on.work)
 
 
-def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5) -> Kernel:
+def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5) -> MeshKernel:
     """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
 
     The variance is the mean of squared differences. PEs at the end of a row may hold fewer columns than the others: a

@@ -7,14 +7,14 @@ import numpy as np
 
 from wse_sim.isa.core_program import ITEM_BYTES, Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import Kernel, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Room, base_of, body_of
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Local, Reduce, Seq
 
 INDEX = "uint16"
 
 
-def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Kernel:
+def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> MeshKernel:
     """c [n, columns] = a b of a [n, k], given by its elements as `elements_of` lists them, and b [k, columns].
 
     Rows of a are cut along y, its columns and the rows of b along x. Every PE works on as many elements as the fullest
@@ -39,7 +39,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Ker
         build.move(numbers, listed.vector(steps=(step,)), 2)
         build.fmac(target, value, source, target, columns)
     total = Reduce(rect, "x", c.words, at=c.address, dtype=dtype)
-    return Kernel(Seq((Local(rect, body_of(build)), total)), (b, listed), (c,), room.words)
+    return MeshKernel(Seq((Local(rect, body_of(build)), total)), (b, listed), (c,), room.words)
 
 
 def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray:

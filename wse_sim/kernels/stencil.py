@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from wse_sim.kernels.collective import scalar
-from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift
@@ -53,7 +53,7 @@ def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase
     return Seq((moves, scalar(rect, ways * words, machine.task_start_cycles + PLACE_CYCLES)))
 
 
-def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> Kernel:
+def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float32") -> MeshKernel:
     """v = weights[0] u + the sum over d of weights[d] (the six cells of u at distance d); outside u there is zero.
 
     u and v are [height, width, cells] with a column of cells on every PE; two weights make the 7-point star, five the
@@ -75,7 +75,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
             build.add(total.vector(), total.vector(), side.vector(), cells)
         build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
     exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
-    return Kernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
+    return MeshKernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
 
 
 DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))

@@ -11,14 +11,14 @@ import numpy as np
 
 from wse_sim.isa.core_program import Builder, Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import Kernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
 INDEX = "uint16"
 
 
-def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> Kernel:
+def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = "float32") -> MeshKernel:
     """y [outputs, tokens] = weights^T x of x [inputs, tokens], for the pattern of `weights` [inputs, outputs].
 
     The first column of `rect` holds the stream, as `stream_of` makes it. Raises LazyError for a rectangle without
@@ -37,7 +37,7 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     total = Reduce(mesh, "y", y.words, at=y.address, dtype=dtype)
     first = Rect(mesh.x, mesh.y, mesh.width, 1)
     result = Placed("y", first, outputs, tokens, dtype, y.address)
-    return Kernel(Seq((Par(tuple(rows)), total)), (x, stream), (result,), room.words)
+    return MeshKernel(Seq((Par(tuple(rows)), total)), (x, stream), (result,), room.words)
 
 
 def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndarray:

@@ -10,7 +10,7 @@ from wse_sim.phase import Local
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatrixView:
     """A tile as a matrix of `rows` x `columns` with strides in elements, perhaps read the other way."""
 
     base: int
@@ -21,7 +21,7 @@ class Operand:
     dtype: str
 
     @classmethod
-    def of(cls, placed: Placed, is_transposed: bool = False) -> "Operand":
+    def of(cls, placed: Placed, is_transposed: bool = False) -> "MatrixView":
         rows, columns = placed.tile_rows, placed.tile_columns
         if is_transposed:
             return cls(placed.base, columns, rows, 1, columns, placed.dtype)
@@ -33,7 +33,7 @@ class Operand:
         return Memory(self.base, stride, self.dtype, steps)
 
 
-def multiply(builder: Builder, a: Operand, b: Operand, c: Operand) -> None:
+def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
     """c += a b: for each inner index and each index of the shorter side, one operation over the longer side."""
     along_x = c.columns >= c.rows
     with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):
@@ -57,5 +57,5 @@ def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
 def product(room: Room, tiles: Sequence[Placed], transposed: str = "") -> Local:
     """Adds the product of the first two tiles to the third."""
     (a, b, c), builder = tiles, room.builder()
-    multiply(builder, Operand.of(a, transposed == "a"), Operand.of(b, transposed == "b"), Operand.of(c))
+    multiply(builder, MatrixView.of(a, transposed == "a"), MatrixView.of(b, transposed == "b"), MatrixView.of(c))
     return Local(c.rect, body_of(builder))

@@ -4,7 +4,7 @@ x and w lie as Cannon's operands do and y in plain tiles. So does the gradient o
 which ends as w lies, and next to w for the gradient of x, which ends as x lies.
 """
 
-from wse_sim.kernels.kernel import Kernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.tiles import clear
 from wse_sim.kernels.turning import Turning, require_square, rounds
 from wse_sim.layout import Rect
@@ -15,7 +15,7 @@ WIDE = "float32"
 
 def linear_step(
     rect: Rect, m: int, k: int, n: int, dtype: str = "float32", rate: float = 0.1, is_folded: bool = True
-) -> Kernel:
+) -> MeshKernel:
     """y = x w; dy = y - target; dw = x^T dy; dx = dy w^T; w = w - rate dw, for x [m, k] and w [k, n].
 
     Sums are in float32; x, w, dy are of `dtype`, of which the last two are rounded once.
@@ -37,7 +37,7 @@ def linear_step(
     parts += rounds(room, dy, w, dx, "a", comes_home=True)
     parts.append(_update(room, w.here, dw.here, rate))
     results = tuple(tile.here for tile in (y, dx, w))
-    return Kernel(Seq(tuple(parts)), (x.first, w.first, target.first), results, room.words)
+    return MeshKernel(Seq(tuple(parts)), (x.first, w.first, target.first), results, room.words)
 
 
 def _difference(room: Room, to: Placed, a: Placed, b: Placed, work: Placed) -> Local:

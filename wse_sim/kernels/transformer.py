@@ -18,7 +18,7 @@ ITEMSIZE = 2
 
 
 @dataclass(frozen=True)
-class Transformer:
+class TransformerExtents:
     """Extents of a model, as its published configuration gives them."""
 
     layers: int
@@ -34,15 +34,15 @@ class Transformer:
 
 
 TRANSFORMERS = {
-    "LLaMA3-8B": Transformer(32, 4096, 32, 8, 14336, 128256),
-    "LLaMA2-13B": Transformer(40, 5120, 40, 40, 13824, 32000),
-    "CodeLLaMA-34B": Transformer(48, 8192, 64, 8, 22016, 32000),
-    "QWen2-72B": Transformer(80, 8192, 64, 8, 29568, 152064),
+    "LLaMA3-8B": TransformerExtents(32, 4096, 32, 8, 14336, 128256),
+    "LLaMA2-13B": TransformerExtents(40, 5120, 40, 40, 13824, 32000),
+    "CodeLLaMA-34B": TransformerExtents(48, 8192, 64, 8, 22016, 32000),
+    "QWen2-72B": TransformerExtents(80, 8192, 64, 8, 29568, 152064),
 }
 
 
 @dataclass(frozen=True)
-class _Mesh:
+class _SquareMesh:
     rect: Rect
     machine: Machine
 
@@ -79,15 +79,15 @@ class _Mesh:
         return words(elements, ITEMSIZE, self.machine)
 
 
-def decode_token(model: Transformer, rect: Rect, context: int, machine: Machine) -> Phase:
+def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: Machine) -> Phase:
     """One token after `context` others: all layers, then the logits and their largest."""
-    mesh = _Mesh(rect, machine)
+    mesh = _SquareMesh(rect, machine)
     layer = Seq((*_decode_attention(model, mesh, context), *_decode_mlp(model, mesh)))
     head = Seq((mesh.norm(model.width), mesh.gemv(model.width, model.vocabulary), mesh.sum("x", 1)))
     return Seq((Repeat(model.layers, layer), head))
 
 
-def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Phase, ...]:
+def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
     """Keys and values lie with their positions along y and their channels, head after head, along x."""
     positions, channels = mesh.part(context), mesh.part(model.width)
     lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
@@ -109,7 +109,7 @@ def _decode_attention(model: Transformer, mesh: _Mesh, context: int) -> tuple[Ph
     )
 
 
-def _decode_mlp(model: Transformer, mesh: _Mesh) -> tuple[Phase, ...]:
+def _decode_mlp(model: TransformerExtents, mesh: _SquareMesh) -> tuple[Phase, ...]:
     return (
         mesh.norm(model.width),
         mesh.gemv(model.width, model.hidden),
@@ -120,9 +120,9 @@ def _decode_mlp(model: Transformer, mesh: _Mesh) -> tuple[Phase, ...]:
     )
 
 
-def prefill(model: Transformer, rect: Rect, tokens: int, machine: Machine) -> Phase:
+def prefill(model: TransformerExtents, rect: Rect, tokens: int, machine: Machine) -> Phase:
     """All of `tokens` at once, through all layers."""
-    mesh = _Mesh(rect, machine)
+    mesh = _SquareMesh(rect, machine)
     rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden
     scores = model.heads * rows * mesh.part(tokens)
     layer = Seq(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.isa.core_program import ITEM_BYTES, End, Instruction, Loop, Memory, Operand, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, Instruction, LoopEnd, LoopStart, Memory, Operand, Vector
 from wse_sim.isa.packing import as_words, decode, rounded, view
 from wse_sim.isa.rounding import to_bits
 
@@ -57,7 +57,7 @@ def _walk(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, .
     i = 0
     while i < len(body):
         instruction = body[i]
-        if isinstance(instruction, Loop):
+        if isinstance(instruction, LoopStart):
             close = _closing(body, i)
             for done in range(instruction.times):
                 _walk(body[i + 1 : close], words, (*rounds, done))
@@ -72,7 +72,7 @@ def _walk(body: tuple[Instruction, ...], words: np.ndarray, rounds: tuple[int, .
 def _closing(body: tuple[Instruction, ...], start: int) -> int:
     depth = 0
     for i in range(start, len(body)):
-        depth += isinstance(body[i], Loop) - isinstance(body[i], End)
+        depth += isinstance(body[i], LoopStart) - isinstance(body[i], LoopEnd)
         if not depth:
             return i
     raise LazyError(f"`{body[start]}` has no end", hint="Close the loop.")

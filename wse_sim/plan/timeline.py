@@ -15,7 +15,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Span:
+class TimeSpan:
     """A task in time. `cause` is the span whose end let this one start, or None for the very start."""
 
     lane: str
@@ -29,16 +29,16 @@ class Span:
 class Timeline:
     """Spans in the order of their tasks."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TimeSpan, ...]
 
     @property
     def end_cycles(self) -> int:
         return max((s.end_cycles for s in self.spans), default=0)
 
     @property
-    def lanes(self) -> dict[str, tuple[Span, ...]]:
+    def lanes(self) -> dict[str, tuple[TimeSpan, ...]]:
         """The spans of each lane in order of time."""
-        found: dict[str, list[Span]] = {}
+        found: dict[str, list[TimeSpan]] = {}
         for span in sorted(self.spans, key=lambda s: (s.start_cycles, s.end_cycles)):
             found.setdefault(span.lane, []).append(span)
         return {lane: tuple(spans) for lane, spans in found.items()}
@@ -46,12 +46,12 @@ class Timeline:
     def busy_cycles(self, lane: str) -> int:
         return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
 
-    def critical_path(self) -> tuple[Span, ...]:
+    def critical_path(self) -> tuple[TimeSpan, ...]:
         """The spans, without a gap from 0 to the end, that decide how long it all takes."""
         if not self.spans:
             return ()
         at: int | None = max(range(len(self.spans)), key=lambda i: self.spans[i].end_cycles)
-        path: list[Span] = []
+        path: list[TimeSpan] = []
         while at is not None:
             path.append(self.spans[at])
             at = self.spans[at].cause
@@ -63,12 +63,12 @@ def schedule(tasks: Sequence[Task]) -> Timeline:
 
     A task may wait only for earlier ones.
     """
-    spans: list[Span] = []
+    spans: list[TimeSpan] = []
     last_on: dict[str, int] = {}
     for task in tasks:
         waits = [*task.after, *([last_on[task.lane]] if task.lane in last_on else [])]
         cause = max(waits, key=lambda i: spans[i].end_cycles, default=None)
         start = spans[cause].end_cycles if cause is not None else 0
         last_on[task.lane] = len(spans)
-        spans.append(Span(task.lane, task.label, start, start + task.cycles, cause))
+        spans.append(TimeSpan(task.lane, task.label, start, start + task.cycles, cause))
     return Timeline(tuple(spans))

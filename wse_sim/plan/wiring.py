@@ -22,7 +22,7 @@ OUTSIDE = -1
 
 
 @dataclass(frozen=True)
-class Operand:
+class BufferVersion:
     """A read: the buffer that really holds the data, and the instruction that wrote it last (or OUTSIDE)."""
 
     buffer: int
@@ -45,13 +45,13 @@ class Wiring:
     """A program, looked up. All tuples have one entry for each instruction."""
 
     program: Program
-    operands: tuple[tuple[Operand, ...], ...]
+    operands: tuple[tuple[BufferVersion, ...], ...]
     results: tuple[tuple[int, ...], ...]
     users: Mapping[tuple[int, int], tuple[int, ...]]  # (buffer, writer or OUTSIDE) -> instructions that read it
     resident: frozenset[int]
     per_sample: frozenset[int]
     preparing: frozenset[int]
-    final: Mapping[int, Operand]  # buffer asked for at the end -> who holds it
+    final: Mapping[int, BufferVersion]  # buffer asked for at the end -> who holds it
     batch_size: int
 
     @property
@@ -88,13 +88,13 @@ def batch_size(program: Program) -> int:
 
 def wire(program: Program) -> Wiring:
     """Look up `program` in one pass over its instructions."""
-    holder: dict[int, Operand] = {}
+    holder: dict[int, BufferVersion] = {}
     resident = {b.index for b in program.buffers if b.kind in ("state", "const")}
-    operands: list[tuple[Operand, ...]] = []
+    operands: list[tuple[BufferVersion, ...]] = []
     results: list[tuple[int, ...]] = []
     preparing: set[int] = set()
     for i, instr in enumerate(program.instrs):
-        read = _unique(holder.get(r, Operand(r, OUTSIDE)) for r in instr.reads)
+        read = _unique(holder.get(r, BufferVersion(r, OUTSIDE)) for r in instr.reads)
         if is_free(instr):
             _look_through(instr, read, holder, resident)
             operands.append(())
@@ -103,10 +103,10 @@ def wire(program: Program) -> Wiring:
         if _prepares(program, instr, read, resident):
             preparing.add(i)
             resident.update(instr.writes)
-        holder.update({w: Operand(w, i) for w in instr.writes})
+        holder.update({w: BufferVersion(w, i) for w in instr.writes})
         operands.append(read)
         results.append(tuple(dict.fromkeys(instr.writes)))
-    final = {b: holder.get(b, Operand(b, OUTSIDE)) for b in _asked_for(program)}
+    final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
     return Wiring(
         program,
         tuple(operands),
@@ -120,18 +120,20 @@ def wire(program: Program) -> Wiring:
     )
 
 
-def _unique(operands: Iterable[Operand]) -> tuple[Operand, ...]:
+def _unique(operands: Iterable[BufferVersion]) -> tuple[BufferVersion, ...]:
     return tuple(dict.fromkeys(operands))
 
 
-def _look_through(instr: Instr, read: Sequence[Operand], holder: dict[int, Operand], resident: set[int]) -> None:
+def _look_through(
+    instr: Instr, read: Sequence[BufferVersion], holder: dict[int, BufferVersion], resident: set[int]
+) -> None:
     for w in instr.writes:
-        holder[w] = read[0] if read else Operand(w, OUTSIDE)
+        holder[w] = read[0] if read else BufferVersion(w, OUTSIDE)
         if read and read[0].buffer in resident:
             resident.add(w)
 
 
-def _prepares(program: Program, instr: Instr, read: Sequence[Operand], resident: set[int]) -> bool:
+def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], resident: set[int]) -> bool:
     """From resident tensors alone and no larger than they are; a random mask made of a counter is not that."""
     if instr.direction == "update" or not read or any(o.buffer not in resident for o in read):
         return False
@@ -140,7 +142,7 @@ def _prepares(program: Program, instr: Instr, read: Sequence[Operand], resident:
     return size_out <= size_in
 
 
-def _per_sample(program: Program, operands: Sequence[tuple[Operand, ...]], resident: set[int]) -> frozenset[int]:
+def _per_sample(program: Program, operands: Sequence[tuple[BufferVersion, ...]], resident: set[int]) -> frozenset[int]:
     size = batch_size(program)
     by_update = {
         o.buffer
@@ -156,7 +158,7 @@ def _asked_for(program: Program) -> tuple[int, ...]:
     return (*program.fetches, *(end for _, end in program.state.values()))
 
 
-def _users(operands: Sequence[tuple[Operand, ...]]) -> dict[tuple[int, int], tuple[int, ...]]:
+def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int], tuple[int, ...]]:
     users: dict[tuple[int, int], list[int]] = {}
     for i, read in enumerate(operands):
         for o in read:

@@ -6,8 +6,8 @@ to the start of a loop takes the machine's `loop_cycles`; any other control inst
 
 from dataclasses import replace
 
-from wse_sim.isa.core_program import Branch, End, Instruction, Loop, Vector
-from wse_sim.isa.issue_rates import elements_per_wavelet, step_rate, turn_cycles, whole_cycles
+from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
+from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
 from wse_sim.isa.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
@@ -29,13 +29,13 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
         match instruction:
             case Vector():
                 total += vector_cycles(instruction, machine)
-            case Loop(times):
+            case LoopStart(times):
                 outside.append((total + 1, times))
                 total = 0
-            case End() if outside:
+            case LoopEnd() if outside:
                 before, times = outside.pop()
-                total = before + times * total + (times - 1) * turn_cycles(machine) + 1
-            case End() | Branch():
+                total = before + times * total + (times - 1) * loop_back_cycles(machine) + 1
+            case LoopEnd() | Branch():
                 raise ValueError(f"`{instruction}` has no price of its own")
             case _:
                 total += 1

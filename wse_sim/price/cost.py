@@ -14,7 +14,7 @@ from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
 from wse_sim.price.collectives import Terms, shift_pairs
 from wse_sim.price.core_time import body_beats, body_cycles
-from wse_sim.price.move_terms import Move, Step, copy_terms, lines_of, steps_of, stream_terms
+from wse_sim.price.move_terms import Move, MoveStep, copy_terms, lines_of, steps_of, stream_terms
 from wse_sim.price.sharing import Load, together
 
 
@@ -142,8 +142,8 @@ def _stream(phase: Stream, machine: Machine) -> Priced:
     terms = stream_terms(phase, machine)
     taken = _from_terms(terms, 1, machine)
     if phase.direction == "in":
-        return replace(taken, bytes_in=phase.bytes), _load(phase, [Step(terms)], machine)
-    held = _load(phase, [Step(terms)], machine)
+        return replace(taken, bytes_in=phase.bytes), _load(phase, [MoveStep(terms)], machine)
+    held = _load(phase, [MoveStep(terms)], machine)
     own = ceil_div(words(phase.bytes, 1, machine), phase.rect.area) * machine.wavelet_cycles
     return replace(taken, bytes_out=phase.bytes), replace(held, beats=own, later_cycles=0.0)
 
@@ -156,7 +156,7 @@ def _move(phase: Move, machine: Machine) -> Priced:
     return total, _load(phase, steps, machine)
 
 
-def _load(phase: Move | Stream, steps: Sequence[Step], machine: Machine) -> Load:
+def _load(phase: Move | Stream, steps: Sequence[MoveStep], machine: Machine) -> Load:
     """Operations that start one after another in a step count as equally long; a core of a shift has two at once."""
     taken = [step.terms.cycles(machine) for step in steps]
     if not any(step.terms.energy for step in steps):

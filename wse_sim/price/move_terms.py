@@ -18,14 +18,14 @@ Move = Shift | Broadcast | Reduce | AllReduce
 
 
 @dataclass(frozen=True)
-class Step:
+class MoveStep:
     """The terms of one line, and how many lines there are."""
 
     terms: Terms
     lines: int = 1
 
 
-def steps_of(phase: Move, machine: Machine) -> tuple[Step, ...]:
+def steps_of(phase: Move, machine: Machine) -> tuple[MoveStep, ...]:
     """What a move does one after another; nothing where no PE has another one on its line."""
     if not phase.words:
         return ()
@@ -51,21 +51,21 @@ def copy_terms(words: int, machine: Machine) -> Terms:
     return Terms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
 
 
-def _shift(phase: Shift, machine: Machine) -> Step:
+def _shift(phase: Shift, machine: Machine) -> MoveStep:
     """A core that both sends and receives saves first what would be overwritten."""
     pes, lines = lines_of(phase.rect, phase.axis)
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
     terms = collectives.shift(pes, phase.words, phase.hops, phase.wrap, machine)
     if phase.wrap and not pairs and phase.take != phase.put:
-        return Step(copy_terms(phase.words, machine), lines)
+        return MoveStep(copy_terms(phase.words, machine), lines)
     both = {i for i, _ in pairs} & {j for _, j in pairs}
     if both and abs(phase.take - phase.put) < phase.words:
         copied = copy_terms(phase.words, machine)
         terms = replace(terms, starts=terms.starts + copied.starts, local_cycles=copied.local_cycles)
-    return Step(terms, lines)
+    return MoveStep(terms, lines)
 
 
-def _broadcast(phase: Broadcast, machine: Machine) -> Step:
+def _broadcast(phase: Broadcast, machine: Machine) -> MoveStep:
     """The sender moves its own words too if they are to lie elsewhere; a way that turns takes longer."""
     rect = phase.rect
     if phase.axis == "xy":
@@ -77,30 +77,30 @@ def _broadcast(phase: Broadcast, machine: Machine) -> Step:
         pes, lines = lines_of(rect, phase.axis, phase.groups)
         terms = collectives.broadcast(pes, phase.words, phase.source)
     if phase.take == phase.put:
-        return Step(terms, lines)
+        return MoveStep(terms, lines)
     copied = copy_terms(phase.words, machine)
     sent = Terms(0, 0, terms.energy, phase.words, 1 + copied.starts, copied.local_cycles)
-    return Step(slowest((terms, sent), machine) if pes > 1 else copied, lines)
+    return MoveStep(slowest((terms, sent), machine) if pes > 1 else copied, lines)
 
 
-def _reduce(phase: Reduce, machine: Machine) -> tuple[Step, ...]:
+def _reduce(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
     """Along one axis; or along the rows and then down one column, or in one chain through all PEs."""
     rect = phase.rect
     if phase.axis != "xy":
         pes, lines = lines_of(rect, phase.axis, phase.groups)
-        return (Step(reduce_terms(pes, phase.words, phase.algorithm, phase.size, machine), lines),)
+        return (MoveStep(reduce_terms(pes, phase.words, phase.algorithm, phase.size, machine), lines),)
     if choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
-        return (Step(collectives.chain(rect.area, phase.words, machine)),)
+        return (MoveStep(collectives.chain(rect.area, phase.words, machine)),)
     rows, column = replace(phase, axis="x"), replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height))
     return (*_reduce(rows, machine), *_reduce(column, machine))
 
 
-def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[Step, ...]:
+def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
     """A reduction and a broadcast; or rings, along the rows and then the columns if over both."""
     rect, axis, words, groups = phase.rect, phase.axis, phase.words, phase.groups
     if phase.algorithm == "ring":
         parts = [lines_of(rect, one, groups) for one in (axis if axis == "xy" else (axis,))]
-        return tuple(Step(collectives.ring_all_reduce(pes, words, machine), lines) for pes, lines in parts)
+        return tuple(MoveStep(collectives.ring_all_reduce(pes, words, machine), lines) for pes, lines in parts)
     name = phase.algorithm
     if axis != "xy":
         name = name or choose_all_reduce(lines_of(rect, axis, groups)[0], words, machine)

@@ -5,7 +5,7 @@ sources, `coverage` says why a row is not covered, which rows a constant was fit
 `models` holds the phase program behind each family of rows.
 """
 
-from wse_sim.validation.results import Result, results, summary
-from wse_sim.validation.rows import Row, load
+from wse_sim.validation.results import RowResult, results, summary
+from wse_sim.validation.rows import MeasuredRow, load
 
-__all__ = ["Result", "Row", "load", "results", "summary"]
+__all__ = ["RowResult", "MeasuredRow", "load", "results", "summary"]

@@ -7,21 +7,21 @@ from statistics import median
 from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
 from wse_sim.validation.models import MODELS, Model
 from wse_sim.validation.reading import Cycles, NotRead, closed_form
-from wse_sim.validation.rows import Row, beginning
+from wse_sim.validation.rows import MeasuredRow, beginning
 
 LARGE = 0.30
 UNKNOWN_FAMILY = "no model is known for a row of this name"
 
 
 @dataclass(frozen=True)
-class Result:
+class RowResult:
     """A row beside the closed form and the simulated fabric, in the row's unit; None where there is no such figure.
 
     `fitted` names the constants that the row went into, `reason` says why it is not covered or why an error is large,
     `gap` why it is covered but not simulated, if a simulation was asked for.
     """
 
-    row: Row
+    row: MeasuredRow
     closed: float | None = None
     simulated: float | None = None
     fitted: str = ""
@@ -47,29 +47,29 @@ class Result:
         return any(abs(error or 0) > LARGE for error in (self.closed_error, self.simulated_error))
 
 
-def _error(value: float | None, row: Row) -> float | None:
+def _error(value: float | None, row: MeasuredRow) -> float | None:
     return value / row.value - 1 if value is not None and isinstance(row.value, int | float) else None
 
 
-def results(rows: Iterable[Row], simulated: Cycles | None = None) -> list[Result]:
+def results(rows: Iterable[MeasuredRow], simulated: Cycles | None = None) -> list[RowResult]:
     """Each row priced by the closed forms, and by the reading `simulated` where one is given and can."""
     return [_result(row, simulated) for row in rows]
 
 
-def _result(row: Row, simulated: Cycles | None) -> Result:
+def _result(row: MeasuredRow, simulated: Cycles | None) -> RowResult:
     name = beginning(row, [*MODELS, *UNCOVERED])
     if name not in MODELS:
-        return Result(row, reason=UNCOVERED.get(name, UNKNOWN_FAMILY))
+        return RowResult(row, reason=UNCOVERED.get(name, UNKNOWN_FAMILY))
     model = MODELS[name]
     try:
         closed = model(row, closed_form)
     except KeyError as e:
-        return Result(row, reason=f"the model needs {e}, which the row does not give")
-    made = _read(model, Result(row, closed, fitted=FITTED.get(row.id, "")), simulated)
+        return RowResult(row, reason=f"the model needs {e}, which the row does not give")
+    made = _read(model, RowResult(row, closed, fitted=FITTED.get(row.id, "")), simulated)
     return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), "")) if made.is_large else made
 
 
-def _read(model: Model, made: Result, reading: Cycles | None) -> Result:
+def _read(model: Model, made: RowResult, reading: Cycles | None) -> RowResult:
     """The same with the simulated figure, or with the reason why there is none."""
     if reading is None:
         return made
@@ -80,7 +80,7 @@ def _read(model: Model, made: Result, reading: Cycles | None) -> Result:
 
 
 @dataclass(frozen=True)
-class Group:
+class ErrorGroup:
     """Absolute errors of the covered rows of one name: how many, how many of them a test, the median, the largest."""
 
     name: str
@@ -90,7 +90,7 @@ class Group:
     largest: float
 
 
-def summary(found: Sequence[Result], column: str = "closed") -> list[Group]:
+def summary(found: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
     """A group for each category, then "all", "all but spmm" and "test" (rows that no constant was fitted on)."""
     covered = [r for r in found if getattr(r, f"{column}_error") is not None]
     categories = list(dict.fromkeys(r.row.category for r in covered))
@@ -101,6 +101,6 @@ def summary(found: Sequence[Result], column: str = "closed") -> list[Group]:
     return [_group(name, rows, column) for name, rows in parts.items() if rows]
 
 
-def _group(name: str, rows: Sequence[Result], column: str) -> Group:
+def _group(name: str, rows: Sequence[RowResult], column: str) -> ErrorGroup:
     errors = [abs(getattr(r, f"{column}_error")) for r in rows]
-    return Group(name, len(rows), sum(not r.fitted for r in rows), median(errors), max(errors))
+    return ErrorGroup(name, len(rows), sum(not r.fitted for r in rows), median(errors), max(errors))

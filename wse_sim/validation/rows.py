@@ -13,7 +13,7 @@ _TEXTS = ("id", "category", "platform", "workload", "unit", "source", "kind")
 
 
 @dataclass(frozen=True)
-class Row:
+class MeasuredRow:
     """One published figure. `params` are the extents of the experiment, `kind` is how the figure was published."""
 
     id: str
@@ -27,19 +27,21 @@ class Row:
     kind: str
 
 
-def load(path: pathlib.Path = MEASURED) -> list[Row]:
-    """The rows of a JSON file {"points": [...]}, each with the fields of `Row`; further fields are ignored.
+def load(path: pathlib.Path = MEASURED) -> list[MeasuredRow]:
+    """The rows of a JSON file {"points": [...]}, each with the fields of `MeasuredRow`; further fields are ignored.
 
     Raises LazyError if the file is missing or no such table.
     """
     try:
         points = json.loads(path.read_text(encoding="utf-8"))["points"]
-        return [Row(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXTS}) for p in points]
+        return [
+            MeasuredRow(params=p["params"], value=p["value"], **{name: str(p[name]) for name in _TEXTS}) for p in points
+        ]
     except (OSError, ValueError, LookupError, TypeError) as e:
         hint = f'Give a JSON file {{"points": [...]}}, each point with params, value, {", ".join(_TEXTS)}.'
         raise LazyError(f"{path} holds no table of measurements ({type(e).__name__}: {e})", hint=hint) from e
 
 
-def beginning(row: Row, names: Iterable[str]) -> str:
+def beginning(row: MeasuredRow, names: Iterable[str]) -> str:
     """The longest of `names` that the row's id begins with; empty if there is none."""
     return max((name for name in names if row.id.startswith(name)), key=len, default="")

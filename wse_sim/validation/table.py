@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Any
 
 from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
-from wse_sim.validation.results import Group, Result, summary
+from wse_sim.validation.results import ErrorGroup, RowResult, summary
 
 _NONE = "-"
 _WIDTH = 118
@@ -31,7 +31,7 @@ def percent(error: float | None) -> str:
     return _NONE if error is None else f"{100 * error:+.1f} %"
 
 
-def text(found: Sequence[Result]) -> str:
+def text(found: Sequence[RowResult]) -> str:
     """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
     covered = [r for r in found if r.is_covered]
     notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(found) else [])]
@@ -45,17 +45,17 @@ def text(found: Sequence[Result]) -> str:
     return "\n\n".join((*tables, "\n".join(lines)))
 
 
-def _gaps(covered: Sequence[Result]) -> list[str]:
+def _gaps(covered: Sequence[RowResult]) -> list[str]:
     """Why rows that should have been simulated are not."""
     gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
     return ["Not simulated:", *gaps] if gaps else []
 
 
-def _has_simulated(found: Sequence[Result]) -> bool:
+def _has_simulated(found: Sequence[RowResult]) -> bool:
     return any(r.simulated is not None for r in found)
 
 
-def _both_errors(r: Result) -> str:
+def _both_errors(r: RowResult) -> str:
     """The error of the closed form, and that of the simulation where there is one."""
     simulated = f" (simulated {percent(r.simulated_error)})" if r.simulated is not None else ""
     return percent(r.closed_error) + simulated
@@ -68,34 +68,34 @@ _CLOSED_HEADS = 5  # columns before the simulated ones, in both tables
 Lines = list[tuple[str, ...]]
 
 
-def _row_lines(found: Sequence[Result]) -> Lines:
+def _row_lines(found: Sequence[RowResult]) -> Lines:
     """Heads and rows; without the columns of the simulation if nothing was simulated."""
     lines = [_HEADS, *(_cells(r) for r in found if r.is_covered)]
     return lines if _has_simulated(found) else [line[:_CLOSED_HEADS] for line in lines]
 
 
-def _cells(r: Result) -> tuple[str, ...]:
+def _cells(r: RowResult) -> tuple[str, ...]:
     mark = "*" if r.fitted else ""
     closed = (figure(r.closed), percent(r.closed_error))
     return r.row.id + mark, r.row.unit, figure(r.row.value), *closed, figure(r.simulated), percent(r.simulated_error)
 
 
-def _group_lines(found: Sequence[Result]) -> Lines:
+def _group_lines(found: Sequence[RowResult]) -> Lines:
     """As `_row_lines`, for the groups."""
     simulated = {g.name: g for g in summary(found, "simulated")}
     lines = [_GROUP_HEADS, *((*_closed_cells(g), *_simulated_cells(simulated.get(g.name))) for g in summary(found))]
     return lines if simulated else [line[:_CLOSED_HEADS] for line in lines]
 
 
-def _closed_cells(group: Group) -> tuple[str, ...]:
+def _closed_cells(group: ErrorGroup) -> tuple[str, ...]:
     return group.name, str(group.rows), str(group.test_rows), *_errors(group)
 
 
-def _simulated_cells(group: Group | None) -> tuple[str, ...]:
+def _simulated_cells(group: ErrorGroup | None) -> tuple[str, ...]:
     return (str(group.rows), *_errors(group)) if group else (_NONE,) * 3
 
 
-def _errors(group: Group) -> tuple[str, str]:
+def _errors(group: ErrorGroup) -> tuple[str, str]:
     return f"{100 * group.median:.1f} %", f"{100 * group.largest:.1f} %"
 
 
@@ -109,7 +109,7 @@ def _columns(table: Lines, left: int) -> str:
     return "\n".join(lines)
 
 
-def markdown(found: Sequence[Result]) -> str:
+def markdown(found: Sequence[RowResult]) -> str:
     """The groups as a table, and below it every row that is off by more than 30 % with its reason."""
     head, *rows = ["| " + " | ".join(line) + " |" for line in _group_lines(found)]
     lines = [head, "|---" + "|---:" * (head.count("|") - 2) + "|", *rows, ""]
@@ -119,13 +119,13 @@ def markdown(found: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
-def as_dict(found: Sequence[Result]) -> dict[str, Any]:
+def as_dict(found: Sequence[RowResult]) -> dict[str, Any]:
     """Rows in full, and the groups of both columns."""
     columns = ("closed", "simulated")
     return {"rows": [_row(r) for r in found], **{c: [vars(g) for g in summary(found, c)] for c in columns}}
 
 
-def _row(r: Result) -> dict[str, Any]:
+def _row(r: RowResult) -> dict[str, Any]:
     return {
         **vars(r.row),
         "closed": r.closed,

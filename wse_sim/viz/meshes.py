@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric.mesh import at
-from wse_sim.fabric.run import Result
+from wse_sim.fabric.run import RunResult
 from wse_sim.fabric.tracing import SIGNS, Moment
 
 LINKS = ("north", "east", "south", "west")
@@ -35,7 +35,7 @@ class Link:
         return f"{at(self.x, self.y)} {self.direction}: {self.wavelets:,} wavelets, {self.per_cycle:.2f} a cycle"
 
 
-def busiest_links(done: Result, count: int = 10, ports: Sequence[str] = LINKS) -> list[Link]:
+def busiest_links(done: RunResult, count: int = 10, ports: Sequence[str] = LINKS) -> list[Link]:
     """The links that carried most, up to `count`; of equal ones those further north and then west come first.
 
     `ports` may name "ramp" too, the way from a router into its core.
@@ -55,12 +55,12 @@ def _largest(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
     return [divmod(int(i), counts.shape[1]) for i in order if counts.reshape(-1)[i]]
 
 
-def link_counts(done: Result, port: str = "") -> np.ndarray:
+def link_counts(done: RunResult, port: str = "") -> np.ndarray:
     """Wavelets that each router sent to a port, or to the busiest of its four links: [height, width]."""
     return np.max([_counted(done, one, PORTS) for one in ([port] if port else LINKS)], axis=0)
 
 
-def heat_map(done: Result, port: str = "", columns: int = 72, count: int = 10) -> str:
+def heat_map(done: RunResult, port: str = "", columns: int = 72, count: int = 10) -> str:
     """How full the links of a run were: a digit for each router, in tenths of the fullest, and the `count` busiest.
 
     `port` is "north", "east", "south", "west" or "ramp" (into the core); without it a router shows the busiest of its
@@ -76,7 +76,7 @@ def heat_map(done: Result, port: str = "", columns: int = 72, count: int = 10) -
     return "\n".join(lines) + "\n"
 
 
-def activity(done: Result, state: str = "", columns: int = 72) -> str:
+def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
     """What the cores of a run did: the shares of all cores together, and a sign for what each did longest.
 
     The signs are # busy, - waits for input, + for output, m for memory, and a point for idle. `state` is one of "busy",
@@ -96,7 +96,7 @@ def activity(done: Result, state: str = "", columns: int = 72) -> str:
     return "\n".join([f"{done.cycles:,} cycles: {shares}{_scale(done, grid)}", *lines]) + "\n"
 
 
-def _counted(done: Result, name: str, known: Sequence[str]) -> np.ndarray:
+def _counted(done: RunResult, name: str, known: Sequence[str]) -> np.ndarray:
     if name not in known:
         raise LazyError(f"a run does not count {name!r}", hint=f"Use one of {', '.join(known)}.")
     return done.counters[name]
@@ -115,7 +115,7 @@ def blocks(values: np.ndarray, columns: int, of: np.ufunc = np.maximum) -> np.nd
     return of.reduceat(of.reduceat(values, rows, axis=0), [i * width // columns for i in range(columns)], axis=1)
 
 
-def _scale(done: Result, grid: np.ndarray) -> str:
+def _scale(done: RunResult, grid: np.ndarray) -> str:
     height, width = done.counters["busy"].shape
     if grid.shape == (height, width):
         return ""

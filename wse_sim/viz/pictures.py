@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import LazyError
-from wse_sim.fabric.run import Result
+from wse_sim.fabric.run import RunResult
 from wse_sim.fabric.tracing import Moment
 from wse_sim.machine import Machine
 from wse_sim.plan.report import ModeReport
 from wse_sim.plan.timeline import Timeline
 from wse_sim.viz.meshes import PORTS, STATES, busiest_links, link_counts
-from wse_sim.viz.sizes import Size
+from wse_sim.viz.sizes import SizePoint
 
 Figure = Any
 """A matplotlib.figure.Figure; matplotlib is not there for everybody."""
@@ -61,7 +61,7 @@ def _colour_map() -> Any:
     return _load("colors").ListedColormap([_COLOURS[s] for s in STATES])
 
 
-def heat_map(done: Result, count: int = 10) -> Figure:
+def heat_map(done: RunResult, count: int = 10) -> Figure:
     """Wavelets a cycle on the links of every router, one map for each direction; crosses mark the `count` busiest."""
     figure, axes = _figure(3.2, len(PORTS))
     marked = busiest_links(done, count)
@@ -78,7 +78,7 @@ def heat_map(done: Result, count: int = 10) -> Figure:
     return figure
 
 
-def activity(done: Result) -> Figure:
+def activity(done: RunResult) -> Figure:
     """The share of its cycles that every core spent in each state, one map for each."""
     figure, axes = _figure(3.2, len(STATES))
     total = np.maximum(1, sum(done.counters[s] for s in STATES))
@@ -91,7 +91,7 @@ def activity(done: Result) -> Figure:
     return figure
 
 
-def compare_sizes(found: Sequence[Size], name: str = "size") -> Figure:
+def compare_sizes(found: Sequence[SizePoint], name: str = "size") -> Figure:
     """Cycles by the closed form and by the simulation over sizes, and below them the error of the closed form."""
     figure, ((above,), (below,)) = _figure(5, rows=2)
     sizes = [s.size for s in found]

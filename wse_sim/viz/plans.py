@@ -4,7 +4,7 @@ from string import ascii_lowercase, ascii_uppercase, digits
 
 from wse_sim.machine import Machine
 from wse_sim.plan.report import KernelRow, ModeReport
-from wse_sim.plan.timeline import Span, Timeline
+from wse_sim.plan.timeline import Timeline, TimeSpan
 
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
 _EMPTY, _MORE = ".", "*"
@@ -67,7 +67,7 @@ def gantt(timeline: Timeline, columns: int = 72) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _bar(spans: tuple[Span, ...], critical: set[Span], end: int, columns: int) -> str:
+def _bar(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, columns: int) -> str:
     cells = [_EMPTY] * columns
     for span in spans:
         if span.end_cycles == span.start_cycles:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Size:
+class SizePoint:
     """One size of a problem, and its cycles by the closed form and by the simulation."""
 
     size: int
@@ -21,7 +21,7 @@ class Size:
 _HEADS = ("closed form", "simulated", "error")
 
 
-def compare_sizes(found: Sequence[Size], name: str = "size") -> str:
+def compare_sizes(found: Sequence[SizePoint], name: str = "size") -> str:
     """A line for each size: cycles of both, and the error of the closed form."""
     lines = [(name, *_HEADS)]
     lines += [

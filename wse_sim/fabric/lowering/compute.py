@@ -4,8 +4,8 @@ import math
 
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.mesh import Cells
-from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Change, End, Instruction, Loop, Memory, Vector
-from wse_sim.isa.issue_rates import turn_cycles
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Change, Instruction, LoopEnd, LoopStart, Memory, Vector
+from wse_sim.isa.issue_rates import loop_back_cycles
 from wse_sim.machine import Machine
 from wse_sim.phase import Compute
 
@@ -29,7 +29,7 @@ def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     if not phase.length:
         return _scalar(phase.vectors * phase.scalar_cycles, scratch, machine)
     vector = _vector(phase, scratch, machine)
-    turn = turn_cycles(machine)
+    turn = loop_back_cycles(machine)
     if phase.vectors <= UNROLLED or phase.scalar_cycles < turn:
         return _repeated((vector, *_scalar(phase.scalar_cycles, scratch, machine)), phase.vectors, UNROLLED)
     return _repeated((vector, *_scalar(phase.scalar_cycles - turn, scratch, machine)), phase.vectors, 1)
@@ -61,7 +61,7 @@ def _repeated(body: tuple[Instruction, ...], times: int, unrolled: int) -> tuple
     rounds, rest = divmod(times, unrolled)
     if rounds < 2:
         return body * times
-    return (Loop(rounds), *body * unrolled, End(), *body * rest)
+    return (LoopStart(rounds), *body * unrolled, LoopEnd(), *body * rest)
 
 
 def lower_body(sheet: Sheet, body: tuple[Instruction, ...], x: Cells, y: Cells) -> None:

@@ -17,22 +17,22 @@ from lazytensor.errors import LazyError
 from wse_sim.fabric.mesh import Cells, Mesh
 from wse_sim.isa.core_program import (
     Change,
+    CoreProgram,
     Instruction,
     Memory,
-    Program,
     Received,
     Sent,
     Vector,
     check_program,
 )
 
-Step = tuple[Instruction, ...]
-Strand = tuple[Step, ...]
-Tasks = tuple[tuple[str, Step], ...]
+CoreStep = tuple[Instruction, ...]
+Strand = tuple[CoreStep, ...]
+Tasks = tuple[tuple[str, CoreStep], ...]
 AT_ONCE = 2
 
 
-def is_local(step: Step) -> bool:
+def is_local(step: CoreStep) -> bool:
     """Whether a step touches no colour."""
     return not any(isinstance(operand, Received | Sent) for i in step for operand in getattr(i, "operands", ()) or ())
 
@@ -67,7 +67,7 @@ class Sheet:
 
     def do(self, step: Sequence[Instruction] | Instruction, x: Cells, y: Cells) -> None:
         """Append a step to the strand of these cores: one instruction, or several of one step."""
-        taken: Step = tuple(step) if isinstance(step, Sequence) else (step,)
+        taken: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
         if not is_local(taken) and len(taken) > AT_ONCE:
             raise LazyError(f"a step of {len(taken)} operations at once", hint=f"Use at most {AT_ONCE}.")
         at, lists = self._strands[-1]
@@ -89,7 +89,7 @@ class Sheet:
         for number, kind in enumerate(np.unique(kinds)):
             y, x = np.nonzero(kinds == kind)
             strands = [lists[at[y[0], x[0]]] for at, lists in self._strands if at[y[0], x[0]]]
-            program = Program(f"p{number}", self._words, tasks_of(strands))
+            program = CoreProgram(f"p{number}", self._words, tasks_of(strands))
             check_program(program)
             self.mesh.run(program, x, y)
         return self.mesh
@@ -115,7 +115,7 @@ def tasks_of(strands: Sequence[Strand]) -> Tasks:
     return ("main", (*blocks, *main)), *tasks
 
 
-def _tasks_alone(started: Step, strand: Strand) -> Tasks:
+def _tasks_alone(started: CoreStep, strand: Strand) -> Tasks:
     """One strand after what is `started`: its steps run in one task, up to a step of two that others follow."""
     body: list[Instruction] = list(started)
     for i, step in enumerate(strand):
@@ -146,7 +146,7 @@ def _chained(strand: Strand, name: str) -> Iterator[tuple[str, tuple[Instruction
         yield f"{name}.{number}", tuple(body)
 
 
-def _started(step: Step, then: str) -> list[Instruction]:
+def _started(step: CoreStep, then: str) -> list[Instruction]:
     """All operations of a step as asynchronous ones, of which the last to complete starts the task `then`."""
     verbs = ("activate", "unblock")
     return [

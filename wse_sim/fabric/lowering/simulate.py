@@ -19,7 +19,7 @@ from wse_sim.fabric.lowering.reductions import ALGORITHMS, Block, lower_ring, lo
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.lowering.streams import lower_stream
 from wse_sim.fabric.mesh import WORD_BYTES, Mesh
-from wse_sim.fabric.run import Result, simulate
+from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
@@ -29,7 +29,7 @@ MEMORY_AXES = 3
 SNAKE, RING = "snake", "ring"
 
 
-def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = False, **how: Any) -> Result:
+def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = False, **how: Any) -> RunResult:
     """Run a phase program on the mesh of `memory`, which is [height, width, words] of 32 bits.
 
     The PE in column x and row y of the program has memory[y, x]. The result holds the memories afterwards and the sums
@@ -40,7 +40,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     if memory.dtype.itemsize != WORD_BYTES or memory.ndim != MEMORY_AXES:
         raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", hint="Give 32 bits [height, width, words].")
     words = memory.view(np.float32)
-    total: Result | None = None
+    total: RunResult | None = None
     meshes: dict[Phase, Mesh] = {}
     for part in [phase] if overlap else runs(phase):
         if part not in meshes:
@@ -85,13 +85,13 @@ def _beside(phase: Phase) -> Iterator[Phase]:
         yield phase
 
 
-def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> Result:
+def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
     mesh.reload(words)
     done = simulate(mesh, **how)
     return replace(done, memory=np.ascontiguousarray(done.memory[:, :, : words.shape[-1]]))
 
 
-def _then(first: Result, second: Result) -> Result:
+def _then(first: RunResult, second: RunResult) -> RunResult:
     """Two runs as one."""
     waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
     return replace(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.machine import Machine
-from wse_sim.plan.modes.outcome import Outcome
+from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.modes.pipelined import pipelined
 from wse_sim.plan.modes.streaming import streaming
 from wse_sim.plan.report import Report
@@ -19,11 +19,11 @@ class Plan:
     """A program on a machine: the report, and what it was read from."""
 
     report: Report
-    pipelined: Outcome
-    streaming: Outcome
+    pipelined: ModePlan
+    streaming: ModePlan
 
     @property
-    def chosen(self) -> Outcome:
+    def chosen(self) -> ModePlan:
         return self.pipelined if self.report.mode == "pipelined" else self.streaming
 
 

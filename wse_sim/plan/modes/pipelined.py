@@ -15,7 +15,7 @@ from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Par, Phase, Stream
-from wse_sim.plan.modes.outcome import Outcome, does_not_fit, kernel_row, per_sample_bytes, samples_per_s
+from wse_sim.plan.modes.mode_plan import ModePlan, does_not_fit, kernel_row, per_sample_bytes, samples_per_s
 from wse_sim.plan.place import Placement, Price, place_pipelined
 from wse_sim.plan.recipes import phase_program
 from wse_sim.plan.report import ModeReport
@@ -26,7 +26,7 @@ from wse_sim.price.cost import Cost, cost
 MODE = "pipelined"
 
 
-def pipelined(wiring: Wiring, machine: Machine) -> Outcome:
+def pipelined(wiring: Wiring, machine: Machine) -> ModePlan:
     """Place and time `wiring` in pipelined mode. If it does not fit, the report says why."""
     traffic = flows(wiring)
     try:
@@ -48,7 +48,7 @@ def pipelined(wiring: Wiring, machine: Machine) -> Outcome:
         edge_bytes_out=bytes_out,
         rows=tuple(kernel_row(wiring, i, placement, placement.bytes_per_pe[i], machine) for i in wiring.kernels),
     )
-    return Outcome(report, placement, timeline)
+    return ModePlan(report, placement, timeline)
 
 
 def demand_bytes(wiring: Wiring) -> list[int]:

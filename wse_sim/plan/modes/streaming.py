@@ -15,19 +15,19 @@ from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
-from wse_sim.plan.modes.outcome import Outcome, does_not_fit, kernel_row, samples_per_s
+from wse_sim.plan.modes.mode_plan import ModePlan, does_not_fit, kernel_row, samples_per_s
 from wse_sim.plan.place import place_streaming
 from wse_sim.plan.recipes import phase_program
 from wse_sim.plan.report import ModeReport
 from wse_sim.plan.timeline import Task, Timeline, schedule
-from wse_sim.plan.wiring import OUTSIDE, Operand, Wiring
+from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 from wse_sim.price.cost import FREE, Cost, cost
 
 MODE = "streaming"
 
 
 @dataclass(frozen=True)
-class Turn:
+class EdgeTraffic:
     """What crosses the edge for one kernel, and what the wafer holds while it runs."""
 
     weight_bytes: int = 0
@@ -50,15 +50,15 @@ class _Layer:
     all: Cost
 
 
-def streaming(wiring: Wiring, machine: Machine) -> Outcome:
+def streaming(wiring: Wiring, machine: Machine) -> ModePlan:
     """Place and time `wiring` in weight-streaming mode. If it does not fit, the report says why."""
-    turns = take_turns(wiring)
+    traffic = edge_traffic(wiring)
     try:
-        _require_memory(wiring, turns, machine)
+        _require_memory(wiring, traffic, machine)
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    placement = place_streaming(wiring, tuple(turns), _body_price(wiring, machine), machine)
-    layers = {i: _layer(turn, placement.costs[i], machine) for i, turn in turns.items()}
+    placement = place_streaming(wiring, tuple(traffic), _body_price(wiring, machine), machine)
+    layers = {i: _layer(crossing, placement.costs[i], machine) for i, crossing in traffic.items()}
     step_cycles = sum(layer.all.cycles for layer in layers.values())
     report = ModeReport(
         mode=MODE,
@@ -67,31 +67,31 @@ def streaming(wiring: Wiring, machine: Machine) -> Outcome:
         fill_cycles=next((layer.arriving.cycles for layer in layers.values()), 0),
         samples_per_s=samples_per_s(wiring.batch_size, step_cycles, machine),
         limit=_limit(wiring, layers, step_cycles),
-        peak_bytes_per_pe=max((_spread(t, machine) for t in turns.values()), default=0),
-        edge_bytes_in=sum(t.bytes_in for t in turns.values()),
-        edge_bytes_out=sum(t.bytes_out for t in turns.values()),
+        peak_bytes_per_pe=max((_spread(t, machine) for t in traffic.values()), default=0),
+        edge_bytes_in=sum(t.bytes_in for t in traffic.values()),
+        edge_bytes_out=sum(t.bytes_out for t in traffic.values()),
         rows=tuple(
-            kernel_row(wiring, i, placement, _spread(turns[i], machine) if i in turns else 0, machine)
+            kernel_row(wiring, i, placement, _spread(traffic[i], machine) if i in traffic else 0, machine)
             for i in wiring.kernels
         ),
     )
-    return Outcome(report, placement, _timeline(wiring, layers))
+    return ModePlan(report, placement, _timeline(wiring, layers))
 
 
-def take_turns(wiring: Wiring) -> dict[int, Turn]:
-    """The turn of each kernel that runs on the wafer, in the order of the program."""
+def edge_traffic(wiring: Wiring) -> dict[int, EdgeTraffic]:
+    """The traffic of each kernel that runs on the wafer, in the order of the program."""
     order = [i for i in wiring.kernels if not wiring.is_on_host(i)]
     first, last = _lifetimes(wiring, order)
-    turns: dict[int, Turn] = {}
-    arrived: set[Operand] = set()
+    traffic: dict[int, EdgeTraffic] = {}
+    arrived: set[BufferVersion] = set()
     for n, i in enumerate(order):
         weights, batch = _arriving(wiring, i, arrived)
         live = sum(wiring.type(o.buffer).nbytes for o in first if first[o] <= n <= last[o])
-        turns[i] = Turn(weights, batch, _leaving_bytes(wiring, i), live + weights)
-    return turns
+        traffic[i] = EdgeTraffic(weights, batch, _leaving_bytes(wiring, i), live + weights)
+    return traffic
 
 
-def _arriving(wiring: Wiring, i: int, arrived: set[Operand]) -> tuple[int, int]:
+def _arriving(wiring: Wiring, i: int, arrived: set[BufferVersion]) -> tuple[int, int]:
     """Bytes that kernel `i` needs from outside: weights each time, all else once. Adds to `arrived`."""
     weights = batch = 0
     for operand in wiring.operands[i]:
@@ -104,7 +104,7 @@ def _arriving(wiring: Wiring, i: int, arrived: set[Operand]) -> tuple[int, int]:
     return weights, batch
 
 
-def _is_made_on_wafer(wiring: Wiring, operand: Operand) -> bool:
+def _is_made_on_wafer(wiring: Wiring, operand: BufferVersion) -> bool:
     return operand.source != OUTSIDE and not wiring.is_on_host(operand.source)
 
 
@@ -113,34 +113,34 @@ def _leaving_bytes(wiring: Wiring, i: int) -> int:
     asked_for = set(wiring.final.values())
     total = 0
     for buffer in wiring.results[i]:
-        made = Operand(buffer, i)
+        version = BufferVersion(buffer, i)
         users = wiring.users.get((buffer, i), ())
-        if made in asked_for or any(wiring.is_on_host(u) for u in users):
+        if version in asked_for or any(wiring.is_on_host(u) for u in users):
             total += wiring.type(buffer).nbytes
     return total
 
 
-def _lifetimes(wiring: Wiring, order: list[int]) -> tuple[dict[Operand, int], dict[Operand, int]]:
+def _lifetimes(wiring: Wiring, order: list[int]) -> tuple[dict[BufferVersion, int], dict[BufferVersion, int]]:
     """First and last turn at which the wafer holds each tensor that is not a weight."""
-    first: dict[Operand, int] = {}
-    last: dict[Operand, int] = {}
+    first: dict[BufferVersion, int] = {}
+    last: dict[BufferVersion, int] = {}
     for n, i in enumerate(order):
         used = (o for o in wiring.operands[i] if o.buffer not in wiring.resident)
-        for operand in (*used, *(Operand(b, i) for b in wiring.results[i])):
+        for operand in (*used, *(BufferVersion(b, i) for b in wiring.results[i])):
             first[operand] = min(n, first.get(operand, n))
             last[operand] = max(n, last.get(operand, n))
     return first, last
 
 
-def _spread(turn: Turn, machine: Machine) -> int:
-    return ceil_div(turn.live_bytes, machine.usable_pes)
+def _spread(traffic: EdgeTraffic, machine: Machine) -> int:
+    return ceil_div(traffic.live_bytes, machine.usable_pes)
 
 
-def _require_memory(wiring: Wiring, turns: dict[int, Turn], machine: Machine) -> None:
-    if not turns:
+def _require_memory(wiring: Wiring, traffic: dict[int, EdgeTraffic], machine: Machine) -> None:
+    if not traffic:
         return
-    worst = max(turns, key=lambda i: turns[i].live_bytes)
-    needed, instr = _spread(turns[worst], machine), wiring.program.instrs[worst]
+    worst = max(traffic, key=lambda i: traffic[i].live_bytes)
+    needed, instr = _spread(traffic[worst], machine), wiring.program.instrs[worst]
     if needed > machine.usable_bytes_per_pe:
         raise PlacementError(
             f"while {instr.label} runs, activations and its weights take {needed:,} bytes a PE and the limit is "
@@ -158,11 +158,11 @@ def _body_price(wiring: Wiring, machine: Machine) -> Callable[[int, int, int], C
     return price
 
 
-def _layer(turn: Turn, computing: Cost, machine: Machine) -> _Layer:
+def _layer(traffic: EdgeTraffic, computing: Cost, machine: Machine) -> _Layer:
     """Streams use the whole wafer's edge, whatever part of the mesh the kernel takes."""
     mesh = Rect.whole(machine)
-    arriving = cost(Par((Stream(mesh, turn.bytes_in, "in", "edge"),)), machine)
-    leaving = cost(Par((Stream(mesh, turn.bytes_out, "out", "edge"),)), machine)
+    arriving = cost(Par((Stream(mesh, traffic.bytes_in, "in", "edge"),)), machine)
+    leaving = cost(Par((Stream(mesh, traffic.bytes_out, "out", "edge"),)), machine)
     return _Layer(arriving, computing, leaving, FREE.beside(arriving).beside(computing).beside(leaving))
 
 

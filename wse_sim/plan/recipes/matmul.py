@@ -73,17 +73,17 @@ def _arrangements(product: Product, rect: Rect, machine: Machine) -> Iterator[Ph
 
 def _single(product: Product, rect: Rect, strips: int, machine: Machine) -> Iterator[Phase]:
     m, n, k = product.m, product.n, product.k
-    mesh = _Mesh(rect, strips, product.itemsize, machine)
+    cut = _Strips(rect, strips, product.itemsize, machine)
     if "b" in product.resident or not product.resident:
-        yield mesh.operand_in_place(passing=m, inner=k, outer=n)
+        yield cut.operand_in_place(passing=m, inner=k, outer=n)
     if "a" in product.resident or not product.resident:
-        yield mesh.operand_in_place(passing=n, inner=k, outer=m)
+        yield cut.operand_in_place(passing=n, inner=k, outer=m)
     if not product.resident:
-        yield mesh.result_in_place(m, n, k)
+        yield cut.result_in_place(m, n, k)
 
 
 @dataclass(frozen=True)
-class _Mesh:
+class _Strips:
     """A rectangle in `strips` that each compute a product of their own."""
 
     rect: Rect

@@ -14,7 +14,7 @@ from wse_sim.price.cost import cost, words
 
 
 @dataclass(frozen=True)
-class Step:
+class RowStep:
     """`count` operations of one kind: for each element, or (`is_per_row`) for each row.
 
     With `has_all_reduce` the row is then combined into one value, which all parts of the row get.
@@ -26,7 +26,9 @@ class Step:
     has_all_reduce: bool = False
 
 
-def row_program(steps: Sequence[Step], rows: int, columns: int, itemsize: int, rect: Rect, machine: Machine) -> Phase:
+def row_program(
+    steps: Sequence[RowStep], rows: int, columns: int, itemsize: int, rect: Rect, machine: Machine
+) -> Phase:
     """The faster of whole rows on each PE and rows cut along x."""
     if not rows * columns:
         return IDLE
@@ -37,7 +39,7 @@ def row_program(steps: Sequence[Step], rows: int, columns: int, itemsize: int, r
 
 
 def _with_parts(
-    steps: Sequence[Step], rows: int, columns: int, itemsize: int, rect: Rect, machine: Machine, parts: int
+    steps: Sequence[RowStep], rows: int, columns: int, itemsize: int, rect: Rect, machine: Machine, parts: int
 ) -> Phase:
     lines = rect.width // parts
     own_rows = ceil_div(rows, lines * rect.height)

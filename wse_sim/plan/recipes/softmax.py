@@ -7,16 +7,16 @@ from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
 from wse_sim.plan.recipes.generic import element_bytes
-from wse_sim.plan.recipes.row_kernels import Step, row_program
+from wse_sim.plan.recipes.row_kernels import RowStep, row_program
 from wse_sim.plan.wiring import Wiring
 
 STEPS = (
-    Step("add", has_all_reduce=True),  # largest logit of the row
-    Step("add"),  # less that
-    Step("special"),  # exponential
-    Step("add", has_all_reduce=True),  # sum of the row
-    Step("special", 2, is_per_row=True),  # logarithm of the sum for the loss, its reciprocal for the gradient
-    Step("add", 2),  # times the reciprocal, less one at the label
+    RowStep("add", has_all_reduce=True),  # largest logit of the row
+    RowStep("add"),  # less that
+    RowStep("special"),  # exponential
+    RowStep("add", has_all_reduce=True),  # sum of the row
+    RowStep("special", 2, is_per_row=True),  # logarithm of the sum for the loss, its reciprocal for the gradient
+    RowStep("add", 2),  # times the reciprocal, less one at the label
 )
 
 

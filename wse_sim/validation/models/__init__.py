@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 from wse_sim.validation.models import kernels, language, parts
 from wse_sim.validation.reading import Cycles
-from wse_sim.validation.rows import Row
+from wse_sim.validation.rows import MeasuredRow
 
-Model = Callable[[Row, Cycles], float]
+Model = Callable[[MeasuredRow, Cycles], float]
 
 MODELS: Mapping[str, Model] = {**parts.MODELS, **kernels.MODELS, **language.MODELS}
 """The beginning of a row's id -> its model. The longest beginning counts, here and among the rows not covered."""

@@ -4,43 +4,43 @@ from wse_sim.kernels import fft, gemm, solver, sparse, stencil
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE1, WSE2, WSE3, Machine
 from wse_sim.validation.reading import Cycles
-from wse_sim.validation.rows import Row
+from wse_sim.validation.rows import MeasuredRow
 
 _FLOPS_PER_CELL = 51  # of the 25-point star, as its authors count
 _TAPS = {"star2d": lambda radius: 4 * radius + 1, "box2d": lambda radius: (2 * radius + 1) ** 2}
 
 
-def _rect(row: Row, name: str = "grid") -> Rect:
+def _rect(row: MeasuredRow, name: str = "grid") -> Rect:
     width, height = row.params[name]
     return Rect(0, 0, width, height)
 
 
-def _tile(row: Row) -> tuple[Rect, int, int]:
+def _tile(row: MeasuredRow) -> tuple[Rect, int, int]:
     """The mesh, and the rows and columns of A on one PE."""
     p = row.params
     return Rect(0, 0, p["width"], p["height"]), ceil_div(p["N"], p["height"]), ceil_div(p["K"], p["width"])
 
 
-def sparse_by_line(row: Row, cycles: Cycles, axis: int) -> float:
+def sparse_by_line(row: MeasuredRow, cycles: Cycles, axis: int) -> float:
     """Compressed rows (axis 0) or columns (1): the average PE has its share of the non-zeros."""
     rect, *extents = _tile(row)
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
     return cycles(sparse.spmm(rect, elements, extents[axis], row.params["M"]), WSE2)
 
 
-def sparse_padded(row: Row, cycles: Cycles, has_lines: bool) -> float:
+def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
     """Every PE works on as many elements as the fullest one has; the operations counted in the file say how many."""
     rect, rows, _ = _tile(row)
     elements = row.params["flops"] / (2 * row.params["M"] * rect.area)
     return cycles(sparse.spmm(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
 
 
-def dense(row: Row, cycles: Cycles) -> float:
+def dense(row: MeasuredRow, cycles: Cycles) -> float:
     rect, rows, columns = _tile(row)
     return cycles(sparse.dense(rect, rows * columns, row.params["M"], WSE2), WSE2)
 
 
-def summa(row: Row, cycles: Cycles) -> float:
+def summa(row: MeasuredRow, cycles: Cycles) -> float:
     """A square product in float32 without padding against bank conflicts, in TFLOP/s."""
     n, pes = row.params["n"], row.params["grid"]
     tile = gemm.Tile.of(n, n, n, pes, 4)
@@ -48,11 +48,11 @@ def summa(row: Row, cycles: Cycles) -> float:
     return 2 * n**3 / _seconds(taken, WSE2) / 1e12
 
 
-def _star_cycles(row: Row, cycles: Cycles, slowdown: float = 0) -> float:
+def _star_cycles(row: MeasuredRow, cycles: Cycles, slowdown: float = 0) -> float:
     return cycles(stencil.acoustic_step(_rect(row), row.params["nz"], WSE2, slowdown), WSE2)
 
 
-def star(row: Row, cycles: Cycles) -> float:
+def star(row: MeasuredRow, cycles: Cycles) -> float:
     """The 25-point star in the row's unit."""
     taken, cells = _star_cycles(row, cycles), _rect(row).area * row.params["nz"]
     rate = cells / _seconds(taken, WSE2)
@@ -61,16 +61,16 @@ def star(row: Row, cycles: Cycles) -> float:
     return {**units, "MFLOP/s/PE": flops / _rect(row).area / 1e6}[row.unit]
 
 
-def star_memory_stalls(row: Row, cycles: Cycles) -> float:
+def star_memory_stalls(row: MeasuredRow, cycles: Cycles) -> float:
     """The share of a step, in percent, that bank conflicts add."""
     return 100 * (1 - _star_cycles(row, cycles, 1) / _star_cycles(row, cycles))
 
 
-def star_busy(row: Row, cycles: Cycles) -> float:
+def star_busy(row: MeasuredRow, cycles: Cycles) -> float:
     return 100 - star_memory_stalls(row, cycles)
 
 
-def plane(row: Row, cycles: Cycles) -> float:
+def plane(row: MeasuredRow, cycles: Cycles) -> float:
     """Some steps of a stencil on a plane of float32 cells; the id names its shape and radius."""
     shape, radius = row.id.split("_")[1], int(row.id.split("r=")[1][0])
     side = row.params["grid"][0] // row.params["pe"][0]
@@ -78,11 +78,11 @@ def plane(row: Row, cycles: Cycles) -> float:
     return row.params["iterations"] * cycles(one, WSE3)
 
 
-def bicgstab(row: Row, cycles: Cycles) -> float:
+def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
     return 1e6 * _seconds(cycles(solver.bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
 
 
-def fourier(row: Row, cycles: Cycles) -> float:
+def fourier(row: MeasuredRow, cycles: Cycles) -> float:
     width, height = row.params["PEs"]
     taken = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
     return 1e6 * _seconds(taken, WSE2)

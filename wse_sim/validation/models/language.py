@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from wse_sim.kernels.collective import centred_all_reduce, chain_all_reduce
 from wse_sim.kernels.gemv import Sum, gemv
-from wse_sim.kernels.transformer import TRANSFORMERS, Transformer, decode_token, prefill
+from wse_sim.kernels.transformer import TRANSFORMERS, TransformerExtents, decode_token, prefill
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
 from wse_sim.validation.reading import Cycles
-from wse_sim.validation.rows import Row
+from wse_sim.validation.rows import MeasuredRow
 
 FAST_WSE2 = replace(WSE2, clock_hz=1.1e9)
 _GRIDS = range(360, 721, 60)  # the meshes that WaferLLM's tables name
@@ -18,29 +18,29 @@ def _square(pes: int) -> Rect:
     return Rect(0, 0, pes, pes)
 
 
-def _model(row: Row) -> Transformer:
+def _model(row: MeasuredRow) -> TransformerExtents:
     return next(model for name, model in TRANSFORMERS.items() if name in row.workload)
 
 
-def _decode_seconds(model: Transformer, pes: int, context: int, cycles: Cycles) -> float:
+def _decode_seconds(model: TransformerExtents, pes: int, context: int, cycles: Cycles) -> float:
     return cycles(decode_token(model, _square(pes), context, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
 
 
-def _prefill_seconds(model: Transformer, pes: int, tokens: int, cycles: Cycles) -> float:
+def _prefill_seconds(model: TransformerExtents, pes: int, tokens: int, cycles: Cycles) -> float:
     return cycles(prefill(model, _square(pes), tokens, FAST_WSE2), FAST_WSE2) / FAST_WSE2.clock_hz
 
 
-def decode_rate(row: Row, cycles: Cycles) -> float:
+def decode_rate(row: MeasuredRow, cycles: Cycles) -> float:
     """Tokens a second, one after the other."""
     return 1 / _decode_seconds(_model(row), row.params["grid"][0], row.params["ctx"], cycles)
 
 
-def prefill_rate(row: Row, cycles: Cycles) -> float:
+def prefill_rate(row: MeasuredRow, cycles: Cycles) -> float:
     """Tokens a second, all at once."""
     return row.params["seq"] / _prefill_seconds(_model(row), row.params["grid"][0], row.params["seq"], cycles)
 
 
-def request_rate(row: Row, cycles: Cycles) -> float:
+def request_rate(row: MeasuredRow, cycles: Cycles) -> float:
     """Tokens that come out, over the time of the whole request; half of them are the context on the average."""
     p, model = row.params, _model(row)
     first = _prefill_seconds(model, p["prefill_grid"], p["inp"], cycles)
@@ -56,13 +56,13 @@ def _best_grid(n: int, cycles: Cycles) -> int:
     return min(_GRIDS, key=lambda pes: _gemv_cycles(n, pes, cycles))
 
 
-def gemv_milliseconds(row: Row, cycles: Cycles) -> float:
+def gemv_milliseconds(row: MeasuredRow, cycles: Cycles) -> float:
     """On the mesh that suits it best."""
     n = row.params["n"]
     return 1e3 * _gemv_cycles(n, _best_grid(n, cycles), cycles) / FAST_WSE2.clock_hz
 
 
-def gemv_speedup(row: Row, cycles: Cycles) -> float:
+def gemv_speedup(row: MeasuredRow, cycles: Cycles) -> float:
     """Over a pipeline along the whole line, for the largest product of that table on the same mesh."""
     pes = _best_grid(16384, cycles)
     slow = _gemv_cycles(16384, pes, cycles, chain_all_reduce)

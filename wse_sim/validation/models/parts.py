@@ -8,13 +8,13 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import Compute, Local, Phase, Reduce, Repeat, Seq, Shift
 from wse_sim.validation.reading import Cycles
-from wse_sim.validation.rows import Row
+from wse_sim.validation.rows import MeasuredRow
 
 _PE = Rect(0, 0, 1, 1)
 _MANY = 1 << 16
 
 
-def vector(row: Row, cycles: Cycles) -> float:
+def vector(row: MeasuredRow, cycles: Cycles) -> float:
     """One multiply-add of two vectors in float32 between two time stamps.
 
     They lie so that their first words are in the same pair of banks or in the next one. No instruction of a core takes
@@ -29,16 +29,16 @@ def vector(row: Row, cycles: Cycles) -> float:
     return cycles(Local(_PE, (Vector("fmac", (first, second, 2.0, first), n),)), WSE2)
 
 
-def _rate(op: str, itemsize: int) -> Callable[[Row, Cycles], float]:
+def _rate(op: str, itemsize: int) -> Callable[[MeasuredRow, Cycles], float]:
     """Elements a cycle of a long vector operation."""
     return lambda row, cycles: _MANY / cycles(Compute(_PE, op, 1, _MANY, itemsize), WSE3)
 
 
-def local_fma(row: Row, cycles: Cycles) -> float:
+def local_fma(row: MeasuredRow, cycles: Cycles) -> float:
     return cycles(Compute(_PE, "fma", 1, 4096, 2), WSE3)
 
 
-def bank_conflict(row: Row, cycles: Cycles) -> float:
+def bank_conflict(row: MeasuredRow, cycles: Cycles) -> float:
     """How many times longer a long operation takes."""
     slow = Compute(_PE, "fma", 1, _MANY, 4, slowdown=WSE3.conflict_slowdown)
     return cycles(slow, WSE3) / cycles(Compute(_PE, "fma", 1, _MANY, 4), WSE3)
@@ -53,19 +53,19 @@ def relay(hops: int, words: int) -> Phase:
     return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
 
 
-def relay_word(row: Row, cycles: Cycles) -> float:
+def relay_word(row: MeasuredRow, cycles: Cycles) -> float:
     return (cycles(relay(1, 1001), WSE3) - cycles(relay(1, 1), WSE3)) / 1000
 
 
-def relay_hop(row: Row, cycles: Cycles) -> float:
+def relay_hop(row: MeasuredRow, cycles: Cycles) -> float:
     return cycles(relay(2, 1), WSE3) - cycles(relay(1, 1), WSE3) - relay_word(row, cycles)
 
 
-def relay_start(row: Row, cycles: Cycles) -> float:
+def relay_start(row: MeasuredRow, cycles: Cycles) -> float:
     return 2 * cycles(relay(1, 1), WSE3) - cycles(relay(2, 1), WSE3)
 
 
-def reduction(row: Row, cycles: Cycles) -> float:
+def reduction(row: MeasuredRow, cycles: Cycles) -> float:
     """A two-phase reduction in groups of S, or (without S) a chain, from its start to the last word at the root."""
     line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
     reduce = Reduce(line, "x", row.params["B"], algorithm="two_phase" if size else "chain", size=size)

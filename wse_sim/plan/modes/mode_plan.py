@@ -16,7 +16,7 @@ from wse_sim.price.cost import Cost
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ModePlan:
     """A mode on a program; without a placement and a timeline if it does not fit."""
 
     report: ModeReport
@@ -24,10 +24,10 @@ class Outcome:
     timeline: Timeline | None = None
 
 
-def does_not_fit(mode: str, error: PlacementError) -> Outcome:
+def does_not_fit(mode: str, error: PlacementError) -> ModePlan:
     """The outcome that gives the error's words instead of numbers."""
     place = f" ({error.where})" if error.where else ""
-    return Outcome(ModeReport(mode, False, f"{error.what}{place}. {error.hint}"))
+    return ModePlan(ModeReport(mode, False, f"{error.what}{place}. {error.hint}"))
 
 
 def kernel_row(wiring: Wiring, i: int, placement: Placement, bytes_per_pe: int, machine: Machine) -> KernelRow:

@@ -17,17 +17,17 @@ from wse_sim.isa.core_program import (
     Change,
     Configure,
     Control,
-    End,
+    CoreProgram,
     Instruction,
-    Loop,
+    LoopEnd,
+    LoopStart,
     Memory,
     Operand,
-    Program,
     Received,
     Sent,
     Vector,
 )
-from wse_sim.isa.issue_rates import elements_per_wavelet, step_rate, turn_cycles, whole_cycles
+from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
 from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
 
@@ -36,7 +36,7 @@ _PLAIN_OPS = ("move", "add", "sub", "mul", "max", "fmac")
 
 
 @dataclass
-class Listing:
+class ProgramRows:
     """`code` has the rows of all programs and, behind them, the extras of operands; `sources` names each row.
 
     `entries` has for each program the rows of its tasks, `named` for each program the task of every name that control
@@ -55,7 +55,7 @@ class Listing:
 
 
 @dataclass
-class _Sheet:
+class _Assembler:
     """What grows while programs are written down."""
 
     machine: Machine
@@ -76,21 +76,21 @@ class _Sheet:
         return len(self.constants) - 1
 
 
-def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Listing:
+def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> ProgramRows:
     """All programs of a mesh."""
     names = control_names(mesh)
-    sheet = _Sheet(mesh.machine, lanes, {c: k for k, c in enumerate(mesh.colours)}, names)
+    assembler = _Assembler(mesh.machine, lanes, {c: k for k, c in enumerate(mesh.colours)}, names)
     entries = np.zeros((max(1, len(mesh.programs)), record.TASKS), np.int32)
     named = np.full((max(1, len(mesh.programs)), max(1, len(names))), -1, np.int32)
     for i, program in enumerate(mesh.programs):
         tasks = [name for name, _ in program.tasks]
         named[i, : len(names)] = [tasks.index(name) if name in tasks else -1 for name in names]
         for j, (name, body) in enumerate(program.tasks):
-            entries[i, j] = len(sheet.rows) * record.INSTRUCTION
-            _write_task(sheet, program, name, body, tasks)
-    if not sheet.rows:
-        sheet.rows.append(_blank(record.STOP))
-    return Listing(_code(sheet), entries, named, np.array(sheet.constants, np.float32), sheet.sources)
+            entries[i, j] = len(assembler.rows) * record.INSTRUCTION
+            _write_task(assembler, program, name, body, tasks)
+    if not assembler.rows:
+        assembler.rows.append(_blank(record.STOP))
+    return ProgramRows(_code(assembler), entries, named, np.array(assembler.constants, np.float32), assembler.sources)
 
 
 def control_names(mesh: Mesh) -> list[str]:
@@ -99,24 +99,26 @@ def control_names(mesh: Mesh) -> list[str]:
     return sorted({i.task for i in found if i.task})
 
 
-def _code(sheet: _Sheet) -> np.ndarray:
+def _code(assembler: _Assembler) -> np.ndarray:
     """The rows, then the extras; operands number those from 1, and the engine wants where they begin."""
-    first = len(sheet.rows) * record.INSTRUCTION
-    rows = np.array(sheet.rows, np.int32)
+    first = len(assembler.rows) * record.INSTRUCTION
+    rows = np.array(assembler.rows, np.int32)
     for i in range(4):
         column = record.OPERANDS + i * record.OPERAND + record.EXTRA
         has = (rows[:, column] > 0) & (rows[:, record.OP] < record.FIRST_CONTROL)
         rows[has, column] = first + (rows[has, column] - 1) * record.EXTRAS
-    return np.concatenate([rows.reshape(-1), np.array(sheet.extras, np.int32).reshape(-1)])
+    return np.concatenate([rows.reshape(-1), np.array(assembler.extras, np.int32).reshape(-1)])
 
 
-def _write_task(sheet: _Sheet, program: Program, name: str, body: Sequence[Instruction], tasks: list[str]) -> None:
+def _write_task(
+    assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
+) -> None:
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
-        sheet.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
-        sheet.rows.append(_row(sheet, instruction, program, open_loops, tasks))
-    sheet.rows.append(_blank(record.STOP))
-    sheet.sources.append(f"{program.name}, end of {name}")
+        assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
+        assembler.rows.append(_row(assembler, instruction, program, open_loops, tasks))
+    assembler.rows.append(_blank(record.STOP))
+    assembler.sources.append(f"{program.name}, end of {name}")
 
 
 def _blank(op: int) -> list[int]:
@@ -124,22 +126,26 @@ def _blank(op: int) -> list[int]:
 
 
 def _row(
-    sheet: _Sheet, instruction: Instruction, program: Program, open_loops: list[tuple[int, int]], tasks: list[str]
+    assembler: _Assembler,
+    instruction: Instruction,
+    program: CoreProgram,
+    open_loops: list[tuple[int, int]],
+    tasks: list[str],
 ) -> list[int]:
     """`open_loops` has for each enclosing loop the row after its start and its rounds."""
     match instruction:
         case Vector():
-            return _vector_row(sheet, instruction, program, tasks)
-        case Loop(times):
-            open_loops.append(((len(sheet.rows) + 1) * record.INSTRUCTION, times))
+            return _vector_row(assembler, instruction, program, tasks)
+        case LoopStart(times):
+            open_loops.append(((len(assembler.rows) + 1) * record.INSTRUCTION, times))
             return _control_row(record.LOOP, len(open_loops) - 1)
-        case End():
+        case LoopEnd():
             start, times = open_loops.pop()
             row = _control_row(record.END, len(open_loops), start, times)
-            row[record.SETUP] = turn_cycles(sheet.machine)
+            row[record.SETUP] = loop_back_cycles(assembler.machine)
             return row
         case Branch(address, comparison, value, task):
-            row = _control_row(record.BRANCH, address, sheet.constant(value))
+            row = _control_row(record.BRANCH, address, assembler.constant(value))
             row[record.ASYNC], row[record.TASK] = COMPARISONS.index(comparison), tasks.index(task)
             return row
         case Change(verb, task):
@@ -148,10 +154,10 @@ def _row(
             return row
         case Control(colour, commands, task):
             bits = sum(COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
-            bits |= (sheet.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
-            return _control_row(record.SEND_CONTROL, sheet.lanes[sheet.colours[colour], RAMP], bits)
+            bits |= (assembler.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
+            return _control_row(record.SEND_CONTROL, assembler.lanes[assembler.colours[colour], RAMP], bits)
         case Configure(colour, position):
-            return _control_row(record.CONFIGURE, sheet.colours[colour], position)
+            return _control_row(record.CONFIGURE, assembler.colours[colour], position)
 
 
 def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
@@ -160,24 +166,24 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
     return row
 
 
-def _vector_row(sheet: _Sheet, vector: Vector, program: Program, tasks: list[str]) -> list[int]:
+def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
     row = _blank(getattr(record, vector.op.upper()))
-    row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, sheet.machine)
+    row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, assembler.machine)
     row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
-    row[record.SETUP] = whole_cycles(sheet.machine.dsd_setup_cycles)
+    row[record.SETUP] = whole_cycles(assembler.machine.dsd_setup_cycles)
     row[record.STEP] = elements_per_wavelet(vector)
     row[record.KIND] = record.PLAIN if _is_plain(vector) else record.GENERAL
     if vector.then:
         row[record.THEN], row[record.TASK] = _CHANGES[vector.then[0]], tasks.index(vector.then[1])
     target = vector.operands[0]
     assert isinstance(target, Memory | Sent)
-    row[record.TO] = sheet.lanes[sheet.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
-    taken = [sheet.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
+    row[record.TO] = assembler.lanes[assembler.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
+    taken = [assembler.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
     row[record.TAKES : record.OPERANDS] = [*taken, *[-1] * (record.OPERANDS - record.TAKES - len(taken))]
     for i in range(4):
         first = record.OPERANDS + i * record.OPERAND
         row[first : first + record.OPERAND] = (
-            _operand(sheet, vector.operands[i], vector.length, program.words, target.dtype)
+            _operand(assembler, vector.operands[i], vector.length, program.words, target.dtype)
             if i < len(vector.operands)
             else [record.NONE, 0, 0, 0, 0]
         )
@@ -190,20 +196,20 @@ def _is_plain(vector: Vector) -> bool:
     return vector.op in _PLAIN_OPS and flat and all(o.dtype == "float32" for o in typed)
 
 
-def _operand(sheet: _Sheet, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
+def _operand(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:
     match operand:
         case Memory(base, stride):
-            extra = _extra(sheet, operand, length, words)
+            extra = _extra(assembler, operand, length, words)
             return [record.MEMORY, base, stride, record.TYPES.index(operand.dtype), extra]
         case Received(colour):
-            return [record.RECEIVED, sheet.colours[colour], 0, record.TYPES.index(operand.dtype), 0]
+            return [record.RECEIVED, assembler.colours[colour], 0, record.TYPES.index(operand.dtype), 0]
         case Sent(colour):
-            lane = sheet.lanes[sheet.colours[colour], RAMP]
+            lane = assembler.lanes[assembler.colours[colour], RAMP]
             return [record.SENT, lane, 0, record.TYPES.index(operand.dtype), 0]
-    return [record.CONSTANT, sheet.constant(round_constant(operand, dtype)), 0, record.TYPES.index(dtype), 0]
+    return [record.CONSTANT, assembler.constant(round_constant(operand, dtype)), 0, record.TYPES.index(dtype), 0]
 
 
-def _extra(sheet: _Sheet, memory: Memory, length: int, words: int) -> int:
+def _extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> int:
     """The number, from 1, of what does not fit an operand's columns; 0 if nothing is left."""
     if not (any(memory.steps) or memory.outer or memory.index is not None):
         return 0
@@ -218,5 +224,5 @@ def _extra(sheet: _Sheet, memory: Memory, length: int, words: int) -> int:
     row[record.INDEX_STEP] = memory.index_step
     row[record.LOW], row[record.HIGH] = memory.reach(length)
     row[record.LIMIT] = words * WORD_BYTES // ITEM_BYTES[memory.dtype]
-    sheet.extras.append(row)
-    return len(sheet.extras)
+    assembler.extras.append(row)
+    return len(assembler.extras)
