@@ -83,7 +83,7 @@ def _summed(found: list[Node | None]) -> Node | None:
     total: Node | None = None
     for g in found:
         if g is not None:
-            total = g if total is None else call("add", total, g)
+            total = g if total is None else total + g
     return total
 
 

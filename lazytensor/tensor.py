@@ -328,7 +328,7 @@ class Tensor:
             self.grad = wrap(g)
             self.grad.device = self.device
         else:
-            self.grad = wrap(call("add", self.grad.node, g))
+            self.grad = wrap(self.grad.node + g)
 
     # -- Python ------------------------------------------------------------------------------------------------------
 

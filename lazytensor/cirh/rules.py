@@ -13,8 +13,8 @@ from lazytensor.cirh.windows import WINDOWS
 from lazytensor.dtype import bool_, float32, int64
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import call, full, full_like
-from lazytensor.ops.elementwise import cast, compare, div, mul, sub, where
+from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast, eq, ne, where
 from lazytensor.ops.shape import reshape
 
 Lowering = Callable[..., Node | None]
@@ -26,29 +26,29 @@ def _where(c: Node, a: Node, b: Node) -> Node | None:
 
 
 def _is_nan(x: Node) -> Node:
-    return compare("ne", x, x)
+    return ne(x, x)
 
 
 def _is_finite(x: Node) -> Node | None:
     if x.type.dtype.kind != "f":
         return None
-    bounded = compare("ne", call("abs", x), full_like(math.inf, x))
-    number = compare("eq", x, x)
-    return cast(mul(*(cast(n, float32) for n in (number, bounded))), bool_)
+    bounded = ne(call("abs", x), math.inf)
+    number = eq(x, x)
+    return cast(cast(number, float32) * cast(bounded, float32), bool_)
 
 
 def _not(x: Node) -> Node:
     truth = cast(x, bool_)
-    return compare("eq", truth, full_like(False, truth))
+    return eq(truth, False)
 
 
 def _fmod(a: Node, b: Node) -> Node:
     """a less the whole part of a / b times b."""
-    return sub(a, mul(_trunc(div(a, b)), b))
+    return a - _trunc(a / b) * b
 
 
 def _trunc(x: Node) -> Node:
-    return mul(call("floor", call("abs", x)), call("sign", x))
+    return call("floor", call("abs", x)) * call("sign", x)
 
 
 def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None:
@@ -62,8 +62,8 @@ def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None
         numbers = call("arange", start=0, step=1, type=Type((shape[d],), int64))
         kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), float32)
         wide.append(call("broadcast_in_dim", kept, shape=shape, dims=(rank - 2, rank - 1)))
-    distance = sub(wide[1], wide[0])
-    return where(compare("ge", distance, full(-lower, distance.type)), x, full_like(0, x))
+    distance = wide[1] - wide[0]
+    return where(distance >= -lower, x, 0)
 
 
 RULES: Mapping[str, Lowering] = {

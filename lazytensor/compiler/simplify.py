@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, filled, pat
+from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, pat
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import transpose
@@ -93,10 +93,10 @@ ONE, OTHER = Pat("full", (), "k"), Pat("full", (), "other")
 RULES = RuleSet(
     "algebra",
     [
-        Rule("x * 1 = x", pat("mul", X, filled(1)), lambda b, n: b["x"]),
-        Rule("1 * x = x", pat("mul", filled(1), X), lambda b, n: b["x"]),
-        Rule("x / 1 = x", pat("div", X, filled(1)), lambda b, n: b["x"]),
-        Rule("x - 0 = x", pat("sub", X, filled(0)), lambda b, n: b["x"] if _positive_zero(n.inputs[1]) else None),
+        Rule("x * 1 = x", X * 1, lambda b, n: b["x"]),
+        Rule("1 * x = x", 1 * X, lambda b, n: b["x"]),
+        Rule("x / 1 = x", X / 1, lambda b, n: b["x"]),
+        Rule("x - 0 = x", X - 0, lambda b, n: b["x"] if _positive_zero(n.inputs[1]) else None),
         Rule("transpose(transpose(x))", pat("transpose", pat("transpose", X)), _merged_transpose),
         Rule("reshape(reduce(x, keepdim))", pat("reshape", pat("reduce", X, when=_keeps)), _dropped),
         Rule("reshape(arg_reduce(x, keepdim))", pat("reshape", pat("arg_reduce", X, when=_keeps)), _dropped),
@@ -104,8 +104,8 @@ RULES = RuleSet(
         Rule("transpose of a stack of products", _swapped("p"), _turned_product),
         Rule("broadcast of one value", pat("broadcast_in_dim", ONE), lambda b, n: full(b["k"].attrs["value"], n.type)),
         Rule("broadcast of a constant", pat("broadcast_in_dim", Pat("const", (), "k")), _repeated),
-        Rule("quotient of one value", pat("div", ONE, OTHER), lambda b, n: _folded(np.divide, b, n)),
-        Rule("product of one value", pat("mul", ONE, OTHER), lambda b, n: _folded(np.multiply, b, n)),
+        Rule("quotient of one value", ONE / OTHER, lambda b, n: _folded(np.divide, b, n)),
+        Rule("product of one value", ONE * OTHER, lambda b, n: _folded(np.multiply, b, n)),
         Rule("reshape to the same shape", pat("reshape", X), _unchanged),
         Rule("cast to the same type", pat("cast", X), _unchanged),
         Rule("cast(transpose(x))", pat("cast", pat("transpose", X, name="t", when=_is_swap)), _through_cast),

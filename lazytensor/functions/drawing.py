@@ -43,7 +43,7 @@ class _Source:
             self.cell.state = f"rng.{generator.seedings}"
         self.capture, self.draws = trace.current, 0
         self.base = trace.read(self.cell)
-        trace.write(self.cell, call("add", self.base, const(np.array([0, 1]), STATE)))
+        trace.write(self.cell, self.base + const(np.array([0, 1]), STATE))
 
 
 _source = _Source()

@@ -150,8 +150,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 
 def _unit(a: Node) -> Node:
     """A matrix with ones on its diagonal."""
-    strict = factor.sub(a, factor.band(a, 0, 0))
-    return factor.add(strict, factor.identity(a.type, a.type.shape[-1]))
+    strict = a - factor.band(a, 0, 0)
+    return strict + factor.identity(a.type, a.type.shape[-1])
 
 
 def triangular_solve(

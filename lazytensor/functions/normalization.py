@@ -17,8 +17,8 @@ from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import reshape, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import call, full, full_like
-from lazytensor.ops.elementwise import add, cast, div, mul
+from lazytensor.ops import call, full
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.norm import centred, inverse_deviation
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.shape import reshape as reshaped
@@ -66,9 +66,9 @@ def _half(x: Node) -> Node:
 def _affine(x: Node, weight: Tensor | None, bias: Tensor | None, shape: Dims) -> Node:
     """x * weight + bias, both read in `shape` and repeated over x."""
     if weight is not None:
-        x = mul(x, broadcast_to(reshaped(cast(arg(weight), x.type.dtype), shape), x.type.shape))
+        x = x * broadcast_to(reshaped(cast(arg(weight), x.type.dtype), shape), x.type.shape)
     if bias is not None:
-        x = add(x, broadcast_to(reshaped(cast(arg(bias), x.type.dtype), shape), x.type.shape))
+        x = x + broadcast_to(reshaped(cast(arg(bias), x.type.dtype), shape), x.type.shape)
     return x
 
 
@@ -122,9 +122,9 @@ def rms_norm(
     x = arg(input)
     wide = _wide(x)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
-    square = call("mean", mul(wide, wide), dims=dims, keepdim=True)
+    square = call("mean", wide * wide, dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
-    y = mul(wide, broadcast_to(inverse_deviation(square, epsilon), wide.type.shape))
+    y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
     return made(cast(_affine(y, weight, None, shape), x.type.dtype), input)
 
 
@@ -173,8 +173,8 @@ def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
     with grad_mode(False):
         old = arg(running)
         new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
-        kept = mul(old, full_like(1 - momentum, old))
-        running.write(add(kept, mul(new, full_like(momentum, new))))
+        kept = old * (1 - momentum)
+        running.write(kept + new * momentum)
 
 
 def _follow_batch(
@@ -186,7 +186,7 @@ def _follow_batch(
     mean = call("mean", x, dims=dims, keepdim=False)
     n = x.type.size // max(channels[0], 1)
     _follow(running[0], mean, momentum)
-    _follow(running[1], mul(variance, full_like(n / (n - 1) if n > 1 else math.nan, variance)), momentum)
+    _follow(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
     return mean, inverse_deviation(variance, eps)
 
 
@@ -279,8 +279,8 @@ def instance_norm(
         mean = call("mean", wide, dims=(0, *dims), keepdim=False)
         spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
         _follow(running_mean, mean, momentum)
-        _follow(running_var, mul(spread, full_like(many / (many - 1), spread)), momentum)
-    y = mul(spread_out, broadcast_to(inverse_deviation(variance, eps), wide.type.shape))
+        _follow(running_var, spread * (many / (many - 1)), momentum)
+    y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
     y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
     return made(cast(y, x.type.dtype), input)
 
@@ -294,12 +294,12 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     x = arg(input)
     x = x if x.type.dtype.kind == "f" else cast(x, default_dtype())
     n, channels, *rest = x.type.shape
-    square = reshaped(mul(x, x), (n, channels, math.prod(rest)))
+    square = reshaped(x * x, (n, channels, math.prod(rest)))
     padding = ((size // 2, (size - 1) // 2), (0, 0))
     total = call("window_sum", square, kernel=(size, 1), stride=(1, 1), padding=padding)
-    base = add(mul(div(total, full_like(size, total)), full_like(alpha, total)), full_like(k, total))
-    power = reshaped(call("pow", base, full_like(beta, base)), x.type.shape)
-    return made(div(x, power), input)
+    base = total / size * alpha + k
+    power = reshaped(base**beta, x.type.shape)
+    return made(x / power, input)
 
 
 # -- lengths ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,7 @@ from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.ir.graph import Node
-from lazytensor.ops import call, full_like
-from lazytensor.ops.elementwise import mul
+from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
@@ -191,9 +190,9 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
     attrs = _window(f"lp_pool{rank}d", rank, input, (kernel_size, stride, 0, 1, ceil_mode))
     del attrs["dilation"]
     x = arg(input)
-    total = call("window_sum", call("pow", x, full_like(float(p), x)), **attrs)
-    signed = mul(call("sign", total), call("relu", call("abs", total)))
-    return made(call("pow", signed, full_like(1 / float(p), total)), input)
+    total = call("window_sum", x ** float(p), **attrs)
+    signed = call("sign", total) * call("relu", call("abs", total))
+    return made(signed ** (1 / float(p)), input)
 
 
 def lp_pool1d(

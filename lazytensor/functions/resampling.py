@@ -11,7 +11,6 @@ from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const, full
-from lazytensor.ops.elementwise import add, mul
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg
@@ -33,8 +32,8 @@ def tapped(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
             t = part.type
             by = const(weights.astype(t.dtype.host), Type((len(index),), t.dtype))
             by = call("broadcast_in_dim", by, shape=t.shape, dims=(dim,))
-            part = mul(part, by)
-        total = part if total is None else add(total, part)
+            part = part * by
+        total = part if total is None else total + part
     assert total is not None
     return total
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import CompileError
+from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
 
 Attrs = Mapping[str, Any]
 
 
-class Node:
+class Node(Algebra):
     """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
 
     __slots__ = ("op", "inputs", "attrs", "type", "value", "where", "tracks", "memo", "__weakref__")
@@ -32,9 +33,24 @@ class Node:
         self.tracks = False  # whether a gradient may flow through it
         self.memo: dict | None = None  # derived facts, such as gradients already asked for
 
+    def combine(self, name: str, *operands: "Node | float") -> "Node":
+        """The node `name(*operands)`, in which numbers are constants."""
+        return _combine(name, *operands)
+
     def __repr__(self) -> str:
         inner = ", ".join([*(i.op for i in self.inputs), *(f"{k}={v}" for k, v in self.attrs.items())])
         return f"{self.op}({inner}) : {self.type}"
+
+
+# An operator on nodes has to infer a type, which the table of operations knows; that table lies above this file, and
+# `ops.op` leaves its function here when it is loaded.
+_combine: Callable[..., Node]
+
+
+def give_operators(combine: Callable[..., Node]) -> None:
+    """Let operators on nodes mean what `combine(name, *operands)` gives."""
+    global _combine
+    _combine = combine
 
 
 class _Entry(weakref.ref):

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.graph import Graph, Node, rebuild, same
 
 Bindings = dict[str, Node]
 
 
 @dataclass(frozen=True)
-class Pat:
+class Pat(Algebra):
     """A shape of nodes: `op` with inputs that match in turn; without an op it matches anything and binds `name`.
 
     `when(node)` is a further condition on the node itself.
@@ -23,6 +24,10 @@ class Pat:
     inputs: tuple["Pat", ...] = ()
     name: str = ""
     when: Callable[[Node], bool] | None = field(default=None, compare=False)
+
+    def combine(self, name: str, *operands: "Pat | float") -> "Pat":
+        """The pattern of an operation on what `operands` match; a number matches that constant."""
+        return pat(name, *(o if isinstance(o, Pat) else filled(o) for o in operands))
 
     def match(self, n: Node, found: Bindings) -> bool:
         """Whether n fits; bindings are added to `found`. A name that stands twice must bind the same node."""

@@ -8,8 +8,7 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.conv import Dims, Pairs
-from lazytensor.ops.elementwise import div
-from lazytensor.ops.op import call, const, full_like, per_element
+from lazytensor.ops.op import call, const, per_element
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.whole import whole
 
@@ -28,9 +27,9 @@ def _shared(total: Node, extents: Dims, divisor: int | None, window: dict[str, A
     """Each window's total divided by what it counts, or by the divisor."""
     counts = _counts(extents, **window)
     if divisor is not None or (counts.size and counts.min() == counts.max()):
-        return div(total, full_like(divisor or int(counts.flat[0]), total))
+        return total / (divisor or int(counts.flat[0]))
     dtype = total.type.dtype
-    return div(total, broadcast_to(const(counts.astype(dtype.host), Type(counts.shape, dtype)), total.type.shape))
+    return total / broadcast_to(const(counts.astype(dtype.host), Type(counts.shape, dtype)), total.type.shape)
 
 
 def _places(window: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import cast, compare, div, mul, sub, where
+from lazytensor.ops.elementwise import cast, ne, where
 from lazytensor.ops.formula import derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, per_element, same_types
 from lazytensor.ops.reduce import kept_shape, reduce, spread
@@ -24,39 +24,39 @@ def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
 
 def _softmax_parts(x: Node, *, dim: int) -> Node:
     shape = x.type.shape
-    e = call("exp", sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,))))
-    return div(e, spread(reduce(e, "add", (dim,)), shape, (dim,)))
+    e = call("exp", x - spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
+    return e / spread(reduce(e, "add", (dim,)), shape, (dim,))
 
 
 def _log_softmax_parts(x: Node, *, dim: int) -> Node:
     shape = x.type.shape
-    shifted = sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
-    return sub(shifted, spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,)))
+    shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
+    return shifted - spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,))
 
 
 def _log_softmax_cirh(x: Node, *, dim: int) -> Node:
     """The front end repeats the sum before it takes the logarithm."""
     shape = x.type.shape
-    shifted = sub(x, spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
-    return sub(shifted, call("log", spread(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,))))
+    shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
+    return shifted - call("log", spread(reduce(call("exp", shifted), "add", (dim,)), shape, (dim,)))
 
 
 def _softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
-    return mul(y, sub(g, spread(reduce(mul(g, y), "add", (dim,)), y.type.shape, (dim,))))
+    return y * (g - spread(reduce(g * y, "add", (dim,)), y.type.shape, (dim,)))
 
 
 def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
     """In float32 for half types; the sum is put back into its dimension before it is repeated."""
     wide, probability = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
     shape = y.type.shape
-    total = spread(reduce(mul(wide, probability), "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
+    total = spread(reduce(wide * probability, "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
     inner = call("broadcast_in_dim", total, shape=shape, dims=tuple(range(len(shape))))
-    return cast(mul(probability, sub(wide, inner)), y.type.dtype)
+    return cast(probability * (wide - inner), y.type.dtype)
 
 
 def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
     total = spread(reduce(g, "add", (dim,)), x.type.shape, (dim,))
-    return (sub(g, mul(call("exp", y), total)),)
+    return (g - call("exp", y) * total,)
 
 
 op(
@@ -132,7 +132,7 @@ def _pair(logits: Node, labels: Node) -> tuple[Node, Node]:
 
 
 def _kept(labels: Node, ignore_index: int) -> Node:
-    return compare("ne", labels, full_like(ignore_index, labels))
+    return ne(labels, ignore_index)
 
 
 def _count(keep: Node, like: Node) -> Node:
@@ -145,11 +145,11 @@ def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int)
     """As PyTorch: rows with the label `ignore_index` count neither in the sum nor in the mean."""
     loss, _ = _pair(logits, labels)
     keep = _kept(labels, ignore_index)
-    loss = where(keep, loss, full_like(0, loss))
+    loss = where(keep, loss, 0)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
-    return div(total, _count(keep, logits)) if reduction == "mean" else total
+    return total / _count(keep, logits) if reduction == "mean" else total
 
 
 def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
@@ -157,7 +157,7 @@ def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
-    return div(total, full_like(labels.type.size, total)) if reduction == "mean" else total
+    return total / labels.type.size if reduction == "mean" else total
 
 
 def _nll_eval(logits: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_index: int) -> np.ndarray:
@@ -194,19 +194,19 @@ def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ign
     _, backprop = _pair(logits, labels)
     shape = logits.type.shape
     if reduction == "none":
-        return mul(backprop, spread(g, shape, (1,)))
+        return backprop * spread(g, shape, (1,))
     if not _is_one(g):
-        backprop = mul(backprop, spread(g, shape, (0, 1)))
-    return div(backprop, full_like(labels.type.size, backprop)) if reduction == "mean" else backprop
+        backprop = backprop * spread(g, shape, (0, 1))
+    return backprop / labels.type.size if reduction == "mean" else backprop
 
 
 def _xent_grad_exact(g: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     _, backprop = _pair(logits, labels)
     shape = logits.type.shape
     keep = _kept(labels, ignore_index)
-    scale = g if reduction != "mean" else div(g, _count(keep, logits))
+    scale = g if reduction != "mean" else g / _count(keep, logits)
     wide = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
-    return where(spread(keep, shape, (1,)), mul(backprop, wide), full_like(0, backprop))
+    return where(spread(keep, shape, (1,)), backprop * wide, 0)
 
 
 def _xent_grad_eval(
@@ -226,14 +226,14 @@ def _xent_grad_vjp(
     """Second order: the derivative of the softmax itself, scaled as the first."""
     shape = logits.type.shape
     keep = _kept(labels, ignore_index)
-    scale = g if reduction != "mean" else div(g, _count(keep, logits))
+    scale = g if reduction != "mean" else g / _count(keep, logits)
     scale = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
-    scale = where(spread(keep, shape, (1,)), scale, full_like(0, scale))
+    scale = where(spread(keep, shape, (1,)), scale, 0)
     p = call("softmax", logits, dim=1)
-    inner = spread(reduce(mul(gg, p), "add", (1,)), shape, (1,))
+    inner = spread(reduce(gg * p, "add", (1,)), shape, (1,))
     unit = call("cross_entropy_grad", full_like(1, g), logits, labels, reduction=reduction, ignore_index=ignore_index)
-    dg = reduce(mul(gg, unit), "add", (1,) if reduction == "none" else (0, 1))
-    return dg, mul(scale, mul(p, sub(gg, inner))), None
+    dg = reduce(gg * unit, "add", (1,) if reduction == "none" else (0, 1))
+    return dg, scale * (p * (gg - inner)), None
 
 
 op(
@@ -249,15 +249,15 @@ op(
 
 
 def _mse_parts(x: Node, target: Node, *, reduction: str) -> Node:
-    d = sub(x, target)
-    return _reduced(mul(d, d), reduction)
+    d = x - target
+    return _reduced(d * d, reduction)
 
 
 def _reduced(x: Node, reduction: str) -> Node:
     if reduction == "none":
         return x
     total = reduce(x, "add", tuple(range(len(x.type.shape))))
-    return div(total, full_like(x.type.size, total)) if reduction == "mean" else total
+    return total / x.type.size if reduction == "mean" else total
 
 
 def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarray:
@@ -269,13 +269,13 @@ def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarra
 
 
 def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
-    d = mul(sub(x, target), full_like(2, x))
+    d = (x - target) * 2
     if reduction == "mean":
-        d = div(d, full_like(x.type.size, x))
+        d = d / x.type.size
     if not _is_one(g):
         wide = g if reduction == "none" else spread(g, x.type.shape, tuple(range(len(x.type.shape))))
-        d = mul(d, wide)
-    return d, call("neg", d)
+        d = d * wide
+    return d, -d
 
 
 op(
@@ -290,8 +290,8 @@ op(
 
 
 def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
-    inside = call("logical_and", compare("gt", x, full_like(low, x)), compare("lt", x, full_like(high, x)))
-    return (where(inside, g, full_like(0, g)),)
+    inside = call("logical_and", x > low, x < high)
+    return (where(inside, g, 0),)
 
 
 # A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.

@@ -13,7 +13,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops.circular import cosine, sine
-from lazytensor.ops.op import call, full_like, op, per_element, same_types
+from lazytensor.ops.op import call, combine, full_like, op, per_element, same_types
 
 FRONT_END_LOG2_E = 1.4427
 """The five digits that the front end multiplies a natural logarithm by; the host computes log2 itself."""
@@ -55,46 +55,34 @@ def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
 def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
     """The gradient of gelu in simpler operations."""
     if approximate == "tanh":
-        x2 = mul(x, x)
-        inner = mul(full_like(SQRT_TWO_OVER_PI, x), mul(x, add(full_like(1, x), mul(full_like(0.044715, x), x2))))
+        x2 = x * x
+        inner = SQRT_TWO_OVER_PI * (x * (1 + 0.044715 * x2))
         t = call("tanh", inner)
-        slope = mul(full_like(SQRT_TWO_OVER_PI, x), add(full_like(1, x), mul(full_like(3 * 0.044715, x), x2)))
-        half = mul(full_like(0.5, x), add(full_like(1, x), t))
-        rest = mul(mul(full_like(0.5, x), x), mul(sub(full_like(1, x), mul(t, t)), slope))
-        return (mul(g, add(half, rest)),)
-    cdf = mul(full_like(0.5, x), add(full_like(1, x), call("erf", mul(x, full_like(SQRT_HALF, x)))))
-    pdf = mul(full_like(1 / math.sqrt(2 * math.pi), x), call("exp", mul(full_like(-0.5, x), mul(x, x))))
-    return (mul(g, add(cdf, mul(x, pdf))),)
+        slope = SQRT_TWO_OVER_PI * (1 + 3 * 0.044715 * x2)
+        half = 0.5 * (1 + t)
+        rest = 0.5 * x * ((1 - t * t) * slope)
+        return (g * (half + rest),)
+    cdf = 0.5 * (1 + call("erf", x * SQRT_HALF))
+    pdf = 1 / math.sqrt(2 * math.pi) * call("exp", -0.5 * (x * x))
+    return (g * (cdf + x * pdf),)
 
 
-def add(a: Node, b: Node) -> Node:
-    """a + b"""
-    return call("add", a, b)
+def where(c: Node, a: Node | float, b: Node | float) -> Node:
+    """a where c holds, else b; one of them may be a number."""
+    if not isinstance(a, Node):
+        assert isinstance(b, Node), "two numbers have no type"
+        return call("where", c, full_like(a, b), b)
+    return call("where", c, a, b if isinstance(b, Node) else full_like(b, a))
 
 
-def sub(a: Node, b: Node) -> Node:
-    """a - b"""
-    return call("sub", a, b)
+def eq(a: Node, b: Node | float) -> Node:
+    """Where a equals b. The operator `==` compares nodes by identity."""
+    return combine("eq", a, b)
 
 
-def mul(a: Node, b: Node) -> Node:
-    """a * b"""
-    return call("mul", a, b)
-
-
-def div(a: Node, b: Node) -> Node:
-    """a / b"""
-    return call("div", a, b)
-
-
-def where(c: Node, a: Node, b: Node) -> Node:
-    """a where c holds, else b"""
-    return call("where", c, a, b)
-
-
-def compare(name: str, a: Node, b: Node) -> Node:
-    """One of gt, ge, lt, le, eq, ne."""
-    return call(name, a, b)
+def ne(a: Node, b: Node | float) -> Node:
+    """Where a differs from b. The operator `!=` compares nodes by identity."""
+    return combine("ne", a, b)
 
 
 def cast(x: Node, dtype: DType) -> Node:
@@ -112,37 +100,23 @@ def _unary(name: str, eval: Any, vjp: Any, scalar: str = "", flops: int = 1, **f
     op(name, same_types, eval, vjp=vjp, scalar=scalar or name + "({0})", work=per_element(flops), **facets)
 
 
-def _one(x: Node) -> Node:
-    return full_like(1, x)
-
-
 # Transcendental functions are counted as 10 flops, the convention of the performance model.
-_unary("exp", np.exp, lambda g, y, x: (mul(g, y),), flops=10)
-_unary("log", np.log, lambda g, y, x: (div(g, x),), flops=10)
-_unary("sin", sine, lambda g, y, x: (mul(g, call("cos", x)),), flops=10)
-_unary("cos", cosine, lambda g, y, x: (call("neg", mul(g, call("sin", x))),), flops=10)
-_unary("tanh", np.tanh, lambda g, y, x: (mul(g, sub(_one(x), mul(y, y))),), flops=10)
-_unary("sigmoid", _sigmoid, lambda g, y, x: (mul(g, mul(y, sub(_one(x), y))),), flops=10)
-_unary("sqrt", np.sqrt, lambda g, y, x: (div(g, mul(full_like(2, x), y)),), flops=4)
-_unary(
-    "rsqrt",
-    lambda x: 1 / np.sqrt(x),
-    lambda g, y, x: (mul(g, mul(full_like(-0.5, x), mul(y, mul(y, y)))),),
-    flops=4,
-)
-_unary("reciprocal", np.reciprocal, lambda g, y, x: (call("neg", mul(g, mul(y, y))),), "(one / {0})", 4)
-_unary("abs", np.abs, lambda g, y, x: (mul(g, call("sign", x)),))
+_unary("exp", np.exp, lambda g, y, x: (g * y,), flops=10)
+_unary("log", np.log, lambda g, y, x: (g / x,), flops=10)
+_unary("sin", sine, lambda g, y, x: (g * call("cos", x),), flops=10)
+_unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), flops=10)
+_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), flops=10)
+_unary("sigmoid", _sigmoid, lambda g, y, x: (g * (y * (1 - y)),), flops=10)
+_unary("sqrt", np.sqrt, lambda g, y, x: (g / (2 * y),), flops=4)
+_unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, y, x: (g * (-0.5 * (y * (y * y))),), flops=4)
+_unary("reciprocal", np.reciprocal, lambda g, y, x: (-(g * (y * y)),), "(one / {0})", 4)
+_unary("abs", np.abs, lambda g, y, x: (g * call("sign", x),))
 _unary("sign", np.sign, lambda g, y, x: (full_like(0, x),))
 _unary("floor", np.floor, lambda g, y, x: (full_like(0, x),))
 _unary("ceil", np.ceil, lambda g, y, x: (full_like(0, x),))
 _unary("round", np.rint, lambda g, y, x: (full_like(0, x),))
 _unary("relu", lambda x: np.where(x <= 0, x.dtype.type(0), x), lambda g, y, x: _relu_vjp(g, y))
-_unary(
-    "erf",
-    erf_array,
-    lambda g, y, x: (mul(g, mul(full_like(2 / math.sqrt(math.pi), x), call("exp", call("neg", mul(x, x))))),),
-    flops=10,
-)
+_unary("erf", erf_array, lambda g, y, x: (g * (2 / math.sqrt(math.pi) * call("exp", -(x * x))),), flops=10)
 op(
     "gelu",
     lambda x, *, approximate: x,
@@ -151,45 +125,28 @@ op(
     work=per_element(14),
     decompose=lambda x, *, approximate: _gelu_parts(x, approximate),
 )
+_unary("neg", np.negative, lambda g, y, x: (-g,), "(-{0})", native=False, decompose=lambda x: x * -1)
 _unary(
-    "neg",
-    np.negative,
-    lambda g, y, x: (call("neg", g),),
-    "(-{0})",
-    native=False,
-    decompose=lambda x: mul(x, full_like(-1, x)),
+    "log1p", np.log1p, lambda g, y, x: (g / (x + 1),), flops=10, native=False, decompose=lambda x: call("log", x + 1)
 )
 _unary(
-    "log1p",
-    np.log1p,
-    lambda g, y, x: (div(g, add(x, _one(x))),),
-    flops=10,
-    native=False,
-    decompose=lambda x: call("log", add(x, _one(x))),
-)
-_unary(
-    "expm1",
-    np.expm1,
-    lambda g, y, x: (mul(g, add(y, _one(x))),),
-    flops=10,
-    native=False,
-    decompose=lambda x: sub(call("exp", x), _one(x)),
+    "expm1", np.expm1, lambda g, y, x: (g * (y + 1),), flops=10, native=False, decompose=lambda x: call("exp", x) - 1
 )
 _unary(
     "log2",
     np.log2,
-    lambda g, y, x: (div(g, mul(x, full_like(math.log(2), x))),),
+    lambda g, y, x: (g / (x * math.log(2)),),
     flops=10,
     native=False,
-    decompose=lambda x: mul(call("log", x), full_like(FRONT_END_LOG2_E, x)),
+    decompose=lambda x: call("log", x) * FRONT_END_LOG2_E,
 )
 _unary(
     "tan",
     np.tan,
-    lambda g, y, x: (mul(g, add(_one(x), mul(y, y))),),
+    lambda g, y, x: (g * (1 + y * y),),
     flops=20,
     native=False,
-    decompose=lambda x: div(call("sin", x), call("cos", x)),
+    decompose=lambda x: call("sin", x) / call("cos", x),
 )
 _unary(
     "silu",
@@ -198,27 +155,26 @@ _unary(
     "({0} * sigmoid({0}))",
     11,
     native=False,
-    decompose=lambda x: mul(x, call("sigmoid", x)),
+    decompose=lambda x: x * call("sigmoid", x),
 )
 
 
 def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
-    zero = full_like(0, y)
-    return (where(compare("gt", y, zero), g, zero),)
+    return (where(y > 0, g, 0),)
 
 
 def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
     s = call("sigmoid", x)
-    return (mul(g, mul(s, add(_one(x), mul(x, sub(_one(x), s))))),)
+    return (g * (s * (1 + x * (1 - s))),)
 
 
 def _gelu_parts(x: Node, approximate: str) -> Node:
-    half = mul(full_like(0.5, x), x)
+    half = 0.5 * x
     if approximate == "tanh":
-        cube = mul(x, mul(x, x))
-        inner = mul(full_like(SQRT_TWO_OVER_PI, x), add(x, mul(full_like(0.044715, x), cube)))
-        return mul(half, add(_one(x), call("tanh", inner)))
-    return mul(half, add(_one(x), call("erf", mul(x, full_like(SQRT_HALF, x)))))
+        cube = x * (x * x)
+        inner = SQRT_TWO_OVER_PI * (x + 0.044715 * cube)
+        return half * (1 + call("tanh", inner))
+    return half * (1 + call("erf", x * SQRT_HALF))
 
 
 def _binary(name: str, eval: Any, vjp: Any, scalar: str = "", flops: int = 1, **facets: Any) -> None:
@@ -229,24 +185,23 @@ def _extremum_vjp(comparison: str) -> Any:
     """Ties share the gradient evenly, as in PyTorch."""
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-        zero, half = full_like(0, a), mul(g, full_like(0.5, a))
-        tie = compare("eq", a, b)
-        first = where(tie, half, where(compare(comparison, a, b), g, zero))
-        second = where(tie, half, where(compare(comparison, b, a), g, zero))
+        half = g * 0.5
+        tie = eq(a, b)
+        first = where(tie, half, where(call(comparison, a, b), g, 0))
+        second = where(tie, half, where(call(comparison, b, a), g, 0))
         return first, second
 
     return vjp
 
 
 def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    zero, one = full_like(0, a), full_like(1, a)
-    exponent_zero = compare("eq", b, zero)
-    da = where(exponent_zero, zero, mul(g, mul(b, call("pow", a, sub(b, one)))))
-    safe = where(compare("gt", a, zero), a, one)
+    exponent_zero = eq(b, 0)
+    da = where(exponent_zero, 0, g * (b * a ** (b - 1)))
+    safe = where(a > 0, a, 1)
     # 0 ** b with b >= 0 has slope 0 in b; a negative base has none.
-    db = mul(g, mul(y, call("log", safe)))
-    at_zero = call("logical_and", compare("eq", a, zero), compare("ge", b, zero))
-    return da, where(at_zero, zero, db)
+    db = g * (y * call("log", safe))
+    at_zero = call("logical_and", eq(a, 0), b >= 0)
+    return da, where(at_zero, 0, db)
 
 
 def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -255,24 +210,14 @@ def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 _binary("add", np.add, lambda g, y, a, b: (g, g), "({0} + {1})")
-_binary("sub", np.subtract, lambda g, y, a, b: (g, call("neg", g)), "({0} - {1})")
-_binary("mul", np.multiply, lambda g, y, a, b: (mul(g, b), mul(g, a)), "({0} * {1})")
-_binary("div", np.divide, lambda g, y, a, b: (div(g, b), call("neg", div(mul(g, y), b))), "({0} / {1})", 4)
+_binary("sub", np.subtract, lambda g, y, a, b: (g, -g), "({0} - {1})")
+_binary("mul", np.multiply, lambda g, y, a, b: (g * b, g * a), "({0} * {1})")
+_binary("div", np.divide, lambda g, y, a, b: (g / b, -(g * y / b)), "({0} / {1})", 4)
 _binary("maximum", np.maximum, _extremum_vjp("gt"))
 _binary("minimum", np.minimum, _extremum_vjp("lt"))
 _binary("pow", _floating_pow, _pow_vjp, flops=20)
-_binary(
-    "fmod", np.fmod, native=False, vjp=lambda g, y, a, b: (g, call("neg", mul(g, call("trunc", div(a, b))))), flops=8
-)
-_binary(
-    "atan2",
-    np.arctan2,
-    lambda g, y, a, b: (
-        div(mul(g, b), add(mul(a, a), mul(b, b))),
-        call("neg", div(mul(g, a), add(mul(a, a), mul(b, b)))),
-    ),
-    flops=10,
-)
+_binary("fmod", np.fmod, native=False, vjp=lambda g, y, a, b: (g, -(g * call("trunc", a / b))), flops=8)
+_binary("atan2", np.arctan2, lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))), flops=10)
 _unary("trunc", np.trunc, lambda g, y, x: (full_like(0, x),), native=False)
 
 for _name, _eval, _sign in (
@@ -294,7 +239,7 @@ op(
     "where",
     _selected,
     np.where,
-    vjp=lambda g, y, c, a, b: (None, where(c, g, full_like(0, g)), where(c, full_like(0, g), g)),
+    vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
     scalar="({1} if {0} else {2})",
 )
 op(
@@ -302,9 +247,9 @@ op(
     same_types,
     lambda x, low, high: np.minimum(np.maximum(x, low), high),
     vjp=lambda g, y, x, low, high: (
-        where(call("logical_and", compare("ge", x, low), compare("le", x, high)), g, full_like(0, g)),
-        where(call("logical_and", compare("lt", x, low), compare("lt", low, high)), g, full_like(0, g)),
-        where(call("logical_or", compare("gt", x, high), compare("lt", high, low)), g, full_like(0, g)),
+        where(call("logical_and", x >= low, x <= high), g, 0),
+        where(call("logical_and", x < low, low < high), g, 0),
+        where(call("logical_or", x > high, high < low), g, 0),
     ),
     scalar="minimum(maximum({0}, {1}), {2})",
     work=per_element(2),

@@ -15,7 +15,7 @@ import numpy as np
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import add, compare, div, mul, sub, where
+from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full, full_like, op
 from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
@@ -46,11 +46,6 @@ def identity(like: Type, n: int) -> Node:
     """Unit matrices in the stack of `like`."""
     shape = (*like.shape[:-2], n, n)
     return band(full(1, Type(shape, like.dtype)), 0, 0)
-
-
-def scaled(x: Node, factor: float) -> Node:
-    """x times a number."""
-    return mul(x, full_like(factor, x))
 
 
 def _stacked(*parts: Node) -> Node:
@@ -117,14 +112,14 @@ def _cholesky(x: np.ndarray) -> np.ndarray:
 
 def _half_lower(x: Node) -> Node:
     """The lower triangle with half the diagonal."""
-    return sub(band(x, None, 0), scaled(band(x, 0, 0), 0.5))
+    return band(x, None, 0) - band(x, 0, 0) * 0.5
 
 
 def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     inner = _half_lower(matmul(y, g, True, False))
     left = triangular(y, inner, lower=True, adjoint=True)
     whole = turned(triangular(y, turned(left), lower=True, adjoint=True))
-    return (scaled(add(whole, turned(whole)), 0.5),)
+    return ((whole + turned(whole)) * 0.5,)
 
 
 op("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3), native=False)
@@ -162,7 +157,7 @@ def triangular(a: Node, b: Node, lower: bool, adjoint: bool = False) -> Node:
 def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint: bool) -> tuple[Node, Node]:
     db = triangular(a, g, lower, not adjoint)
     da = matmul(y, db, False, True) if adjoint else matmul(db, y, False, True)
-    return call("neg", band(da, None, 0) if lower else band(da, 0, None)), db
+    return -(band(da, None, 0) if lower else band(da, 0, None)), db
 
 
 op("triangular_solve", _system, _triangular, vjp=_triangular_vjp, work=_cubic(1), native=False)
@@ -185,7 +180,7 @@ def solve(a: Node, b: Node) -> Node:
 
 def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     db = solve(turned(a), g)
-    return call("neg", matmul(db, y, False, True)), db
+    return -matmul(db, y, False, True), db
 
 
 op("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3), native=False)
@@ -210,11 +205,11 @@ def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
     """Golub and Pereyra 1973, for a rank that does not change."""
     gt, yt = turned(g), turned(y)
     direct = matmul(matmul(yt, g), yt)
-    left = sub(gt, matmul(x, matmul(y, gt)))
+    left = gt - matmul(x, matmul(y, gt))
     first = matmul(matmul(left, y), yt)
-    right = sub(gt, matmul(matmul(gt, y), x))
+    right = gt - matmul(matmul(gt, y), x)
     second = matmul(yt, matmul(y, right))
-    return (sub(add(first, second), direct),)
+    return (first + second - direct,)
 
 
 op("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20), native=False)
@@ -240,15 +235,15 @@ def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """Of matrices that have an inverse."""
     xt = turned(inverse(x))
     last = (len(g.type.shape) - 2, len(g.type.shape) - 1)
-    along = mul(_spread(reduce(mul(g, y), "add", last), x), xt)
-    return (sub(along, matmul(matmul(y, g, False, True), xt)),)
+    along = _spread(reduce(g * y, "add", last), x) * xt
+    return (along - matmul(matmul(y, g, False, True), xt),)
 
 
 op(
     "det",
     _scalars,
     lambda x: np.asarray(np.linalg.det(_wide(x))).astype(x.dtype),
-    vjp=lambda g, y, x: (mul(_spread(g, x), call("cofactor", x)),),
+    vjp=lambda g, y, x: (_spread(g, x) * call("cofactor", x),),
     work=_cubic(2 / 3),
     native=False,
 )
@@ -257,7 +252,7 @@ op(
     "logabsdet",
     _scalars,
     lambda x: np.asarray(np.linalg.slogdet(_wide(x))[1]).astype(x.dtype),
-    vjp=lambda g, y, x: (mul(_spread(g, x), turned(inverse(x))),),
+    vjp=lambda g, y, x: (_spread(g, x) * turned(inverse(x)),),
     work=_cubic(2 / 3),
     native=False,
 )
@@ -294,7 +289,7 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     q, r = rows(y, 0, m), turned(rows(y, m, m + n))
     if m < n:
         rest = turned(rows(turned(x), k, n))
-        gq = add(gq, matmul(rest, turned(rows(turned(gr), k, n)), False, True))
+        gq = gq + matmul(rest, turned(rows(turned(gr), k, n)), False, True)
         inner = _qr_square(gq, turned(rows(turned(gr), 0, k)), q, turned(rows(turned(r), 0, k)))
         outer = matmul(q, turned(rows(turned(gr), k, n)))
         return (turned(_stacked(turned(inner), turned(outer))),)
@@ -302,10 +297,10 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 
 
 def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
-    inner = sub(matmul(r, gr, False, True), matmul(gq, q, True, False))
+    inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
     low = band(inner, None, 0)
-    mirrored = add(low, turned(sub(low, band(low, 0, 0))))
-    return turned(triangular(r, turned(add(gq, matmul(q, mirrored))), lower=False))
+    mirrored = low + turned(low - band(low, 0, 0))
+    return turned(triangular(r, turned(gq + matmul(q, mirrored)), lower=False))
 
 
 op("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4), native=False)
@@ -349,9 +344,9 @@ def _svd(x: np.ndarray) -> np.ndarray:
 def _gaps(squares: Node, like: Node) -> Node:
     """1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values agree, which leaves their vectors undetermined."""
     across = broadcast_to(squares, like.type.shape)
-    gap = sub(across, turned(across))
-    equal = compare("eq", gap, full_like(0, gap))
-    return where(equal, full_like(0, gap), div(full_like(1, gap), where(equal, full_like(1, gap), gap)))
+    gap = across - turned(across)
+    equal = eq(gap, 0)
+    return where(equal, 0, 1 / where(equal, 1, gap))
 
 
 def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
@@ -359,18 +354,18 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     u, s, v = rows(y, 0, m), rows(y, m, m + 1), rows(y, m + 1, m + 1 + n)
     gu, gs, gv = rows(g, 0, m), rows(g, m, m + 1), rows(g, m + 1, m + 1 + n)
     ug, vg = matmul(u, gu, True, False), matmul(v, gv, True, False)
-    gaps = _gaps(mul(s, s), ug)
+    gaps = _gaps(s * s, ug)
     wide = broadcast_to(s, ug.type.shape)
-    middle = mul(mul(gaps, sub(ug, turned(ug))), wide)
-    middle = add(middle, turned(mul(mul(gaps, sub(vg, turned(vg))), wide)))
-    middle = add(middle, mul(identity(x.type, min(m, n)), broadcast_to(gs, ug.type.shape)))
+    middle = gaps * (ug - turned(ug)) * wide
+    middle = middle + turned(gaps * (vg - turned(vg)) * wide)
+    middle = middle + identity(x.type, min(m, n)) * broadcast_to(gs, ug.type.shape)
     out = matmul(matmul(u, middle), v, False, True)
     if m > n:
-        beyond = div(sub(gu, matmul(u, ug)), broadcast_to(s, gu.type.shape))
-        out = add(out, matmul(beyond, v, False, True))
+        beyond = (gu - matmul(u, ug)) / broadcast_to(s, gu.type.shape)
+        out = out + matmul(beyond, v, False, True)
     if n > m:
-        beyond = div(sub(gv, matmul(v, vg)), broadcast_to(s, gv.type.shape))
-        out = add(out, matmul(u, beyond, False, True))
+        beyond = (gv - matmul(v, vg)) / broadcast_to(s, gv.type.shape)
+        out = out + matmul(u, beyond, False, True)
     return (out,)
 
 
@@ -390,7 +385,7 @@ def _singular_values_vjp(g: Node, x: Node) -> Node:
     packed = call("svd", x)
     u, v = rows(packed, 0, m), rows(packed, m + 1, m + 1 + n)
     scales = broadcast_to(reshape(g, (*g.type.shape[:-1], 1, g.type.shape[-1])), u.type.shape)
-    return matmul(mul(u, scales), v, False, True)
+    return matmul(u * scales, v, False, True)
 
 
 def _eigh_type(x: Type) -> Type:
@@ -408,9 +403,9 @@ def _eigh_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     n = x.type.shape[-1]
     w, v, gw, gv = rows(y, 0, 1), rows(y, 1, n + 1), rows(g, 0, 1), rows(g, 1, n + 1)
     vg = matmul(v, gv, True, False)
-    middle = add(mul(_gaps(w, vg), vg), mul(identity(x.type, n), broadcast_to(gw, vg.type.shape)))
+    middle = _gaps(w, vg) * vg + identity(x.type, n) * broadcast_to(gw, vg.type.shape)
     out = matmul(matmul(v, middle), v, False, True)
-    return (scaled(add(out, turned(out)), 0.5),)
+    return ((out + turned(out)) * 0.5,)
 
 
 op("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9), native=False)

@@ -12,7 +12,6 @@ from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.types import Type, Where
-from lazytensor.ops.elementwise import add
 from lazytensor.ops.op import OPS
 
 Formula = Callable[..., Any]
@@ -74,7 +73,7 @@ def pullback(order: Sequence[Node], found: dict[Node, Node], wrt: Iterable[Node]
 def accumulate(found: dict[Node, Node], n: Node, g: Node) -> None:
     """Add a gradient to what a node has already."""
     before = found.get(n)
-    found[n] = g if before is None else add(before, g)
+    found[n] = g if before is None else before + g
 
 
 def _push(found: dict[Node, Node], n: Node, g: Node) -> None:

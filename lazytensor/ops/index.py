@@ -12,7 +12,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import compare, div, mul, where
+from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full_like, op, per_element
 from lazytensor.ops.shape import Dims
 
@@ -86,25 +86,24 @@ def _scatter_vjp(
     if kind == "mul":
         return _product_vjp(g, y, base, index, value, dim)
     # Extremes: all that reached the result share its gradient evenly.
-    one, zero = full_like(1, base), full_like(0, base)
-    mine = where(compare("eq", base, y), one, zero)
-    theirs = where(compare("eq", value, gather(y, index, dim)), full_like(1, value), full_like(0, value))
-    share = div(g, where(compare("eq", (n := scatter(mine, index, theirs, dim, "add")), zero), one, n))
-    return mul(share, mine), None, mul(gather(share, index, dim), theirs)
+    mine = where(eq(base, y), full_like(1, base), 0)
+    theirs = where(eq(value, gather(y, index, dim)), full_like(1, value), 0)
+    count = scatter(mine, index, theirs, dim, "add")
+    share = g / where(eq(count, 0), 1, count)
+    return share * mine, None, gather(share, index, dim) * theirs
 
 
 def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: int) -> tuple[Node, None, Node]:
     """Each factor gets the product of the others, exact also where one factor is zero."""
-    base_zero = compare("eq", base, full_like(0, base))
-    safe_base = where(base_zero, full_like(1, base), base)
-    to_base = mul(g, div(scatter(safe_base, index, value, dim, "mul"), safe_base))
-    zero, one = full_like(0, value), full_like(1, value)
-    is_zero = compare("eq", value, zero)
-    count = gather(scatter(full_like(0, base), index, where(is_zero, one, zero), dim, "add"), index, dim)
-    lone = call("logical_and", is_zero, compare("eq", count, one))
-    others = scatter(base, index, where(lone, one, value), dim, "mul")
-    shared = div(gather(mul(g, y), index, dim), where(is_zero, one, value))
-    return to_base, None, where(lone, gather(mul(g, others), index, dim), shared)
+    base_zero = eq(base, 0)
+    safe_base = where(base_zero, 1, base)
+    to_base = g * (scatter(safe_base, index, value, dim, "mul") / safe_base)
+    is_zero = eq(value, 0)
+    zeros = scatter(full_like(0, base), index, where(is_zero, full_like(1, value), 0), dim, "add")
+    lone = call("logical_and", is_zero, eq(gather(zeros, index, dim), 1))
+    others = scatter(base, index, where(lone, 1, value), dim, "mul")
+    shared = gather(g * y, index, dim) / where(is_zero, 1, value)
+    return to_base, None, where(lone, gather(g * others, index, dim), shared)
 
 
 op(

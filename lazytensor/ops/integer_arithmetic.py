@@ -8,7 +8,6 @@ from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops.elementwise import div, mul, sub
 from lazytensor.ops.op import call, full_like, op, per_element, same_types
 
 
@@ -29,7 +28,7 @@ def _add(name: str, eval: Any, vjp: Any = None, decompose: Any = None, flops: in
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
-    return call("floor", div(a, b)) if a.type.dtype.kind == "f" else call("integer_div", a, b)
+    return call("floor", a / b) if a.type.dtype.kind == "f" else call("integer_div", a, b)
 
 
 def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
@@ -40,8 +39,8 @@ _add("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, _floor_quoti
 _add(
     "remainder",
     _dividing(np.remainder),
-    lambda g, y, a, b: (g, call("neg", mul(g, call("floor_divide", a, b)))),
-    lambda a, b: sub(a, mul(_floor_quotient(a, b), b)),
+    lambda g, y, a, b: (g, -(g * call("floor_divide", a, b))),
+    lambda a, b: a - _floor_quotient(a, b) * b,
     8,
 )
 _add("integer_fmod", _dividing(np.fmod), flops=8)
@@ -82,7 +81,7 @@ _add("right_shift", _shifted_right)
 
 def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     exponent = call("cast", call("frexp_exponent", x), dtype=x.type.dtype)
-    return (mul(g, call("exp2", call("neg", exponent))),)
+    return (g * call("exp2", -exponent),)
 
 
 def _exponent(x: np.ndarray) -> np.ndarray:

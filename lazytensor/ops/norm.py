@@ -10,9 +10,8 @@ from typing import Any
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops.elementwise import add, mul, sub
 from lazytensor.ops.formula import Formula, derived, evaluated
-from lazytensor.ops.op import call, full_like, op, per_element
+from lazytensor.ops.op import call, op, per_element
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 from lazytensor.ops.whole import whole
@@ -21,27 +20,27 @@ from lazytensor.ops.whole import whole
 def centred(x: Node, dims: Dims) -> tuple[Node, Node]:
     """x less its mean, and its variance (without correction); both keep all dimensions."""
     mean = call("mean", x, dims=dims, keepdim=True)
-    rest = sub(x, broadcast_to(mean, x.type.shape))
-    return rest, call("mean", mul(rest, rest), dims=dims, keepdim=True)
+    rest = x - broadcast_to(mean, x.type.shape)
+    return rest, call("mean", rest * rest, dims=dims, keepdim=True)
 
 
 def inverse_deviation(variance: Node, eps: float) -> Node:
     """1 / sqrt(variance + eps)"""
-    return call("rsqrt", add(variance, full_like(eps, variance)))
+    return call("rsqrt", variance + eps)
 
 
 def _unit(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
     """x with mean 0 and variance 1, and the factor that gave it that."""
     rest, variance = centred(x, dims)
     factor = broadcast_to(inverse_deviation(variance, eps), x.type.shape)
-    return mul(rest, factor), factor
+    return rest * factor, factor
 
 
 def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
     """The gradient of what has become `unit` from the gradient of `unit`."""
     shape = g.type.shape
-    mean, along = (call("mean", n, dims=dims, keepdim=True) for n in (g, mul(g, unit)))
-    return mul(factor, sub(sub(g, broadcast_to(mean, shape)), mul(unit, broadcast_to(along, shape))))
+    mean, along = (call("mean", n, dims=dims, keepdim=True) for n in (g, g * unit))
+    return factor * (g - broadcast_to(mean, shape) - unit * broadcast_to(along, shape))
 
 
 def _backward(name: str, formula: Formula, parts: Formula | None = None) -> None:
@@ -96,7 +95,7 @@ def _leading(x: Node, param: Node) -> Dims:
 
 def _layer_norm(x: Node, bias: Node, weight: Node, *, eps: float) -> Node:
     unit, _ = _unit(x, _trailing(x, weight), eps)
-    return add(mul(unit, broadcast_to(weight, x.type.shape)), broadcast_to(bias, x.type.shape))
+    return unit * broadcast_to(weight, x.type.shape) + broadcast_to(bias, x.type.shape)
 
 
 def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
@@ -108,8 +107,8 @@ def _layer_norm_type(x: Type, bias: Type, weight: Type, *, eps: float) -> Type:
 def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
     dims, lead = _trailing(x, weight), _leading(x, weight)
     unit, factor = _unit(x, dims, eps)
-    dx = _pulled(mul(g, broadcast_to(weight, x.type.shape)), unit, factor, dims)
-    return dx, reduce(g, "add", lead), reduce(mul(g, unit), "add", lead)
+    dx = _pulled(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
+    return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
 
 
 whole(
@@ -137,7 +136,7 @@ def _channels(param: Node, x: Node) -> Node:
 
 def _group_norm(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
     unit = reshape(_unit(_grouped(x, groups), (2,), eps)[0], x.type.shape)
-    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+    return unit * _channels(weight, x) + _channels(bias, x)
 
 
 def _channel_type(x: Type, weight: Type, *params: Type, **attrs: Any) -> Type:
@@ -164,8 +163,8 @@ def _group_norm_cirh(x: Node, weight: Node, bias: Node, *, groups: int, eps: flo
 def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> tuple[Node, Node, Node]:
     flat = reshape(weight, (x.type.shape[1],))
     unit, factor = _unit(_grouped(x, groups), (2,), eps)
-    dx = _pulled(_grouped(mul(g, _channels(flat, x)), groups), unit, factor, (2,))
-    along = mul(g, reshape(unit, x.type.shape))
+    dx = _pulled(_grouped(g * _channels(flat, x), groups), unit, factor, (2,))
+    along = g * reshape(unit, x.type.shape)
     scale, offset = (reshape(reduce(n, "add", _others(x)), weight.type.shape) for n in (along, g))
     return reshape(dx, x.type.shape), scale, offset
 
@@ -193,20 +192,20 @@ op("group_norm_rows", lambda x, *params, **attrs: x, evaluated(_group_norm_rows)
 
 
 def _batch_norm(x: Node, weight: Node, bias: Node, mean: Node, variance: Node, *, eps: float, **attrs: Any) -> Node:
-    unit = mul(sub(x, _channels(mean, x)), _channels(inverse_deviation(variance, eps), x))
-    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+    unit = (x - _channels(mean, x)) * _channels(inverse_deviation(variance, eps), x)
+    return unit * _channels(weight, x) + _channels(bias, x)
 
 
 def _batch_norm_training(x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any) -> Node:
     unit, _ = _unit(x, _others(x), eps)
-    return add(mul(unit, _channels(weight, x)), _channels(bias, x))
+    return unit * _channels(weight, x) + _channels(bias, x)
 
 
 def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple[Node, Node, Node]:
     dims = _others(x)
     unit, factor = _unit(x, dims, eps)
-    dx = _pulled(mul(g, _channels(weight, x)), unit, factor, dims)
-    return dx, reduce(mul(g, unit), "add", dims), reduce(g, "add", dims)
+    dx = _pulled(g * _channels(weight, x), unit, factor, dims)
+    return dx, reduce(g * unit, "add", dims), reduce(g, "add", dims)
 
 
 def _training_vjp(

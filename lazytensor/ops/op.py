@@ -9,7 +9,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import ShapeError
-from lazytensor.ir.graph import Node, find, intern
+from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.types import Type, Work
 
 
@@ -112,6 +112,15 @@ def _rounded(value: float, dtype: DType) -> float:
 def full_like(value: float, like: Node) -> Node:
     """A constant of one value with the type of `like`."""
     return full(value, like.type)
+
+
+def combine(name: str, *operands: Node | float) -> Node:
+    """The node `name(*operands)`; numbers become constants of the type of the first operand that is a node."""
+    like = next(o for o in operands if isinstance(o, Node)).type
+    return call(name, *(o if isinstance(o, Node) else full(o, like) for o in operands))
+
+
+give_operators(combine)
 
 
 def const(array: np.ndarray, type: Type) -> Node:

@@ -5,7 +5,6 @@ import numpy as np
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import add
 from lazytensor.ops.op import call, op
 from lazytensor.ops.shape import broadcast_to, reshape, sum_to
 
@@ -82,7 +81,7 @@ def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
 def _linear_parts(x: Node, w: Node, *b: Node) -> Node:
     y = matmul(reshape(x, (_rows(x.type), x.type.shape[-1])), w, False, True)
     if b:
-        y = add(broadcast_to(b[0], y.type.shape), y)
+        y = broadcast_to(b[0], y.type.shape) + y
     return reshape(y, (*x.type.shape[:-1], w.type.shape[0]))
 
 

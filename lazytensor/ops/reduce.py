@@ -9,7 +9,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import compare, div, mul, where
+from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims
 
@@ -57,22 +57,20 @@ def _reduce_vjp(g: Node, y: Node, x: Node, *, kind: str, dims: Dims, keepdim: bo
     if kind == "mul":
         return (_product_vjp(g, x, dims),)
     # Maximum and minimum: equal extremes share the gradient evenly, as amax and max() of PyTorch do.
-    hit = compare("eq", x, spread(y, shape, dims))
-    ones = where(hit, full_like(1, x), full_like(0, x))
-    count = call("reduce", ones, kind="add", dims=dims, keepdim=False)
-    return (div(mul(ones, spread(g, shape, dims)), spread(count, shape, dims)),)
+    is_extreme = where(eq(x, spread(y, shape, dims)), full_like(1, x), 0)
+    count = reduce(is_extreme, "add", dims)
+    return (is_extreme * spread(g, shape, dims) / spread(count, shape, dims),)
 
 
 def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
     """The product of all other elements, exact also where elements are zero."""
     shape = x.type.shape
-    zero, one = full_like(0, x), full_like(1, x)
-    is_zero = compare("eq", x, zero)
-    zeros = spread(reduce(where(is_zero, one, zero), "add", dims), shape, dims)
-    others = spread(reduce(where(is_zero, one, x), "mul", dims), shape, dims)
-    alone = call("logical_and", is_zero, compare("eq", zeros, one))
-    slope = where(alone, others, where(compare("eq", zeros, zero), div(others, where(is_zero, one, x)), zero))
-    return mul(spread(g, shape, dims), slope)
+    is_zero = eq(x, 0)
+    zeros = spread(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
+    others = spread(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
+    alone = call("logical_and", is_zero, eq(zeros, 1))
+    slope = where(alone, others, where(eq(zeros, 0), others / where(is_zero, 1, x), 0))
+    return spread(g, shape, dims) * slope
 
 
 def reduce(x: Node, kind: str, dims: Dims, keepdim: bool = False) -> Node:
@@ -90,7 +88,7 @@ def _arg_eval(x: np.ndarray, *, kind: str, dim: int, keepdim: bool) -> np.ndarra
 
 def _mean_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
     total = reduce(x, "add", dims, keepdim)
-    return div(total, full_like(math.prod(x.type.shape[d] for d in dims), total))
+    return total / math.prod(x.type.shape[d] for d in dims)
 
 
 def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
@@ -101,7 +99,7 @@ def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
 
 def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
     wide = spread(g, x.type.shape, dims)
-    return (div(wide, full_like(math.prod(x.type.shape[d] for d in dims), wide)),)
+    return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
 op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work)

@@ -4,7 +4,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops.elementwise import add, cast, compare, mul, sub, where
+from lazytensor.ops.elementwise import cast, ne, where
 from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, full, full_like
 from lazytensor.ops.shape import Dims, reshape, slice_
@@ -46,9 +46,9 @@ def _flat_gradient(g: Node, numbers: Node, padding: int) -> tuple[Node, Node]:
     """The numbers as a vector, and a row of the gradient for each; rows of the padding are zero."""
     flat = reshape(numbers, (numbers.type.size,))
     rows = reshape(g, (*flat.type.shape, g.type.shape[-1]))
-    counts = reshape(compare("ne", flat, full_like(padding, flat)), (*flat.type.shape, 1))
+    counts = reshape(ne(flat, padding), (*flat.type.shape, 1))
     wide = call("broadcast_in_dim", counts, shape=rows.type.shape, dims=(0, 1))
-    return flat, where(wide, rows, full_like(0, rows))
+    return flat, where(wide, rows, 0)
 
 
 def _embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
@@ -60,8 +60,8 @@ def _embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
 def _embedding_grad_parts(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
     table = full(0, Type((rows, g.type.shape[-1]), g.type.dtype))
     flat, values = _flat_gradient(g, numbers, padding)
-    from_end = compare("lt", flat, full_like(0, flat))
-    inside = where(from_end, add(flat, full_like(rows, flat)), flat)
+    from_end = flat < 0
+    inside = where(from_end, flat + rows, flat)
     return call("scatter_points", table, reshape(inside, (*flat.type.shape, 1)), values)
 
 
@@ -111,9 +111,9 @@ def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
     """Place i comes from (i + cut) mod extent, computed with integers."""
     extent = x.type.shape[dim]
     places = call("arange", start=0, step=1, type=Type((extent,), int64))
-    moved = add(places, full_like((extent - shift) % extent, places))
-    whole_turns = mul(call("integer_div", moved, full_like(extent, moved)), full_like(extent, moved))
-    return call("gather_rows", x, sub(moved, whole_turns), dim=dim)
+    moved = places + (extent - shift) % extent
+    whole_turns = call("integer_div", moved, full_like(extent, moved)) * extent
+    return call("gather_rows", x, moved - whole_turns, dim=dim)
 
 
 whole("turn", _turned, lambda x, **attrs: x, native=False, decompose=_turned_parts)

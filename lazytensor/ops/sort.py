@@ -11,7 +11,7 @@ from lazytensor.dtype import bool_, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.ops.elementwise import compare, div, mul, sub, where
+from lazytensor.ops.elementwise import eq, ne, where
 from lazytensor.ops.op import call, full, full_like, op, per_element
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
@@ -66,15 +66,14 @@ def _scan_vjp(g: Node, y: Node, x: Node, *, kind: str, dim: int, reverse: bool) 
 
 def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
     """Before the first zero of a row y / x is the slope; the first zero itself sees the product without it."""
-    zero, one = full_like(0, x), full_like(1, x)
-    is_zero = compare("eq", x, zero)
-    count = scan(where(is_zero, one, zero), "add", dim, reverse)
-    before = compare("eq", count, zero)
-    first = call("logical_and", is_zero, compare("eq", count, one))
-    slope = div(scan(mul(g, y), "add", dim, not reverse), where(is_zero, one, x))
-    without = scan(where(first, one, x), "mul", dim, reverse)
-    at_first = scan(where(before, zero, mul(g, without)), "add", dim, not reverse)
-    return (where(before, slope, where(first, at_first, zero)),)
+    is_zero = eq(x, 0)
+    zeros = scan(where(is_zero, full_like(1, x), 0), "add", dim, reverse)
+    before = eq(zeros, 0)
+    first = call("logical_and", is_zero, eq(zeros, 1))
+    slope = scan(g * y, "add", dim, not reverse) / where(is_zero, 1, x)
+    without = scan(where(first, 1, x), "mul", dim, reverse)
+    at_first = scan(where(before, 0, g * without), "add", dim, not reverse)
+    return (where(before, slope, where(first, at_first, 0)),)
 
 
 def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
@@ -90,9 +89,9 @@ def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tupl
         return call("broadcast_in_dim", v, shape=square.shape, dims=dims)
 
     lower, upper = (None, 0) if reverse else (0, None)
-    inside = compare("ne", call("band_part", full(1, square), lower=lower, upper=upper), full(0, square))
-    exponent = where(inside, sub(wide(xs, rows), wide(ys, columns)), full(-np.inf, square))
-    total = reduce(mul(call("exp", exponent), wide(gs, columns)), "add", (rank,))
+    inside = ne(call("band_part", full(1, square), lower=lower, upper=upper), 0)
+    exponent = where(inside, wide(xs, rows) - wide(ys, columns), -np.inf)
+    total = reduce(call("exp", exponent) * wide(gs, columns), "add", (rank,))
     back = tuple(last.index(d) for d in range(rank))
     return (transpose(total, back),)
 

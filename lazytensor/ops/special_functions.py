@@ -15,7 +15,7 @@ from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
-from lazytensor.ops.elementwise import add, compare, div, mul, sub, where
+from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full_like, op, per_element, same_types
 
 LN2, LN10 = math.log(2), math.log(10)
@@ -26,137 +26,113 @@ def _pointwise(name: str, eval: Any, vjp: Any, decompose: Any = None, flops: int
     op(name, same_types, eval, vjp=vjp, decompose=decompose, native=False, whole=whole, work=per_element(flops))
 
 
-def _plus(x: Node, number: float) -> Node:
-    return add(x, full_like(number, x))
-
-
-def _times(x: Node, number: float) -> Node:
-    return mul(x, full_like(number, x))
-
-
 def _less_square(x: Node) -> Node:
     """1 - x * x, exact near 1."""
-    one = full_like(1, x)
-    return mul(sub(one, x), add(one, x))
+    return (1 - x) * (1 + x)
 
 
 _pointwise(
     "asin",
     np.arcsin,
-    lambda g, y, x: (div(g, call("sqrt", _less_square(x))),),
+    lambda g, y, x: (g / call("sqrt", _less_square(x)),),
     lambda x: call("atan2", x, call("sqrt", _less_square(x))),
 )
 _pointwise(
     "acos",
     np.arccos,
-    lambda g, y, x: (call("neg", div(g, call("sqrt", _less_square(x)))),),
+    lambda g, y, x: (-(g / call("sqrt", _less_square(x))),),
     lambda x: call("atan2", call("sqrt", _less_square(x)), x),
 )
-_pointwise(
-    "atan",
-    np.arctan,
-    lambda g, y, x: (div(g, _plus(mul(x, x), 1)),),
-    lambda x: call("atan2", x, full_like(1, x)),
-)
+_pointwise("atan", np.arctan, lambda g, y, x: (g / (x * x + 1),), lambda x: call("atan2", x, full_like(1, x)))
 _pointwise(
     "sinh",
     np.sinh,
-    lambda g, y, x: (mul(g, call("cosh", x)),),
-    lambda x: div(sub(call("exp", x), call("exp", call("neg", x))), full_like(2, x)),
+    lambda g, y, x: (g * call("cosh", x),),
+    lambda x: (call("exp", x) - call("exp", -x)) / 2,
     whole=True,
 )
 _pointwise(
     "cosh",
     np.cosh,
-    lambda g, y, x: (mul(g, call("sinh", x)),),
-    lambda x: div(add(call("exp", x), call("exp", call("neg", x))), full_like(2, x)),
+    lambda g, y, x: (g * call("sinh", x),),
+    lambda x: (call("exp", x) + call("exp", -x)) / 2,
     whole=True,
 )
-_pointwise("asinh", np.arcsinh, lambda g, y, x: (div(g, call("sqrt", _plus(mul(x, x), 1))),))
+_pointwise("asinh", np.arcsinh, lambda g, y, x: (g / call("sqrt", x * x + 1),))
 _pointwise(
     "acosh",
     np.arccosh,
-    lambda g, y, x: (div(g, mul(call("sqrt", _plus(x, -1)), call("sqrt", _plus(x, 1)))),),
-    lambda x: call("log", add(x, call("sqrt", sub(mul(x, x), full_like(1, x))))),
+    lambda g, y, x: (g / (call("sqrt", x + -1) * call("sqrt", x + 1)),),
+    lambda x: call("log", x + call("sqrt", x * x - 1)),
     whole=True,
 )
-_pointwise("atanh", np.arctanh, lambda g, y, x: (div(g, _less_square(x)),))
-_pointwise("exp2", np.exp2, lambda g, y, x: (mul(g, _times(y, LN2)),), lambda x: call("pow", full_like(2, x), x))
-_pointwise(
-    "log10", np.log10, lambda g, y, x: (div(g, _times(x, LN10)),), lambda x: div(call("log", x), full_like(LN10, x))
-)
+_pointwise("atanh", np.arctanh, lambda g, y, x: (g / _less_square(x),))
+_pointwise("exp2", np.exp2, lambda g, y, x: (g * (y * LN2),), lambda x: 2**x)
+_pointwise("log10", np.log10, lambda g, y, x: (g / (x * LN10),), lambda x: call("log", x) / LN10)
 _pointwise(
     "erfc",
     values.erfc,
-    lambda g, y, x: (mul(g, _times(call("exp", call("neg", mul(x, x))), -TWO_OVER_ROOT_PI)),),
-    lambda x: sub(full_like(1, x), call("erf", x)),
+    lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
+    lambda x: 1 - call("erf", x),
     whole=True,
 )
-_pointwise(
-    "erfinv",
-    values.erfinv,
-    lambda g, y, x: (mul(g, _times(call("exp", mul(y, y)), 1 / TWO_OVER_ROOT_PI)),),
-    flops=40,
-)
-_pointwise("lgamma", values.lgamma, lambda g, y, x: (mul(g, call("polygamma", x, n=0)),), flops=40)
-_pointwise("bessel_i0", values.bessel_i0, lambda g, y, x: (mul(g, call("bessel_i1", x)),), flops=40)
-_pointwise("bessel_i1", values.bessel_i1, lambda g, y, x: (mul(g, _bessel_i1_slope(x, y)),), flops=40)
+_pointwise("erfinv", values.erfinv, lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),), flops=40)
+_pointwise("lgamma", values.lgamma, lambda g, y, x: (g * call("polygamma", x, n=0),), flops=40)
+_pointwise("bessel_i0", values.bessel_i0, lambda g, y, x: (g * call("bessel_i1", x),), flops=40)
+_pointwise("bessel_i1", values.bessel_i1, lambda g, y, x: (g * _bessel_i1_slope(x, y),), flops=40)
 op(
     "polygamma",
     lambda x, *, n: x,
     values.polygamma,
-    vjp=lambda g, y, x, *, n: (mul(g, call("polygamma", x, n=n + 1)),),
+    vjp=lambda g, y, x, *, n: (g * call("polygamma", x, n=n + 1),),
     native=False,
     work=per_element(60),
 )
 
 
 def _bessel_i1_slope(x: Node, y: Node) -> Node:
-    at_zero = compare("eq", x, full_like(0, x))
-    safe = where(at_zero, full_like(1, x), x)
-    return where(at_zero, full_like(0.5, x), sub(call("bessel_i0", x), div(y, safe)))
+    at_zero = eq(x, 0)
+    safe = where(at_zero, 1, x)
+    return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
 
 
 op("signbit", lambda x: Type(x.shape, bool_), np.signbit, native=False)
 
 
 def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    zero = full_like(0, a)
-    at_zero = compare("eq", a, zero)
-    return where(at_zero, zero, mul(g, div(y, where(at_zero, full_like(1, a), a)))), zero
+    at_zero = eq(a, 0)
+    return where(at_zero, 0, g * (y / where(at_zero, 1, a))), full_like(0, a)
 
 
 def _fmax_vjp(comparison: str) -> Any:
     """The first operand takes the gradient of ties; a NaN takes none."""
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-        first = call("logical_or", compare(comparison, a, b), call("isnan", b))
-        zero = full_like(0, g)
-        return where(first, g, zero), where(first, zero, g)
+        first = call("logical_or", call(comparison, a, b), call("isnan", b))
+        return where(first, g, 0), where(first, 0, g)
 
     return vjp
 
 
 def _nextafter_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    same, zero = compare("eq", a, b), full_like(0, g)
-    return where(same, zero, g), where(same, g, zero)
+    same = eq(a, b)
+    return where(same, 0, g), where(same, g, 0)
 
 
 def _logaddexp_vjp(scale: float) -> Any:
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-        share = call("sigmoid", _times(sub(a, b), scale))
-        return mul(g, share), mul(g, sub(full_like(1, share), share))
+        share = call("sigmoid", (a - b) * scale)
+        return g * share, g * (1 - share)
 
     return vjp
 
 
 def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    zero, one = full_like(0, a), full_like(1, a)
-    counted = where(compare("eq", a, zero), zero, one)
-    return mul(g, call("xlogy", counted, b)), div(mul(g, a), b)
+    counted = where(eq(a, 0), full_like(0, a), 1)
+    return g * call("xlogy", counted, b), g * a / b
 
 
-_pointwise("hypot", np.hypot, lambda g, y, a, b: (mul(g, div(a, y)), mul(g, div(b, y))))
+_pointwise("hypot", np.hypot, lambda g, y, a, b: (g * (a / y), g * (b / y)))
 _pointwise("copysign", np.copysign, _copysign_vjp, flops=1)
 _pointwise("fmax", np.fmax, _fmax_vjp("ge"), flops=1)
 _pointwise("fmin", np.fmin, _fmax_vjp("le"), flops=1)
@@ -184,8 +160,8 @@ def _igamma_vjp(sign: float) -> Any:
                 hint="Detach the first operand.",
             )
         a = call("cast", a, dtype=x.type.dtype) if a.type.dtype is not x.type.dtype else a
-        log_density = sub(sub(mul(_plus(a, -1), call("log", x)), x), call("lgamma", a))
-        return None, mul(g, _times(call("exp", log_density), sign))
+        log_density = (a + -1) * call("log", x) - x - call("lgamma", a)
+        return None, g * (call("exp", log_density) * sign)
 
     return vjp
 
@@ -195,7 +171,7 @@ for _name, _eval, _sign in (("igamma", values.igamma, 1.0), ("igammac", values.i
 
 
 def _nan_to_num_vjp(g: Node, y: Node, x: Node, **attrs: float) -> tuple[Node]:
-    return (where(call("isfinite", x), g, full_like(0, g)),)
+    return (where(call("isfinite", x), g, 0),)
 
 
 op(

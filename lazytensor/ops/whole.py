@@ -8,7 +8,7 @@ from lazytensor.dtype import int16
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops.elementwise import add, compare, div, gelu_vjp, mul, sub, where
+from lazytensor.ops.elementwise import eq, gelu_vjp, where
 from lazytensor.ops.formula import Formula, derived, evaluated
 from lazytensor.ops.op import call, full_like, no_work, op, per_element, same_types
 from lazytensor.ops.reduce import kept_shape, reduce
@@ -23,35 +23,36 @@ def whole(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, 
 
 def softplus(x: Node, *, beta: float, threshold: float) -> Node:
     """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
-    scaled, limit = mul(x, full_like(beta, x)), full_like(threshold, x)
-    soft = div(call("log1p", call("exp", call("minimum", scaled, limit))), full_like(beta, x))
-    return where(compare("gt", scaled, limit), x, soft)
+    scaled = x * beta
+    # The branch that is not chosen must not overflow: its gradient would be 0 times infinity.
+    bounded = call("minimum", scaled, full_like(threshold, x))
+    soft = call("log1p", call("exp", bounded)) / beta
+    return where(scaled > threshold, x, soft)
 
 
 def elu(x: Node, *, alpha: float) -> Node:
     """x where it is positive, else alpha * (exp(x) - 1)."""
-    zero = full_like(0, x)
-    above = compare("gt", x, zero)
-    return where(above, x, mul(call("expm1", where(above, zero, x)), full_like(alpha, x)))
+    above = x > 0
+    return where(above, x, call("expm1", where(above, 0, x)) * alpha)
 
 
 def leaky_relu(x: Node, *, slope: float) -> Node:
     """x where it is positive, else slope * x."""
-    return where(compare("gt", x, full_like(0, x)), x, mul(x, full_like(slope, x)))
+    return where(x > 0, x, x * slope)
 
 
 def log_sigmoid(x: Node) -> Node:
     """log(sigmoid(x)) without overflow."""
     smaller = call("minimum", x, full_like(0, x))
-    return sub(smaller, call("log1p", call("exp", call("neg", call("abs", x)))))
+    return smaller - call("log1p", call("exp", -call("abs", x)))
 
 
 def _log_sigmoid_parts(x: Node) -> Node:
     """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
-    less = call("neg", x)
+    less = -x
     most = call("maximum", less, full_like(0, x))
-    total = add(call("exp", call("neg", most)), call("exp", sub(less, most)))
-    return call("neg", add(most, call("log", total)))
+    total = call("exp", -most) + call("exp", less - most)
+    return -(most + call("log", total))
 
 
 whole("softplus", softplus, lambda x, **attrs: x, 24)
@@ -67,25 +68,19 @@ whole("log_sigmoid", log_sigmoid, flops=24, native=False, decompose=_log_sigmoid
 
 
 def _square(x: Node) -> Node:
-    return mul(x, x)
+    return x * x
 
 
 # Its gradient is the front end's: x times two, where that of a product has two terms.
-whole(
-    "square",
-    _square,
-    vjp=lambda g, y, x: (mul(g, mul(x, full_like(2, x))),),
-    native=False,
-    decompose=_square,
-)
+whole("square", _square, vjp=lambda g, y, x: (g * (x * 2),), native=False, decompose=_square)
 
 
 def _binary_entropy(x: Node, target: Node) -> Node:
-    return sub(mul(sub(full_like(1, x), target), x), call("log_sigmoid", x))
+    return (1 - target) * x - call("log_sigmoid", x)
 
 
 def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, Node]:
-    return mul(g, sub(call("sigmoid", x), target)), mul(g, call("neg", x))
+    return g * (call("sigmoid", x) - target), g * -x
 
 
 whole("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp, native=False, decompose=_binary_entropy)
@@ -96,14 +91,13 @@ def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
 
 
 def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
-    zero = full_like(0, x)
-    above = compare("gt", x, zero)
-    below = mul(g, mul(call("exp", where(above, zero, x)), full_like(alpha, x)))
+    above = x > 0
+    below = g * (call("exp", where(above, 0, x)) * alpha)
     return where(above, g, below)
 
 
 def _leaky_grad(g: Node, x: Node, *, slope: float) -> Node:
-    return where(compare("gt", x, full_like(0, x)), g, mul(g, full_like(slope, g)))
+    return where(x > 0, g, g * slope)
 
 
 whole("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30)
@@ -112,7 +106,7 @@ whole("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2)
 
 
 def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
-    return call("sqrt", reduce(mul(x, x), "add", dims, keepdim))
+    return call("sqrt", reduce(x * x, "add", dims, keepdim))
 
 
 def _length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
@@ -124,8 +118,8 @@ def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tupl
     """g x / y, and 0 where the length is 0."""
     shape, kept = x.type.shape, tuple(d for d in range(len(x.type.shape)) if keepdim or d not in dims)
     wide = [call("broadcast_in_dim", n, shape=shape, dims=kept) for n in (g, y)]
-    zero = compare("eq", wide[1], full_like(0, x))
-    return (where(zero, full_like(0, x), mul(wide[0], div(x, where(zero, full_like(1, x), wide[1])))),)
+    zero = eq(wide[1], 0)
+    return (where(zero, 0, wide[0] * (x / where(zero, 1, wide[1]))),)
 
 
 whole("l2_norm", _length, _length_type, 2, vjp=_length_vjp)
@@ -179,7 +173,7 @@ whole("sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), native=
 
 
 def _biased(x: Node, bias: Node, *, dim: int) -> Node:
-    return add(x, call("broadcast_in_dim", bias, shape=x.type.shape, dims=(dim,)))
+    return x + call("broadcast_in_dim", bias, shape=x.type.shape, dims=(dim,))
 
 
 def _biased_type(x: Type, bias: Type, *, dim: int) -> Type:
