@@ -114,10 +114,12 @@ def full_like(value: float, like: Node) -> Node:
     return full(value, like.type)
 
 
-def combine(name: str, *operands: Node | float) -> Node:
-    """The node `name(*operands)`; numbers become constants of the type of the first operand that is a node."""
-    like = next(o for o in operands if isinstance(o, Node)).type
-    return call(name, *(o if isinstance(o, Node) else full(o, like) for o in operands))
+def combine(name: str, a: Node | float, b: Node | float | None = None) -> Node:
+    """The node `name(a)` or `name(a, b)`; a number becomes a constant of the type of the other operand."""
+    if isinstance(b, Node):
+        return call(name, a if isinstance(a, Node) else full(a, b.type), b)
+    assert isinstance(a, Node), "numbers alone have no type"
+    return call(name, a) if b is None else call(name, a, full(b, a.type))
 
 
 give_operators(combine)
