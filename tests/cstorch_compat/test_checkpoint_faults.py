@@ -20,7 +20,7 @@ from tests.cstorch_compat.recordings import GOLDEN
 KILLED = """
 import os, random, signal, time
 import numpy as np
-from cstorch_compat.common import h5read, h5write, safetensors
+from cstorch_compat.files import h5read, h5write, safetensors
 from lazytensor import dtype
 from lazytensor.lazyarray import LazyArray
 random.seed(7)

@@ -262,7 +262,7 @@ def test_failing_value_leaves_nothing_and_keeps_its_own_error(tmp_path):
 def test_killed_writer_leaves_nothing_under_the_name(tmp_path):
     program = f"""
 import os, signal, numpy
-from cstorch_compat.common import h5write
+from cstorch_compat.files import h5write
 from lazytensor import dtype
 def describe(leaf):
     die = lambda: os.kill(os.getpid(), signal.SIGKILL)

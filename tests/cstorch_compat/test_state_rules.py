@@ -50,7 +50,7 @@ class Run:
 
 
 def weight(run) -> list:
-    return process.model.weight.tolist()
+    return run.model.weight.tolist()
 
 
 def test_state_is_read_before_the_first_step_and_after_a_checkpointed_last_one():
