@@ -63,7 +63,9 @@ class State:
 
     def held(self) -> np.ndarray:
         """How many wavelets each queue has, [cores, queues]."""
-        return (self.field(1) - self.field(0)).astype(np.int32)
+        # Heads and tails are bytes that wrap around, and so is their difference.
+        counts: np.ndarray = self.field(1) - self.field(0)
+        return counts.astype(np.int32)
 
     def of_queues(self, column: int) -> np.ndarray:
         """A column of the queues' records, [cores, queues]."""

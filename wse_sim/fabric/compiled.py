@@ -7,6 +7,7 @@ alone when it asks whether a kept one is stale, so the entry points close over `
 import os
 import zlib
 from collections import namedtuple
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+# Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
+# an edit.
 FILES = ("isa/record", "fabric/compiled", "fabric/elements", "fabric/core", "fabric/router", "fabric/engine")
 _PACKAGE = Path(__file__).parent.parent
 DIGEST = zlib.crc32(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES))
@@ -37,10 +40,17 @@ Pointers = namedtuple(
 
 
 _intrinsic: Any = intrinsic
+Int = Any
+"""A whole number in compiled code: an int to a reader, a word of 32 or 64 bits to Numba."""
+Truth = Any
+"""What compiled code takes as true or not."""
+Real = Any
+"""A number with a fraction in compiled code: float32, and float64 within a library routine."""
 
 
 def leaf(function: Any) -> Any:
     """Compile a function that only the engine calls."""
+    # Nobody calls a leaf from Python, so its wrappers would be compiled for nothing.
     options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(function, error_model="numpy", **options)
 
@@ -54,16 +64,18 @@ def woven(function: Any) -> Any:
     return njit(function, inline="always", error_model="numpy")
 
 
-def entry(signature: str) -> Any:
+def entry(signature: str) -> Callable[[Any], Any]:
     """Compile an entry point, or load it. It lets other threads run."""
+    # A division by zero gives an infinity, as in NumPy, and not an exception that the engine could not report.
     return njit(signature, cache=True, error_model="numpy", nogil=True)
 
 
 def _pointer(element: Any) -> Any:
     """A function from an address to a pointer to `element`."""
 
-    def typed(typingctx, address):
-        def lower(context, builder, signature, args):
+    def typed(typingctx: Any, address: Any) -> Any:
+        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            # Numba has no cast from a number to a pointer in its public interface.
             return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
         return types.CPointer(element)(types.int64), lower
@@ -74,8 +86,9 @@ def _pointer(element: Any) -> Any:
 def _cast(source: Any, target: Any, llvm: Any) -> Any:
     """A function that reads the bits of one type as another."""
 
-    def typed(typingctx, value):
-        def lower(context, builder, signature, args):
+    def typed(typingctx: Any, value: Any) -> Any:
+        def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            # As `ndarray.view`, for one value and without a detour through memory.
             return builder.bitcast(args[0], llvm)
 
         return target(source), lower
@@ -90,24 +103,26 @@ float_of = _cast(types.int32, types.float32, ir.FloatType())
 
 
 @_intrinsic
-def lowest_bit(typingctx, bits):
+def lowest_bit(typingctx: Any, bits: Any) -> Any:
     """The number of the lowest bit that is set."""
 
-    def lower(context, builder, signature, args):
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # The 1 says that the argument is never 0: then it is a single machine instruction.
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), lower
 
 
 @_intrinsic
-def fetch_ahead(typingctx, array, index):
+def fetch_ahead(typingctx: Any, array: Any, index: Any) -> Any:
     """Ask for the line of the processor's cache in which an element of an array of int32 lies."""
 
-    def lower(context, builder, signature, args):
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         byte, word = ir.IntType(8), ir.IntType(32)
         address = builder.bitcast(builder.gep(args[0], [args[1]]), byte.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
         function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        # To write (1), with the highest locality (3), into the data cache (1).
         builder.call(function, [address, word(1), word(3), word(1)])
         return context.get_dummy_value()
 
@@ -115,20 +130,21 @@ def fetch_ahead(typingctx, array, index):
 
 
 @_intrinsic
-def _atomic_add(typingctx, address, amount):
+def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
     """Add to a word that threads share. Returns what it was."""
 
-    def lower(context, builder, signature, args):
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Sequentially consistent: what a thread wrote before it arrived has to be visible to all that pass the barrier.
         return builder.atomic_rmw("add", args[0], args[1], "seq_cst")
 
     return types.int64(types.CPointer(types.int64), types.int64), lower
 
 
 @_intrinsic
-def _give_way(typingctx):
+def _give_way(typingctx: Any) -> Any:
     """Let another thread run on this processor."""
 
-    def lower(context, builder, signature, args):
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(32), [])
         builder.call(cgutils.get_or_insert_function(builder.module, kind, _YIELD), [])
         return context.get_dummy_value()
@@ -137,23 +153,29 @@ def _give_way(typingctx):
 
 
 @leaf
-def meet(sync, threads):
+def meet(sync: Any, threads: Int) -> None:
     """Wait until all threads are here. `sync` has their number, and on another line how often they met."""
+    # The lower half counts arrivals, the upper half generations; adding 0 is an atomic load.
     before = _atomic_add(sync, 0)
     generation = before >> 32
     if (_atomic_add(sync, 1) & 0xFFFF) + 1 == threads:
+        # The last one opens the next generation and takes the arrivals back, in one addition that nobody can see half
+        # done.
         _atomic_add(sync, (np.int64(1) << 32) - threads)
         return
     spins = 0
     while _atomic_add(sync, 0) >> 32 == generation:
         spins += 1
         if spins > SPINS:
+            # With more threads than processors the missing one may need this very processor.
             _give_way()
 
 
 @leaf
-def pointers(at, lists, sync):
+def pointers(at: np.ndarray, lists: np.ndarray, sync: np.ndarray) -> Pointers:
     """`at` has the addresses of the arrays of a State, in their order; the others come as arrays."""
+    # The order is that of the fields of `Pointers`, of which several are views of one array; `record.SHAPE` names the
+    # sizes.
     shape = ints(at[0])
     return Pointers(
         ints(at[1]), bytes_(at[1]), longs(at[1]), floats(at[2]), ints(at[2]), halves(at[2]), ints(at[3]), ints(at[4]),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from wse_sim.fabric.compiled import bits_of, float_of, leaf
+from wse_sim.fabric.compiled import Int, Real, bits_of, float_of, leaf
 from wse_sim.isa.record import (
     ADD,
     CONVERT,
@@ -23,22 +23,28 @@ from wse_sim.isa.record import (
 
 
 @leaf
-def _half_of(value):
+def _half_of(value: Real) -> Int:
     """The bits of the float16 nearest to a float32, as NumPy converts it."""
     bits = np.int64(bits_of(value))
     sign, rest = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
+    # Infinity or NaN, whose payload keeps its highest bits; if those are zero, one bit is set so that it stays a NaN.
     if rest >= 0x7F800000:
         payload = (rest >> 13) & 0x3FF
         if rest > 0x7F800000 and payload == 0:
             payload = np.int64(1)
         return sign | 0x7C00 | payload
+    # 65,520, halfway between the largest float16 and the next power of two: from here on it rounds to infinity.
     if rest >= 0x477FF000:
         return sign | 0x7C00
+    # 2 ** -14, the least normal float16: rebias the exponent (127 - 15 = 112, in place 0x38000000) and round 13 bits
+    # off.
     if rest >= 0x38800000:
         rest -= 0x38000000
         return sign | ((rest + 0xFFF + ((rest >> 13) & 1)) >> 13)
+    # 2 ** -25, half of the least subnormal: smaller numbers vanish.
     if rest < 0x33000000:
         return sign
+    # A subnormal: the implicit one becomes explicit, and more bits go the smaller the number is.
     shift = 126 - (rest >> 23)
     rest = (rest & 0x7FFFFF) | 0x800000
     kept = rest >> shift
@@ -47,26 +53,29 @@ def _half_of(value):
 
 
 @leaf
-def _of_half(half):
+def _of_half(half: Int) -> Real:
     sign, exponent, fraction = (half & 0x8000) << 16, (half >> 10) & 31, half & 0x3FF
     if exponent == 31:
         return float_of(np.int32(sign | 0x7F800000 | fraction << 13))
     if exponent == 0:
+        # A subnormal, exact in float32: no rounding here.
         value = np.float32(fraction) * np.float32(2.0**-24)
         return -value if sign else value
     return float_of(np.int32(sign | (exponent + 112) << 23 | fraction << 13))
 
 
 @leaf
-def _bfloat_of(value):
+def _bfloat_of(value: Real) -> Int:
     bits = np.int64(bits_of(value)) & 0xFFFFFFFF
+    # A NaN, made quiet: rounding could carry its payload over into an infinity.
     if bits & 0x7FFFFFFF > 0x7F800000:
         return bits >> 16 | 0x40
+    # Half of the last place, less one if the last bit is even: ties go to even, and a carry into the exponent is right.
     return (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
 
 
 @leaf
-def encode(value, dtype):
+def encode(value: Real, dtype: Int) -> Int:
     """The 16 bits of a float32 in a 16-bit type."""
     if dtype == UINT16:
         return np.int64(value)
@@ -74,20 +83,22 @@ def encode(value, dtype):
 
 
 @leaf
-def decode(half, dtype):
+def decode(half: Int, dtype: Int) -> Real:
     """The float32 of 16 bits."""
     return _of_half(half) if dtype == FLOAT16 else float_of(np.int32(half << 16))
 
 
 @leaf
-def rounded(value, dtype):
+def rounded(value: Real, dtype: Int) -> Real:
     """A float32 rounded to a type."""
     return value if dtype == FLOAT32 else decode(encode(value, dtype), dtype)
 
 
 @leaf
-def one_source(op, a):
+def one_source(op: Int, a: Real) -> Real:
     """The library routines: in float64, rounded once."""
+    # In float64 a routine is right to half a unit of float32 but for one value in many millions, on every platform
+    # alike.
     x = np.float64(a)
     if op == CONVERT:
         return a
@@ -101,7 +112,7 @@ def one_source(op, a):
 
 
 @leaf
-def two_sources(op, a, b):
+def two_sources(op: Int, a: Real, b: Real) -> Real:
     if op == ADD:
         return a + b
     if op == SUB:

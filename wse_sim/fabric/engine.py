@@ -9,10 +9,12 @@ neither sees the other; at that distance the next cycle follows, and a few more:
 once in several cycles. Each thread has a band of blocks. By list, a bit for each core says whether to visit it.
 """
 
+from typing import Any
+
 import numpy as np
 
 from wse_sim.fabric import core, router
-from wse_sim.fabric.compiled import DIGEST, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
+from wse_sim.fabric.compiled import DIGEST, Int, Pointers, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
 from wse_sim.isa.record import (
     COUNTED,
     EVENT,
@@ -31,6 +33,7 @@ from wse_sim.isa.record import (
 
 AHEAD, FETCHED = 8, 64
 """How many cores before a visit its record is asked for, and how many words of its memory, half as many as of that."""
+# By plain names: inlined functions cannot look up attributes of modules.
 _decide_router, _decide_core, _commit = router.decide, core.decide, router.commit
 
 
@@ -38,21 +41,23 @@ lag_blocks = leaf(lag_of)
 
 
 @leaf
-def _blocks(m):
+def _blocks(m: Pointers) -> Int:
     return (m.cores + 63) >> 6
 
 
 @leaf
-def _word(m, band, now, block):
+def _word(m: Pointers, band: Int, now: Int, block: Int) -> Int:
     """Where the bits of a block stand that a band has set for a cycle."""
     return (PLANES * band + (now & (PLANES - 1))) * _blocks(m) + block
 
 
 @leaf
-def _present(m, block, now, bands, by_list):
+def _present(m: Pointers, block: Int, now: Int, bands: Int, by_list: bool) -> Int:
     """The cores of a block to visit in this cycle, as bits."""
+    # All cores of the block but those past the end of the mesh.
     if not by_list:
         return np.int64(-1) if (block + 1) << 6 <= m.cores else (np.int64(1) << (m.cores & 63)) - 1
+    # Each band writes only its own words, and a core may be woken by several: so a reader joins them.
     bits = np.int64(0)
     for band in range(bands):
         bits |= m.lists[_word(m, band, now, block)]
@@ -60,22 +65,24 @@ def _present(m, block, now, bands, by_list):
 
 
 @leaf
-def _wake(m, t, now, band):
+def _wake(m: Pointers, t: Int, now: Int, band: Int) -> None:
     """Have a core visited in the next cycle."""
+    # PLANES sets of bits, one for each cycle that may be under way: a sweep writes ahead of what it reads.
     m.lists[_word(m, band, now + 1, t >> 6)] |= np.int64(1) << (t & 63)
 
 
 @leaf
-def _add_slept(m, t, until):
+def _add_slept(m: Pointers, t: Int, until: Int) -> None:
     """Count the cycles in which a core was not visited."""
     c = t * m.stride
     if m.ints[c + SLEEPS] > 0 and m.ints[c + PROGRAM] >= 0:
+        # A core that sleeps cannot change its state, so its cycles are added when it wakes or when the run ends.
         m.ints[c + COUNTED + m.ints[c + STATE]] += max(0, until - m.ints[c + SLEEPS])
     m.ints[c + SLEEPS] = 0
 
 
 @leaf
-def _fetch_ahead(m, t):
+def _fetch_ahead(m: Pointers, t: Int) -> None:
     """Have the record and the memory of a core that is visited soon brought near."""
     for line in range(0, min(m.stride + 16, 2 * FETCHED), 16):
         fetch_ahead(m.ints, t * m.stride + line)
@@ -84,18 +91,21 @@ def _fetch_ahead(m, t):
 
 
 @woven
-def _decide_block(m, block, now, band, bands, by_list, found):
-    """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `found`."""
+def _decide_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool, note: Int) -> None:
+    """Phase 1 of a block. Adds the bits of its cores, and how many of them are active, to the two words at `note`."""
     bits, results, active = _present(m, block, now, bands, by_list), np.int64(0), np.int64(0)
     if bits == 0:
         return
+    # Round robin by the clock alone, so that a core that slept for a while stands where it would without.
     first_lane, first_thread = now % m.nlanes, now % m.threads
     while bits:
         t = (block << 6) + lowest_bit(bits)
+        # Takes away the lowest bit that is set.
         bits &= bits - 1
         _fetch_ahead(m, t + AHEAD)
         if by_list:
             _add_slept(m, t, now)
+        # The router first: both read the queues as they are, and the core's configure may take back a grant.
         result = _decide_router(m, t, now, first_lane) | _decide_core(m, t, now, first_thread)
         results |= result
         active += result != 0
@@ -103,13 +113,14 @@ def _decide_block(m, block, now, band, bands, by_list, found):
             if result:
                 _wake(m, t, now, band)
             else:
+                # Nothing here can happen by the clock alone; only a wavelet from a neighbour wakes it.
                 m.ints[t * m.stride + SLEEPS] = now + 1
-    m.sync[found] |= results
-    m.sync[found + 1] += active
+    m.sync[note] |= results
+    m.sync[note + 1] += active
 
 
 @woven
-def _commit_block(m, block, now, band, bands, by_list):
+def _commit_block(m: Pointers, block: Int, now: Int, band: Int, bands: Int, by_list: bool) -> None:
     """Phase 2 of a block: who gets a wavelet wakes."""
     bits = _present(m, block, now, bands, by_list)
     if bits == 0:
@@ -117,6 +128,7 @@ def _commit_block(m, block, now, band, bands, by_list):
     while bits:
         t = (block << 6) + lowest_bit(bits)
         bits &= bits - 1
+        # Where nothing is passed on there is no need to look at the lanes.
         if m.longs[(t * m.stride + GRANTS) >> 1] == 0:
             continue
         went = _commit(m, t, now)
@@ -127,33 +139,39 @@ def _commit_block(m, block, now, band, bands, by_list):
                 _wake(m, router.neighbour(m, t, d), now, band)
     if by_list:
         for other in range(bands):
+            # The plane is free for the cycle PLANES later.
             m.lists[_word(m, other, now, block)] = 0
 
 
 @leaf
-def _slot(band, now):
+def _slot(band: Int, now: Int) -> Int:
     """Where a band notes what it found in a sweep: two words for each cycle. The next sweep has another place."""
     return (2 + 2 * band + now % 2) * SLOT
 
 
 @woven
-def _sweep(m, now, cycles, sweeps, band, bands, by_list):
+def _sweep(m: Pointers, now: Int, cycles: Int, sweeps: Int, band: Int, bands: Int, by_list: bool) -> None:
     """Several cycles of a band, one behind the other.
 
     Stage 2 c of a block is phase 1 of cycle c, stage 2 c + 1 its phase 2; a stage comes after the one before it in all
     blocks up to `lag` away. First the band does what depends on its own blocks alone, then, when all bands have, what
     depends on the blocks at both sides of its end.
     """
+    # A skewed loop over blocks and stages, as compilers tile a stencil in time: a block is at stage s when those up to
+    # `lag` around it are past stage s - 1.
     first, last = _blocks(m) * band // bands, _blocks(m) * (band + 1) // bands
     lag = lag_blocks(m.width if m.cores > m.width else 1)
     stages, slot, is_last = 2 * cycles, _slot(band, sweeps), band == bands - 1
     for i in range(SLOT):
         m.sync[slot + i] = 0
+    # Before step `own` a band stays away from its end, by `lag` more for each stage; what lies there needs the
+    # neighbour's blocks of the stage before.
     own = last - first + (stages - 1) * lag
     for step in range(own if is_last else own + stages - 1):
         if step == own:
             meet(m.sync, bands)
         beyond = step + 1 - own
+        # Beyond the barrier: the wedge of blocks on both sides of the end, stage by stage, which no other band touches.
         for j in range(2 * beyond * lag if beyond > 0 else stages):
             stage = beyond if beyond > 0 else j
             block = last - beyond * lag + j if beyond > 0 else first + step - j * lag
@@ -164,6 +182,8 @@ def _sweep(m, now, cycles, sweeps, band, bands, by_list):
                     _commit_block(m, block, now + (stage >> 1), band, bands, by_list)
                 else:
                     _decide_block(m, block, now + (stage >> 1), band, bands, by_list, slot + stage)
+    # The next sweep begins with stage 0 of all blocks, so all wedges must be done. Inner bands met once before theirs;
+    # the last band has none and meets once more.
     if bands > 1:
         if is_last:
             meet(m.sync, bands)
@@ -171,7 +191,7 @@ def _sweep(m, now, cycles, sweeps, band, bands, by_list):
 
 
 @leaf
-def _found(m, sweeps, cycle, bands):
+def _noted(m: Pointers, sweeps: Int, cycle: Int, bands: Int) -> tuple[Int, Int]:
     """The bits of all cores in a cycle of a sweep, and how many were active."""
     results, active = np.int64(0), np.int64(0)
     for band in range(bands):
@@ -182,19 +202,25 @@ def _found(m, sweeps, cycle, bands):
 
 
 @woven
-def _run(m, now, most, quiet, patience, band, bands, by_list):
+def _run(
+    m: Pointers, now: Int, most: Int, quiet: Int, patience: Int, band: Int, bands: Int, by_list: bool
+) -> tuple[Int, Int, Int]:
     """Returns the cycle, the active cores summed over the cycles, and for how many cycles now no core did anything."""
     visited, sweeps = np.int64(0), np.int64(0)
     while now < most and 0 <= quiet < patience:
+        # While nothing happens on any core, cycles come one by one: the end must be seen in the cycle in which it
+        # comes.
         cycles = min(most - now, m.sweep if quiet == 0 else 1)
         _sweep(m, now, cycles, sweeps, band, bands, by_list)
         for cycle in range(cycles):
-            results, active = _found(m, sweeps, cycle, bands)
+            results, active = _noted(m, sweeps, cycle, bands)
+            # No event, no clock to wait for and nothing on the move: the mesh stands still for ever.
             if results & (EVENT | WAITING | MOVES | TRAVELS) == 0:
                 _take_back(m, band, bands, cycles - 1 - cycle)
                 return now, visited, quiet
             visited += active
             now += 1
+            # Wavelets may go round in rings without any core: the runner asks about that after `patience` quiet cycles.
             quiet = 0 if results & (EVENT | WAITING) else quiet + 1
             if results & FAULTED:
                 quiet = -1
@@ -203,7 +229,7 @@ def _run(m, now, most, quiet, patience, band, bands, by_list):
 
 
 @leaf
-def _take_back(m, band, bands, cycles):
+def _take_back(m: Pointers, band: Int, bands: Int, cycles: Int) -> None:
     """Do not count the cycles of a sweep after the one in which nothing could happen any more, where cores saw them."""
     for t in range(m.cores * band // bands, m.cores * (band + 1) // bands):
         c = t * m.stride
@@ -212,7 +238,7 @@ def _take_back(m, band, bands, cycles):
 
 
 @leaf
-def _settle(m, first, last, until):
+def _settle(m: Pointers, first: Int, last: Int, until: Int) -> None:
     """Count the cycles of the cores that sleep up to now."""
     for t in range(first, last):
         if m.ints[t * m.stride + SLEEPS] > 0:
@@ -220,11 +246,22 @@ def _settle(m, first, last, until):
             m.ints[t * m.stride + SLEEPS] = until
 
 
-def _entry(digest):
+def _entry(digest: int) -> Any:
     """The entry point; what it closes over is part of the name under which it is kept."""
 
     @entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
-    def run(addresses, lists, sync, now, most, quiet, patience, band, bands, by_list):
+    def run(
+        addresses: np.ndarray,
+        lists: np.ndarray,
+        sync: np.ndarray,
+        now: Int,
+        most: Int,
+        quiet: Int,
+        patience: Int,
+        band: Int,
+        bands: Int,
+        by_list: bool,
+    ) -> tuple[Int, Int, Int]:
         """Run a band from cycle `now` until `most`, or until nothing can happen or a core cannot go on.
 
         Or until no core did anything for `patience` cycles, `quiet` of which are over. Returns the cycle, the number of
@@ -233,6 +270,7 @@ def _entry(digest):
         `sync` is where threads meet, SLOT * (2 + 2 * bands) words. Each of several bands has a thread of its own.
         """
         m = pointers(addresses, lists, sync)
+        # Uses what it closes over, or Numba would leave it out of the key; a checksum is never negative.
         most = most if digest >= 0 else now
         end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
         if by_list:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from wse_sim.fabric import simulate_phase
-from wse_sim.kernels import KERNELS, MeshKernel, blank
+from wse_sim.kernels import KERNELS
+from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.price.cost import cost

@@ -2,6 +2,7 @@
 
 from math import pi, sqrt
 
+from wse_sim.isa.core_program import Builder
 from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
@@ -44,7 +45,7 @@ def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, P
     return room, x, y, room.place("bias", rect, 1, columns, dtype, row_kind="replicated")
 
 
-def _add_bias(build, target: Placed, x: Placed, bias: Placed) -> None:
+def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
     steps = (x.tile_columns,)
     with build.loop(x.tile_rows):
         build.add(target.vector(steps=steps), x.vector(steps=steps), bias.vector(), x.tile_columns)

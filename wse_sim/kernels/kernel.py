@@ -3,7 +3,7 @@
 Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -219,7 +219,7 @@ def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
     return result
 
 
-def _tiles(placed: Placed, memory: np.ndarray):
+def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
     """The tile of every PE of the rectangle, as a view of raw elements."""
     flat = view(memory, placed.dtype)[..., placed.base : placed.base + placed.elements]
     for y in range(placed.rect.height):

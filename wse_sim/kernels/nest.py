@@ -154,7 +154,7 @@ class _NestBuilder:
         if scalar.op == "const":
             return float(scalar.attr)
         if scalar.op == "load":
-            return self.inputs[scalar.attr]
+            return self.inputs[int(scalar.attr)]
         if scalar.op == "index":
             self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
             return self.indices[-1]

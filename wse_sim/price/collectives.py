@@ -41,13 +41,16 @@ class Terms:
 
     def latency_cycles(self, machine: Machine) -> float:
         """The part that a single wavelet would take."""
+        # A setup before the first word is latency too: a shorter message would wait for it just as long.
         setups = self.starts * machine.dsd_setup_cycles
         return self.distance * machine.hop_cycles + self.depth * machine.depth_step_cycles + setups
 
     def exact_cycles(self, machine: Machine) -> float:
+        """The formula of the head of this file, with max(C, E / N) = C, before it is rounded to whole cycles."""
         return self.contention * machine.wavelet_cycles + self.local_cycles + self.latency_cycles(machine)
 
     def cycles(self, machine: Machine) -> int:
+        """Whole cycles: the clock that ends a move is the one after its last word."""
         return math.ceil(self.exact_cycles(machine))
 
 
@@ -55,11 +58,13 @@ NOTHING = Terms()
 
 
 def slowest(ways: Iterable[Terms], machine: Machine) -> Terms:
+    """Of several ways that words go at the same time the one that ends last."""
     return max(ways, key=lambda terms: terms.exact_cycles(machine))
 
 
 def broadcast(pes: int, words: int, source: int = 0) -> Terms:
     """One sender, a multicast along the line: B + P + 2 T_R cycles on the WSE-2, and a start."""
+    # Nobody to send to: also no setup, for the lowering emits no operation then.
     if pes < 2 or not words:
         return NOTHING
     return Terms(1, max(source, pes - 1 - source), words * (pes - 1), words, 1)
@@ -69,6 +74,8 @@ def broadcast_plane(width: int, height: int, words: int, source: int = 0) -> Ter
     """One PE to all, from a corner in B + M + N - 2 + 2 T_R + 1 cycles on the WSE-2, and a start."""
     if width * height < 2 or not words:
         return NOTHING
+    # The farthest corner decides. One way of words forks at routers without a loss, so the distance is not the sum of
+    # copies.
     row, column = divmod(source, width)
     far = max(row, height - 1 - row) + max(column, width - 1 - column)
     return Terms(1, far, words * (width * height - 1), words, 1)
@@ -79,8 +86,11 @@ def shift_pairs(pes: int, hops: int, wrap: str = "") -> tuple[tuple[int, int], .
     """Who sends to whom in a shift along a line of `pes`, as positions; a PE that would send to itself is left out."""
     ring = list(range(pes))
     if wrap == "folded":
+        # Even positions outwards, odd ones back: both neighbours on the ring are at most two PEs away, and the far end
+        # closes without a way over the whole line.
         ring = [*range(0, pes, 2), *reversed(range(1, pes, 2))]
     ends = [(i, i + hops) for i in range(pes)]
+    # Without a wrap the pairs that leave the line are dropped below; with it they come in at the other end.
     if wrap:
         ends = [(i, j % pes) for i, j in ends]
     return tuple((ring[i], ring[j]) for i, j in ends if 0 <= j < pes and i != j)
@@ -98,12 +108,12 @@ def shift(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> Terms
         return NOTHING
     loads, ways = _shift_ways(pairs, pes)
     total = words * sum(abs(i - j) for i, j in pairs)
-    step = machine.depth_step_cycles + machine.hop_cycles
-    alone = [
-        words if near is None else max(words, 2 * words - step - (near - 1) * machine.hop_cycles) for _, near in ways
-    ]
+    alone = [_turns(words, near, machine) for _, near in ways]
     sent = [Terms(1, far, total, wavelets, 1) for (far, _), wavelets in zip(ways, alone, strict=True)]
+    # The last wavelet over the fullest link is any sender's if each has many, but that of the farthest if each has one;
+    # (loads - 1) / words passes from the one case to the other.
     linked = Terms(1, max(far for far, _ in ways), total, words * loads - (loads - 1) / words, 1)
+    # A core that sends and receives issues 2 B operations in turn, whatever the links allow.
     shared = Terms(0, 0, total, 2 * words if any(near is not None for _, near in ways) else 0, 1)
     return slowest([linked, shared, *sent], machine)
 
@@ -112,14 +122,17 @@ def _turns(words: int, near: int | None, machine: Machine) -> float:
     """Cycles of a core that sends while words come from `near` hops away: its turn comes late once they arrive."""
     if near is None:
         return words
-    return max(words, 2 * words - machine.depth_step_cycles - near * machine.hop_cycles)
+    first_comes = machine.depth_step_cycles + machine.hop_cycles + (near - 1) * machine.hop_cycles
+    return max(words, 2 * words - first_comes)
 
 
 @lru_cache(maxsize=1024)
 def _shift_ways(pairs: tuple[tuple[int, int], ...], pes: int) -> tuple[int, tuple[tuple[int, int | None], ...]]:
     """The most pairs on one link in one direction; for each kind of sender how far it sends and what it gets from."""
     most = 0
+    # Links are full duplex: words to the right never wait for words to the left.
     for way in ([(i, j) for i, j in pairs if i < j], [(j, i) for i, j in pairs if i > j]):
+        # How many ways lie over a link is how many have begun to its left and not yet ended.
         begins = Counter(left for left, _ in way)
         ends = Counter(right for _, right in way)
         most = max(most, *accumulate(begins[at] - ends[at] for at in range(pes)))
@@ -151,6 +164,8 @@ def tree(pes: int, words: int, machine: Machine) -> Terms:
     """
     if pes < 2 or not words:
         return NOTHING
+    # In the round of step s every (2 s)-th PE gets from the one s further; the last sender may be missing on a line
+    # that is no power of two.
     steps = [1 << n for n in range(math.ceil(math.log2(pes)))]
     hops = sum(step * len(range(step, pes, 2 * step)) for step in steps)
     return replace(_last_of_a_tree(pes, words, machine), energy=words * hops)
@@ -160,9 +175,12 @@ def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
     """What the last word takes on the way to the root: through the sender of the last round, or through the root."""
     if pes < 2:
         return NOTHING
+    # The two halves of the last round: `near` ends at the root, `far` sends its sum over `step` hops.
     step = _power_above(pes) // 2
     near, far = (_last_of_a_tree(n, words, machine) for n in (step, pes - step))
+    # First way: the far half is later, and its sum streams into a root that waits for it.
     comes = Terms(far.depth + 1, far.distance + step, 0, far.contention + words, far.starts + 1, far.local_cycles)
+    # Second way: the root still adds up its own half when the far words arrive, and their queue holds up what it needs.
     early = near.exact_cycles(machine) - (comes.exact_cycles(machine) - words * machine.wavelet_cycles)
     stolen = stolen_cycles(early, words, step - 2 * _power_above(pes - step), machine)
     waits = Terms(near.depth, near.distance, 0, near.contention + words, near.starts + 1, near.local_cycles + stolen)
@@ -176,6 +194,8 @@ def queue_words(machine: Machine) -> float:
 
 def way_words(hops: int, machine: Machine) -> float:
     """Wavelets that a sender can give away while a core `hops` further takes none: what all queues on the way hold."""
+    # The ramps at both ends, and then a queue and a wire for each hop; a wire as long as a latency holds a wavelet a
+    # cycle.
     ramps = 2 * (machine.queue_depth + machine.ramp_cycles) - 1
     return ramps + hops * (machine.queue_depth + machine.hop_cycles - 1)
 
@@ -186,7 +206,10 @@ def stolen_cycles(early: float, words: int, hops: int, machine: Machine) -> floa
     It takes every other turn of a link until the queues before its core are full: those behind the link that is `hops`
     away from there, where sums begin.
     """
+    # Back-pressure: words that nobody takes fill queue after queue back towards their sender, and stop stealing turns
+    # once the last one on the shared links is full.
     on_the_way = max(0, hops) * (machine.queue_depth + machine.hop_cycles - 1)
+    # No more than come early, than the queues hold, than there are at all.
     return max(0.0, min(early - 1, queue_words(machine) + on_the_way, words))
 
 
@@ -205,16 +228,19 @@ def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
         return NOTHING
     size = min(pes, group or max(1, round(math.sqrt(pes))))
     groups = ceil_div(pes, size)
+    # One group, or groups of one: there is only one chain, and its leaders are all of it.
     if 1 in (size, groups):
         return chain(pes, words, machine)
     last = pes - (groups - 1) * size
     energy = words * (2 * pes - groups - size)
     rounds = 1 + (last > 1)
+    # First way: from the end of the line through the short last group and over all leaders.
     ragged = Terms(last - 1 + groups - 1, pes - 1, energy, rounds * words, rounds)
     # The last group's sum arrives at the group before it while that one still adds up, and both share a link.
     first = Terms(last - 1 + 1, last - 1 + size, 0, (rounds - 1) * words, rounds).exact_cycles(machine)
     early = chain(size, words, machine).exact_cycles(machine) - first
     stolen = stolen_cycles(early, words, size - last - rounds, machine)
+    # Second way: from the last full group, which is later than the short one by as many PEs as that lacks.
     whole = Terms(size - 1 + groups - 2, size - 1 + (groups - 2) * size, energy, 2 * words, 2, stolen)
     return slowest((ragged, whole), machine)
 
@@ -229,9 +255,11 @@ def ring_all_reduce(pes: int, words: int, machine: Machine) -> Terms:
         return NOTHING
     rounds = 2 * (pes - 1)
     hops = sum(abs(i - j) for i, j in shift_pairs(pes, 1, "folded"))
-    taken = _ring_cycles(pes, words, machine)
-    starts = min(2 * rounds, int(taken / machine.dsd_setup_cycles))
-    rest = taken - starts * machine.dsd_setup_cycles
+    cycles = _ring_cycles(pes, words, machine)
+    # The ring is simulated round by round, so its cycles are one number; as much of it as setups explain is called
+    # starts, so that a latency can be told from a price for each word.
+    starts = min(2 * rounds, int(cycles / machine.dsd_setup_cycles))
+    rest = cycles - starts * machine.dsd_setup_cycles
     return Terms(energy=rounds * words / pes * hops, starts=starts, local_cycles=rest)
 
 
@@ -244,38 +272,46 @@ def _ring_cycles(pes: int, words: int, machine: Machine) -> float:
     setup, ring = machine.dsd_setup_cycles, [i for i, _ in _along_ring(pes)]
     hops = np.array([abs(i - j) for i, j in _along_ring(pes)])
     steps = machine.depth_step_cycles + hops * machine.hop_cycles
-    held = np.array([way_words(int(n), machine) for n in hops])
+    way_holds = np.array([way_words(int(n), machine) for n in hops])
+    # Part k of the words is cut as `lowering.reductions` cuts it, so that uneven parts are priced in the right rounds.
     sizes = np.diff([words * k // pes for k in range(pes + 1)]) * machine.wavelet_cycles
     rank = np.arange(pes)
+    # Every second core of the ring sends before it receives; else all would wait with full queues for one another.
     first, second = rank[rank % 2 == 0], rank[rank % 2 == 1]
     free = np.zeros(len(ring))
     for number in range(2 * (pes - 1)):
         size = sizes[(rank - number) % pes]
+        # On an odd ring the first and the last rank are both even and neighbours, so the last one sends after the first
+        # has.
         groups = [first[:-1], first[-1:], second] if pes % 2 else [first, second]
         for senders in groups:
-            _pass_on(free, senders, size, setup, steps, held)
+            _pass_on(free, senders, size, setup, steps, way_holds)
     return float(free.max())
 
 
 def _along_ring(pes: int) -> list[tuple[int, int]]:
     """The pairs of a folded ring in its order, from PE 0."""
     after = dict(shift_pairs(pes, 1, "folded"))
-    found = [(0, after[0])]
-    while len(found) < pes:
-        found.append((found[-1][1], after[found[-1][1]]))
-    return found
+    pairs = [(0, after[0])]
+    while len(pairs) < pes:
+        pairs.append((pairs[-1][1], after[pairs[-1][1]]))
+    return pairs
 
 
 def _pass_on(
-    free: np.ndarray, senders: np.ndarray, size: np.ndarray, setup: float, steps: np.ndarray, held: np.ndarray
+    free: np.ndarray, senders: np.ndarray, size: np.ndarray, setup: float, steps: np.ndarray, way_holds: np.ndarray
 ) -> None:
     """Some cores of a ring send to the next ones: advance the cycles at which both are free."""
+    # With fewer words than PEs some parts are empty: their operations are not emitted.
     senders = senders[size[senders] > 0]
     takers = (senders + 1) % len(free)
     begins = free[senders] + setup
+    # The receiver's operation starts when it is set up and the first word is there, whichever comes last.
     comes = np.maximum(free[takers] + setup, begins + steps[senders])
     count = size[senders]
-    free[senders] = np.maximum(begins + count, comes + count - held[senders])
+    # A sender is through when its last word is out of its hands, which the queues on the way allow before it is
+    # received.
+    free[senders] = np.maximum(begins + count, comes + count - way_holds[senders])
     free[takers] = comes + count
 
 

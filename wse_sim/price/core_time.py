@@ -15,6 +15,8 @@ from wse_sim.machine import Machine
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
+    # The engine advances in steps of one wavelet, and counts rates in millionths of a step: the same rounding here
+    # keeps the two equal to the cycle.
     steps = ceil_div(vector.length, elements_per_wavelet(vector))
     return whole_cycles(machine.dsd_setup_cycles) + ceil_div(steps * FULL_RATE, step_rate(vector, machine))
 
@@ -30,13 +32,16 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
             case Vector():
                 total += vector_cycles(instruction, machine)
             case LoopStart(times):
+                # The cycle that issues the loop is paid outside of it, once.
                 outside.append((total + 1, times))
                 total = 0
             case LoopEnd() if outside:
+                # The jump back is taken once less than the rounds: the last end falls through in a single cycle.
                 before, times = outside.pop()
                 total = before + times * total + (times - 1) * loop_back_cycles(machine) + 1
             case LoopEnd() | Branch():
                 raise ValueError(f"`{instruction}` has no price of its own")
+            # The scalar pipe's branches and dependences are not modelled: one cycle for each control instruction.
             case _:
                 total += 1
     if outside:
@@ -44,6 +49,7 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
     return total
 
 
-def body_beats(body: tuple[Instruction, ...], machine: Machine) -> int:
+def body_issue_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
     """The cycles of `body_cycles` in which the core issues something: of each setup and jump only the first."""
+    # The same program on a core whose setups and jumps take only the cycle that issues them.
     return body_cycles(body, replace(machine, dsd_setup_cycles=1, loop_cycles=0))

@@ -13,7 +13,7 @@ from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
 from wse_sim.price.collectives import Terms, shift_pairs
-from wse_sim.price.core_time import body_beats, body_cycles
+from wse_sim.price.core_time import body_cycles, body_issue_cycles
 from wse_sim.price.move_terms import Move, MoveStep, copy_terms, lines_of, steps_of, stream_terms
 from wse_sim.price.sharing import Load, together
 
@@ -34,38 +34,34 @@ class Cost:
     wire_words: int = 0
 
     def then(self, other: "Cost") -> "Cost":
+        """Both, one after the other."""
         return Cost(
-            self.cycles + other.cycles,
-            self.latency_cycles + other.latency_cycles,
-            self.compute_cycles + other.compute_cycles,
-            *self._traffic(other),
+            cycles=self.cycles + other.cycles,
+            latency_cycles=self.latency_cycles + other.latency_cycles,
+            compute_cycles=self.compute_cycles + other.compute_cycles,
+            **self._traffic(other),
         )
 
     def beside(self, other: "Cost") -> "Cost":
         """Both at the same time, as if they shared nothing but wires."""
         return Cost(
-            max(self.cycles, other.cycles),
-            max(self.latency_cycles, other.latency_cycles),
-            max(self.compute_cycles, other.compute_cycles),
-            *self._traffic(other),
+            cycles=max(self.cycles, other.cycles),
+            latency_cycles=max(self.latency_cycles, other.latency_cycles),
+            compute_cycles=max(self.compute_cycles, other.compute_cycles),
+            **self._traffic(other),
         )
 
     def times(self, n: int) -> "Cost":
-        return Cost(
-            self.cycles * n,
-            self.latency_cycles * n,
-            self.compute_cycles * n,
-            self.bytes_in * n,
-            self.bytes_out * n,
-            self.wire_words * n,
-        )
+        """The same `n` times, one after the other."""
+        return Cost(**{name: value * n for name, value in vars(self).items()})
 
-    def _traffic(self, other: "Cost") -> tuple[int, int, int]:
-        return (
-            self.bytes_in + other.bytes_in,
-            self.bytes_out + other.bytes_out,
-            self.wire_words + other.wire_words,
-        )
+    def _traffic(self, other: "Cost") -> dict[str, int]:
+        # Bytes and words are sent whether parts overlap or not: they add up in every composition.
+        return {
+            "bytes_in": self.bytes_in + other.bytes_in,
+            "bytes_out": self.bytes_out + other.bytes_out,
+            "wire_words": self.wire_words + other.wire_words,
+        }
 
 
 FREE = Cost()
@@ -85,25 +81,27 @@ def _fold(phase: Phase, machine: Machine) -> Priced:
         case Seq(parts):
             total, load = FREE, Load()
             for one in parts:
-                taken, held = _fold(one, machine)
-                total, load = total.then(taken), load.then(held)
+                part_cost, part_load = _fold(one, machine)
+                total, load = total.then(part_cost), load.then(part_load)
             return total, load
         case Par():
             return _par([_fold(one, machine) for one in _flat(phase)], machine)
         case Repeat(times, body):
-            taken, held = _fold(body, machine)
-            return taken.times(times), held.times(times)
+            # Folded once and multiplied: a training step repeats its rounds hundreds of times.
+            round_cost, round_load = _fold(body, machine)
+            return round_cost.times(times), round_load.times(times)
         case Compute():
             return _compute(phase, machine)
         case Local(rect, body):
             cycles = body_cycles(body, machine)
-            return Cost(cycles, 0, cycles), Load((rect,), cycles, beats=body_beats(body, machine))
+            return Cost(cycles, 0, cycles), Load((rect,), cycles, issue_cycles=body_issue_cycles(body, machine))
         case Stream():
             return _stream(phase, machine)
         case _:
             return _move(phase, machine)
 
 
+# A Par in a Par shares the same cores, and `together` is no associative fold: it has to see all parts at once.
 def _flat(phase: Phase) -> Iterator[Phase]:
     """The parts of a Par, and those of the Pars in it."""
     for part in phase.parts if isinstance(phase, Par) else ():
@@ -113,11 +111,13 @@ def _flat(phase: Phase) -> Iterator[Phase]:
 
 
 def _par(priced: Sequence[Priced], machine: Machine) -> Priced:
-    load = together([held for _, held in priced], machine)
-    work = together([held for _, held in priced if held.is_local], machine)
+    load = together([load for _, load in priced], machine)
+    # What would remain if moves were free: local parts alone, which still follow one another on a core.
+    work = together([load for _, load in priced if load.is_local], machine)
     total = FREE
-    for taken, _ in priced:
-        total = total.beside(taken)
+    for part, _ in priced:
+        total = total.beside(part)
+    # Never less than the slowest part alone, even where the estimate of sharing rounds lower.
     compute = max(total.compute_cycles, math.ceil(work.cycles))
     return replace(total, cycles=max(total.cycles, math.ceil(load.cycles)), compute_cycles=compute), load
 
@@ -128,24 +128,27 @@ def words(elements: int, itemsize: int, machine: Machine) -> int:
 
 
 def _compute(phase: Compute, machine: Machine) -> Priced:
-    one_vector = beats = phase.scalar_cycles
+    one_vector = issue_cycles = phase.scalar_cycles
     if phase.length:
+        # Lanes that are not full take a whole cycle: the length is rounded up before a conflict stretches it.
         elements = math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown
         one_vector += machine.dsd_setup_cycles + elements
-        beats += 1 + elements
+        # Of a setup only the first cycle is issued; the rest passes in the descriptors and leaves the slot to others.
+        issue_cycles += 1 + elements
     cycles = math.ceil(phase.vectors * one_vector)
-    return Cost(cycles, 0, cycles), Load((phase.rect,), cycles, beats=phase.vectors * beats)
+    return Cost(cycles, 0, cycles), Load((phase.rect,), cycles, issue_cycles=phase.vectors * issue_cycles)
 
 
 def _stream(phase: Stream, machine: Machine) -> Priced:
     """Words that go out pass the cores of others by their routers alone, but wait for those cores' own."""
     terms = stream_terms(phase, machine)
-    taken = _from_terms(terms, 1, machine)
+    stream_cost, load = _from_terms(terms, 1, machine), _load(phase, [MoveStep(terms)], machine)
     if phase.direction == "in":
-        return replace(taken, bytes_in=phase.bytes), _load(phase, [MoveStep(terms)], machine)
-    held = _load(phase, [MoveStep(terms)], machine)
+        return replace(stream_cost, bytes_in=phase.bytes), load
+    # Outwards the routers' switches let the blocks of others through, so a core issues its own block only.
+    # Its own block of the stream is all that a core issues.
     own = ceil_div(words(phase.bytes, 1, machine), phase.rect.area) * machine.wavelet_cycles
-    return replace(taken, bytes_out=phase.bytes), replace(held, beats=own, later_cycles=0.0)
+    return replace(stream_cost, bytes_out=phase.bytes), replace(load, issue_cycles=own, later_cycles=0.0)
 
 
 def _move(phase: Move, machine: Machine) -> Priced:
@@ -158,30 +161,53 @@ def _move(phase: Move, machine: Machine) -> Priced:
 
 def _load(phase: Move | Stream, steps: Sequence[MoveStep], machine: Machine) -> Load:
     """Operations that start one after another in a step count as equally long; a core of a shift has two at once."""
-    taken = [step.terms.cycles(machine) for step in steps]
+    cycles = sum(step.terms.cycles(machine) for step in steps)
+    # Without a wavelet on a link it is a copy within each core's memory, and that is local work.
     if not any(step.terms.energy for step in steps):
-        return Load((phase.rect,), sum(taken), beats=sum(taken))
+        return Load((phase.rect,), cycles, issue_cycles=cycles)
     passed = sum(step.terms.contention for step in steps) * machine.wavelet_cycles
     if isinstance(phase, Shift):
         return _shift_load(phase, steps[0].terms, machine)
+    # All but the first operation can be held up by local work on the same cores, since tasks run to their end.
     first = next(step.terms for step in steps if step.terms.starts)
-    later = sum(taken) - first.cycles(machine) / first.starts
+    later = cycles - first.cycles(machine) / first.starts
+    # A broadcast is one operation on every core, but for the copy that its sender makes afterwards.
     if isinstance(phase, Broadcast):
         later = copy_terms(phase.words, machine).cycles(machine) if phase.take != phase.put else 0
-    quiet = machine.dsd_setup_cycles
-    return Load((phase.rect,), sum(taken), passed, passed, later, is_local=False, quiet_cycles=quiet)
+    return Load(
+        rects=(phase.rect,),
+        cycles=cycles,
+        words=passed,
+        issue_cycles=passed,
+        later_cycles=later,
+        is_local=False,
+        quiet_cycles=machine.dsd_setup_cycles,
+    )
 
 
 def _shift_load(phase: Shift, terms: Terms, machine: Machine) -> Load:
     """Most cores both send and receive; the links may take longer than that."""
     pairs = shift_pairs(lines_of(phase.rect, phase.axis)[0], phase.hops, phase.wrap)
+    # Sending and receiving are two microthreads of a core: each asks for the issue slot on its own.
     threads = 2 if {pair[0] for pair in pairs} & {pair[1] for pair in pairs} else 1
     cycles, own = terms.cycles(machine), threads * phase.words * machine.wavelet_cycles
+    # A second start is the copy out of the way, which comes before the first word is sent.
     lead = copy_terms(phase.words, machine).cycles(machine) if terms.starts > 1 else 0
+    # Over several hops a link in the middle carries more words than any core sends: its cores have turns to spare.
     slack = max(0.0, terms.contention * machine.wavelet_cycles - own)
-    return Load((phase.rect,), cycles, own, own, 0, False, threads, lead, slack, machine.dsd_setup_cycles)
+    return Load(
+        rects=(phase.rect,),
+        cycles=cycles,
+        words=own,
+        issue_cycles=own,
+        is_local=False,
+        threads=threads,
+        lead_cycles=lead,
+        issue_slack_cycles=slack,
+        quiet_cycles=machine.dsd_setup_cycles,
+    )
 
 
 def _from_terms(terms: Terms, lines: int, machine: Machine) -> Cost:
     latency = math.ceil(terms.latency_cycles(machine))
-    return Cost(terms.cycles(machine), latency, 0, 0, 0, math.ceil(terms.energy) * lines)
+    return Cost(terms.cycles(machine), latency, wire_words=math.ceil(terms.energy) * lines)

@@ -48,6 +48,7 @@ def lines_of(rect: Rect, axis: str, groups: int = 1) -> tuple[int, int]:
 
 def copy_terms(words: int, machine: Machine) -> Terms:
     """A core moves words in its memory."""
+    # Words are moved as float32 whatever they hold: two elements of 16 bits travel as one word.
     return Terms(starts=1, local_cycles=math.ceil(words / machine.move_f32_per_cycle))
 
 
@@ -56,8 +57,11 @@ def _shift(phase: Shift, machine: Machine) -> MoveStep:
     pes, lines = lines_of(phase.rect, phase.axis)
     pairs = collectives.shift_pairs(pes, phase.hops, phase.wrap)
     terms = collectives.shift(pes, phase.words, phase.hops, phase.wrap, machine)
+    # A ring of one PE sends to itself, which is a copy; without a wrap nothing moves at all.
     if phase.wrap and not pairs and phase.take != phase.put:
         return MoveStep(copy_terms(phase.words, machine), lines)
+    # Received words may land where words to send still lie. Then they are copied out of the way, but only where some
+    # core does both: a line of two PEs without a wrap needs none.
     both = {i for i, _ in pairs} & {j for _, j in pairs}
     if both and abs(phase.take - phase.put) < phase.words:
         copied = copy_terms(phase.words, machine)
@@ -71,6 +75,8 @@ def _broadcast(phase: Broadcast, machine: Machine) -> MoveStep:
     if phase.axis == "xy":
         pes, lines = rect.area, 1
         terms = collectives.broadcast_plane(rect.width, rect.height, phase.words, phase.source)
+        # From the row of the source into the columns every word turns once, on routers that pass it on at full rate: a
+        # latency, and no contention.
         if rect.width > 1 and rect.height > 1:
             terms = replace(terms, local_cycles=machine.turn_cycles)
     else:
@@ -79,6 +85,8 @@ def _broadcast(phase: Broadcast, machine: Machine) -> MoveStep:
     if phase.take == phase.put:
         return MoveStep(terms, lines)
     copied = copy_terms(phase.words, machine)
+    # The sender is through when it has sent and copied; the others when the last word has come. Whoever is later
+    # decides.
     sent = Terms(0, 0, terms.energy, phase.words, 1 + copied.starts, copied.local_cycles)
     return MoveStep(slowest((terms, sent), machine) if pes > 1 else copied, lines)
 
@@ -89,6 +97,7 @@ def _reduce(phase: Reduce, machine: Machine) -> tuple[MoveStep, ...]:
     if phase.axis != "xy":
         pes, lines = lines_of(rect, phase.axis, phase.groups)
         return (MoveStep(reduce_terms(pes, phase.words, phase.algorithm, phase.size, machine), lines),)
+    # The same choice as in the lowering and in the data reading, so that all three do the same additions.
     if choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
         return (MoveStep(collectives.chain(rect.area, phase.words, machine)),)
     rows, column = replace(phase, axis="x"), replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height))
@@ -103,6 +112,7 @@ def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
         return tuple(MoveStep(collectives.ring_all_reduce(pes, words, machine), lines) for pes, lines in parts)
     name = phase.algorithm
     if axis != "xy":
+        # Over both axes the name stays open: each line chooses for its own length in `_reduce`.
         name = name or choose_all_reduce(lines_of(rect, axis, groups)[0], words, machine)
     reduced = _reduce(Reduce(rect, axis, words, groups, name, phase.size), machine)
     return (*reduced, _broadcast(Broadcast(rect, axis, words, groups), machine))
@@ -116,13 +126,18 @@ def stream_terms(phase: Stream, machine: Machine) -> Terms:
     else once for every core. Of few words the slowest way is that of the last block but one.
     """
     rect = phase.rect
+    # The feeders stand along the longer side: so the lines that words travel are the short ones, and most links are
+    # used.
     short, long = sorted((rect.width, rect.height))
+    # Words of one line, then of one PE; the PEs of the last, partial share are fewer than the line is long.
     total = ceil_div(ceil_div(phase.bytes * 8, machine.link_bits), long)
     if not total:
         return NOTHING
     share = ceil_div(total, short)
     pes = ceil_div(total, share)
+    # Only counted, for the words on the wires: the block of PE i travels i + 1 hops.
     hops = long * sum((i + 1) * min(share, total - i * share) for i in range(pes))
+    # The edge is one pipe for the whole wafer, 1.2 Tb/s on the WSE-2: it binds long before the links of a side do.
     edge = phase.bytes * 8 / machine.edge_bits_per_cycle if phase.port == "edge" else 0
     crossed = Terms(1, pes, hops, 0, 1, edge)
     return slowest((_fabric_stream(phase.direction, total, share, hops, machine), crossed), machine)
@@ -133,8 +148,12 @@ def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: M
     flow, pes = Terms(1, 1, hops, total, 1), ceil_div(total, share)
     if pes == 1:
         return flow
+    # Blocks leave through the routers, by switch positions: a stream without gaps, or, if blocks are short, the latency
+    # of the farthest.
     if direction == "out":
         return slowest((flow, Terms(1, pes, hops, share, 1)), machine)
+    # A core relays what lies beyond it before it takes its own block. A block that the queues cannot hold makes the
+    # core before it wait for that start, and so all along the line.
     if share > collectives.way_words(1, machine):
         return replace(flow, starts=pes)
     return slowest((replace(flow, starts=2), Terms(pes, pes, hops, 2 * share, 1)), machine)

@@ -19,6 +19,7 @@ from wse_sim.machine import Machine
 from wse_sim.price import collectives
 from wse_sim.price.collectives import NOTHING, REDUCE_ALGORITHMS, Terms
 
+# Half of a router's 24 colours; the other half is left to what moves beside the tree.
 COLOURS = 12
 """Ways over one router that a tree may have; the best tree for one word has many more on a long line."""
 
@@ -36,26 +37,36 @@ class Stretches:
 @lru_cache(maxsize=512)
 def _stretches(pes: int, words: int, machine: Machine) -> Stretches:
     """All stretches up to `pes` PEs, a power of two."""
+    # In each row below index n of a slice stands for q = n + 1, so all cuts of a stretch are weighed in one NumPy
+    # expression; the loop over r stays, for every stretch needs the shorter ones.
     setup, stream = machine.dsd_setup_cycles, words * machine.wavelet_cycles
+    # What the first word of the stretch behind needs to get to the root: q hops, and one visit of a core.
     hops = np.arange(pes + 1) * machine.hop_cycles + machine.depth_step_cycles
     queues = collectives.queue_words(machine)
     leaves, complete = np.full(pes + 1, np.inf), np.full(pes + 1, np.inf)
+    # A single PE has its sum at once, and a first word out after one setup.
     leaves[1], complete[1] = setup, 0
     heads, crossed, children = (np.zeros(pes + 1, np.int32) for _ in range(3))
     for r in range(2, pes + 1):
         comes = leaves[r - 1 : 0 : -1] + hops[1:r]
         ready = complete[1:r]
+        # As in `collectives.stolen_cycles`: words that come before the root can take them get every other turn on the
+        # links of those that it still needs.
         stolen = np.clip(np.minimum(ready - comes - 1, min(queues, words)), 0, None)
-        found = np.maximum(ready + setup + stolen, comes)
+        leave = np.maximum(ready + setup + stolen, comes)
+        # A way has a colour of its own on every router that it crosses. `crossed` counts the most ways over one router
+        # of a stretch, `children` those that end at its root: the way to the new root lies over the whole stretch of q.
         colours = np.maximum(np.maximum(crossed[r - 1 : 0 : -1], children[r - 1 : 0 : -1] + 1), crossed[1:r] + 1)
-        found[colours > COLOURS] = np.inf
-        heads[r] = head = 1 + int(found.argmin())
-        leaves[r], crossed[r], children[r] = found[head - 1], colours[head - 1], children[head] + 1
+        # A tree that the router cannot hold is no candidate; a chain (q = r - 1) always fits, so one remains.
+        leave[colours > COLOURS] = np.inf
+        heads[r] = head = 1 + int(leave.argmin())
+        leaves[r], crossed[r], children[r] = leave[head - 1], colours[head - 1], children[head] + 1
         complete[r] = leaves[r] + stream
     return Stretches(leaves, complete, heads)
 
 
 def _table(pes: int, words: int, machine: Machine) -> Stretches:
+    # A table has all shorter lines in it: rounding up to a power of two lets a sweep over sizes share a few tables.
     return _stretches(1 << (pes - 1).bit_length(), words, machine)
 
 
@@ -75,11 +86,14 @@ def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Te
     while pes > 1:
         head = int(table.heads[pes])
         comes = table.leaves[pes - head] + head * machine.hop_cycles + machine.depth_step_cycles
+        # The root waited for the stretch behind it: that is the way of the last word, so go on from there.
         if comes >= table.leaves[pes]:
             depth, distance, pes = depth + 1, distance + head, pes - head
         else:
+            # Otherwise the root was still adding up what came before: the way goes through its own shorter stretch.
             stolen += float(table.leaves[pes] - table.complete[head] - machine.dsd_setup_cycles)
             sums, starts, pes = sums + (head > 1), starts + 1, head
+            # Its own words only: no earlier operation, so the setup was already counted.
             if head == 1:
                 return Terms(depth, distance, 0, sums * words, starts, stolen)
     return Terms(depth, distance, 0, sums * words, starts + 1, stolen)
@@ -93,6 +107,7 @@ def generated_tree(pes: int, words: int, machine: Machine) -> tuple[int, ...]:
     """
     heads = _table(pes, words, machine).heads
     parents = [-1] * pes
+    # A stretch is its root with q - 1 others, then the next child at q: unwound from the last child to the first.
     waiting = [(0, pes)]
     while waiting:
         root, count = waiting.pop()
@@ -117,6 +132,8 @@ def reduce_terms(pes: int, words: int, algorithm: str, size: int, machine: Machi
 @lru_cache(maxsize=4096)
 def choose_reduce(pes: int, words: int, machine: Machine) -> str:
     """The name of the fastest reduction of a line, the simplest of those that are equally fast."""
+    # `min` keeps the first of equals, and the table has the simplest first: a generated tree has to be faster to be
+    # taken.
     return min(ALGORITHMS, key=lambda name: ALGORITHMS[name](pes, words, machine).cycles(machine))
 
 
@@ -134,6 +151,8 @@ def choose_plane(rect: Rect, words: int, algorithm: str, machine: Machine) -> st
 
     The chain is taken only if it is faster and no algorithm is named. It does not turn: cores pass the words on.
     """
+    # With few words latency decides and two short lines win; with many the second pass over all words costs more than
+    # the longer chain.
     rows, column = (reduce_terms(n, words, algorithm, 0, machine).cycles(machine) for n in (rect.width, rect.height))
     if algorithm or collectives.chain(rect.area, words, machine).cycles(machine) >= rows + column:
         return ""

@@ -21,55 +21,68 @@ from wse_sim.machine import Machine
 class Load:
     """A part on its own: where, how long, and what it does to others.
 
-    `words` pass the cores on its slowest way, `beats` are the cycles that its busiest core issues something in, by so
+    `words` pass the cores on its slowest way, `issue_cycles` are those that its busiest core issues something in, by so
     many `threads`, and `later_cycles` those that follow after its first operations. `lead_cycles` is local work of a
-    move before it starts; `slack_cycles` are those that its cores may lose before it takes longer, since links bind it.
-    In its first `quiet_cycles` nothing passes.
+    move before it starts; `issue_slack_cycles` are those that its cores may lose before it takes longer, since links
+    bind it. In its first `quiet_cycles` nothing passes.
     """
 
     rects: tuple[Rect, ...] = ()
     cycles: float = 0
     words: float = 0
-    beats: float = 0
+    issue_cycles: float = 0
     later_cycles: float = 0
     is_local: bool = True
     threads: int = 1
     lead_cycles: float = 0
-    slack_cycles: float = 0
+    issue_slack_cycles: float = 0
     quiet_cycles: float = 0
 
     @property
     def density(self) -> float:
         """The part of its time in which it could issue something."""
-        return self.beats / self.cycles if self.is_local and self.cycles else 1
+        # A move is taken as ready all the time: when its words wait, they wait for cores, and these are what is shared.
+        return self.issue_cycles / self.cycles if self.is_local and self.cycles else 1
 
-    def met_beats(self, move: "Load") -> float:
-        """Those of this local work that come after a move has begun."""
+    def contended_cycles(self, move: "Load") -> float:
+        """The issue cycles of this local work that come after a move has begun."""
         return self.density * max(0.0, self.cycles - move.quiet_cycles)
 
     def meets(self, other: "Load") -> bool:
+        """Whether the two have a core in common."""
         return any(a.overlaps(b) for a in self.rects for b in other.rects)
 
     def then(self, other: "Load") -> "Load":
         """Both, one after the other."""
         if not self.cycles or not other.cycles:
             return self if self.cycles else other
+        # Lead, slack and quiet cycles are lost here: they say when a single move begins and what binds it, and of a
+        # sequence only the sums matter to those beside it.
         return Load(
-            tuple(dict.fromkeys(self.rects + other.rects)),
-            self.cycles + other.cycles,
-            self.words + other.words,
-            self.beats + other.beats,
-            self.later_cycles + other.cycles,
-            self.is_local and other.is_local,
-            max(self.threads, other.threads),
+            rects=tuple(dict.fromkeys(self.rects + other.rects)),
+            cycles=self.cycles + other.cycles,
+            words=self.words + other.words,
+            issue_cycles=self.issue_cycles + other.issue_cycles,
+            # All of the second part starts from a task of its own, so that local work beside it can hold it up.
+            later_cycles=self.later_cycles + other.cycles,
+            is_local=self.is_local and other.is_local,
+            threads=max(self.threads, other.threads),
         )
 
     def times(self, n: int) -> "Load":
-        later = self.later_cycles + (n - 1) * self.cycles
+        """The same `n` times, one after the other."""
         if not n:
             return Load()
-        sums = (n * self.cycles, n * self.words, n * self.beats, later)
-        return Load(self.rects, *sums, self.is_local, self.threads)
+        return Load(
+            rects=self.rects,
+            cycles=n * self.cycles,
+            words=n * self.words,
+            issue_cycles=n * self.issue_cycles,
+            # Every round but the first begins after an operation of the round before.
+            later_cycles=self.later_cycles + (n - 1) * self.cycles,
+            is_local=self.is_local,
+            threads=self.threads,
+        )
 
 
 def together(loads: Sequence[Load], machine: Machine) -> Load:
@@ -78,33 +91,39 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
     if len(loads) < 2:
         return loads[0] if loads else Load()
     near = [[j for j, other in enumerate(loads) if j != i and load.meets(other)] for i, load in enumerate(loads)]
-    taken = [_beside(load, [loads[j] for j in met]) for load, met in zip(loads, near, strict=True)]
-    for load, met in zip(loads, near, strict=True):
-        work = [taken[j] for j in met if loads[j].is_local]
+    ends = [_beside(load, [loads[j] for j in others]) for load, others in zip(loads, near, strict=True)]
+    for load, others in zip(loads, near, strict=True):
+        work = [ends[j] for j in others if loads[j].is_local]
+        # Tasks run to their end. So the later operations of a move, and those of all moves on its cores, start only
+        # when the local work is through, each from a task that takes its cycles to start.
         if work and not load.is_local and load.later_cycles:
-            later = [other.later_cycles for other in (load, *(loads[j] for j in met)) if not other.is_local]
-            taken.append(max(work) + sum(cycles + machine.task_start_cycles for cycles in later if cycles))
+            later = [other.later_cycles for other in (load, *(loads[j] for j in others)) if not other.is_local]
+            ends.append(max(work) + sum(cycles + machine.task_start_cycles for cycles in later if cycles))
     return Load(
-        tuple(dict.fromkeys(rect for load in loads for rect in load.rects)),
-        min(max(taken), sum(load.cycles for load in loads)),
-        max(load.words for load in loads),
-        sum(load.beats for load in loads),
-        max(load.later_cycles for load in loads),
-        all(load.is_local for load in loads),
-        max(load.threads for load in loads),
+        rects=tuple(dict.fromkeys(rect for load in loads for rect in load.rects)),
+        # What parts lose to one another is an estimate; never is it worse than to run one after the other.
+        cycles=min(max(ends), sum(load.cycles for load in loads)),
+        words=max(load.words for load in loads),
+        issue_cycles=sum(load.issue_cycles for load in loads),
+        later_cycles=max(load.later_cycles for load in loads),
+        is_local=all(load.is_local for load in loads),
+        threads=max(load.threads for load in loads),
     )
 
 
 def _beside(load: Load, others: Sequence[Load]) -> float:
     """Cycles of a part with others on its cores."""
-    held = sum(_held(load, other) for other in others)
+    contention = sum(_contention_cycles(load, other) for other in others)
+    # The main thread issues the first operations of all moves one after another, a cycle each, before it goes on.
     waits: float = sum(other.threads for other in others if not other.is_local)
+    # A move saves what it would overwrite in the same thread as local work runs, so one waits for the other there.
     if load.is_local or load.lead_cycles:
         waits += sum(other.lead_cycles for other in others)
-    return load.cycles + waits + max(0.0, held - load.slack_cycles)
+    # A move that its links bind has turns to spare: only what goes beyond them makes it longer.
+    return load.cycles + waits + max(0.0, contention - load.issue_slack_cycles)
 
 
-def _held(load: Load, other: Load) -> float:
+def _contention_cycles(load: Load, other: Load) -> float:
     """What a part loses to another one on its cores.
 
     Local work that could issue something in a part d of its time, and waits for k threads each time, takes a turn of
@@ -114,8 +133,11 @@ def _held(load: Load, other: Load) -> float:
         return other.cycles
     if load.is_local:
         turns = 1 + (other.threads - 1) * load.density
-        return min(other.beats * other.threads * load.density / turns, other.threads * load.met_beats(other))
+        # It cannot lose more turns than it asks for itself: each of them at most once to each thread of the move.
+        asked = other.threads * load.contended_cycles(other)
+        return min(other.issue_cycles * other.threads * load.density / turns, asked)
     if other.is_local:
         turns = 1 + (load.threads - 1) * other.density
-        return min(load.words * other.density / turns, other.met_beats(load))
-    return min(load.words, other.beats)
+        return min(load.words * other.density / turns, other.contended_cycles(load))
+    # Two moves alternate word by word until the shorter one is through.
+    return min(load.words, other.issue_cycles)

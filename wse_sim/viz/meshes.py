@@ -57,7 +57,8 @@ def _largest(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
 
 def link_counts(done: RunResult, port: str = "") -> np.ndarray:
     """Wavelets that each router sent to a port, or to the busiest of its four links: [height, width]."""
-    return np.max([_counted(done, one, PORTS) for one in ([port] if port else LINKS)], axis=0)
+    counts: np.ndarray = np.max([_counted(done, one, PORTS) for one in ([port] if port else LINKS)], axis=0)
+    return counts
 
 
 def heat_map(done: RunResult, port: str = "", columns: int = 72, count: int = 10) -> str:

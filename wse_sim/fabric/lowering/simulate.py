@@ -18,8 +18,9 @@ from wse_sim.fabric.lowering.moves import lower_broadcast, lower_shift
 from wse_sim.fabric.lowering.reductions import ALGORITHMS, Block, lower_ring, lower_snake
 from wse_sim.fabric.lowering.sheet import Sheet
 from wse_sim.fabric.lowering.streams import lower_stream
-from wse_sim.fabric.mesh import WORD_BYTES, Mesh
+from wse_sim.fabric.mesh import Mesh
 from wse_sim.fabric.run import RunResult, simulate
+from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream

@@ -42,10 +42,11 @@ def dense(row: MeasuredRow, cycles: Cycles) -> float:
 
 def summa(row: MeasuredRow, cycles: Cycles) -> float:
     """A square product in float32 without padding against bank conflicts, in TFLOP/s."""
-    n, pes = row.params["n"], row.params["grid"]
+    n: int = row.params["n"]
+    pes: int = row.params["grid"]
     tile = gemm.Tile.of(n, n, n, pes, 4)
-    taken = cycles(gemm.summa(Rect(0, 0, pes, pes), tile, WSE2, WSE2.conflict_slowdown), WSE2)
-    return 2 * n**3 / _seconds(taken, WSE2) / 1e12
+    product = gemm.summa(Rect(0, 0, pes, pes), tile, WSE2, WSE2.conflict_slowdown)
+    return 2 * n**3 / _seconds(cycles(product, WSE2), WSE2) / 1e12
 
 
 def _star_cycles(row: MeasuredRow, cycles: Cycles, slowdown: float = 0) -> float:
@@ -54,10 +55,10 @@ def _star_cycles(row: MeasuredRow, cycles: Cycles, slowdown: float = 0) -> float
 
 def star(row: MeasuredRow, cycles: Cycles) -> float:
     """The 25-point star in the row's unit."""
-    taken, cells = _star_cycles(row, cycles), _rect(row).area * row.params["nz"]
-    rate = cells / _seconds(taken, WSE2)
+    step_cycles, cells = _star_cycles(row, cycles), _rect(row).area * int(row.params["nz"])
+    rate = cells / _seconds(step_cycles, WSE2)
     flops = _FLOPS_PER_CELL * rate
-    units = {"cycles/step": taken, "Gcell/s": rate / 1e9, "TFLOP/s": flops / 1e12}
+    units = {"cycles/step": step_cycles, "Gcell/s": rate / 1e9, "TFLOP/s": flops / 1e12}
     return {**units, "MFLOP/s/PE": flops / _rect(row).area / 1e6}[row.unit]
 
 
@@ -75,7 +76,7 @@ def plane(row: MeasuredRow, cycles: Cycles) -> float:
     shape, radius = row.id.split("_")[1], int(row.id.split("r=")[1][0])
     side = row.params["grid"][0] // row.params["pe"][0]
     one = stencil.plane_step(_rect(row, "pe"), side, radius, _TAPS[shape](radius), WSE3)
-    return row.params["iterations"] * cycles(one, WSE3)
+    return int(row.params["iterations"]) * cycles(one, WSE3)
 
 
 def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
@@ -84,8 +85,8 @@ def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
 
 def fourier(row: MeasuredRow, cycles: Cycles) -> float:
     width, height = row.params["PEs"]
-    taken = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
-    return 1e6 * _seconds(taken, WSE2)
+    once = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
+    return 1e6 * _seconds(once, WSE2)
 
 
 def _seconds(cycles: float, machine: Machine) -> float:

@@ -37,15 +37,17 @@ def decode_rate(row: MeasuredRow, cycles: Cycles) -> float:
 
 def prefill_rate(row: MeasuredRow, cycles: Cycles) -> float:
     """Tokens a second, all at once."""
-    return row.params["seq"] / _prefill_seconds(_model(row), row.params["grid"][0], row.params["seq"], cycles)
+    tokens: int = row.params["seq"]
+    return tokens / _prefill_seconds(_model(row), row.params["grid"][0], tokens, cycles)
 
 
 def request_rate(row: MeasuredRow, cycles: Cycles) -> float:
     """Tokens that come out, over the time of the whole request; half of them are the context on the average."""
     p, model = row.params, _model(row)
+    tokens: int = p["out"]
     first = _prefill_seconds(model, p["prefill_grid"], p["inp"], cycles)
-    each = _decode_seconds(model, p["decode_grid"], p["inp"] + p["out"] // 2, cycles)
-    return p["out"] / (first + p["out"] * each)
+    each = _decode_seconds(model, p["decode_grid"], p["inp"] + tokens // 2, cycles)
+    return tokens / (first + tokens * each)
 
 
 def _gemv_cycles(n: int, pes: int, cycles: Cycles, all_reduce: Sum = centred_all_reduce) -> float:
