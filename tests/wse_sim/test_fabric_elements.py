@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from lazytensor import dtype as dtypes
 from lazytensor.errors import LazyError
 from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
-from wse_sim.isa.core_program import SPECIAL_OPS, VECTOR_OPS, Instruction, LoopEnd, LoopStart, Vector
+from wse_sim.isa import record
+from wse_sim.isa.core_program import Instruction, LoopEnd, LoopStart, Vector
+from wse_sim.isa.operations import OPERATIONS, SPECIAL_OPS
 from wse_sim.machine import MACHINES, WSE2, WSE3
 from wse_sim.price.core_time import body_cycles
 
@@ -154,11 +156,11 @@ def memories(draw, dtype: str, length: int, rounds: list[int]):
 
 @st.composite
 def vectors(draw, rounds: list[int]):
-    op = draw(st.sampled_from([name for name in VECTOR_OPS if name not in SPECIAL_OPS]))
+    op = draw(st.sampled_from([name for name in OPERATIONS if name not in SPECIAL_OPS]))
     length = draw(st.one_of(st.integers(1, 9), st.sampled_from([6, 8, 12])))
     dtype = draw(st.sampled_from([*FLOATS, "uint16"] if op == "move" else FLOATS))
     operands = [draw(memories(dtype, length, rounds))]
-    for _ in range(VECTOR_OPS[op]):
+    for _ in range(OPERATIONS[op].sources):
         other = dtype if op == "move" else draw(st.sampled_from(FLOATS))
         constant = st.integers(0, 9) if dtype == "uint16" else st.floats(-8, 8, width=32)
         operands.append(draw(st.one_of(memories(other, length, rounds), constant)))
@@ -318,7 +320,7 @@ def test_what_passes_a_core_is_computed_in_the_type_that_it_leaves_in(op, taken,
     generator = np.random.default_rng(length)
     first, second, third = (rounded(generator.standard_normal(length), d) for d in (taken, kept, kept))
     sent = taken if op == "move" else sent
-    sources = [Received(0, taken), Memory(0, dtype=kept), Memory(16, dtype=kept)][: VECTOR_OPS[op]]
+    sources = [Received(0, taken), Memory(0, dtype=kept), Memory(16, dtype=kept)][: OPERATIONS[op].sources]
     left, middle, right = (Builder(name, 32) for name in ("left", "middle", "right"))
     left.move(Sent(0, taken), Memory(0, dtype=taken), length)
     middle.append(Vector(op, (Sent(1, sent), *sources), length))
@@ -333,7 +335,7 @@ def test_what_passes_a_core_is_computed_in_the_type_that_it_leaves_in(op, taken,
     mesh.load(second, 1, 0, dtype=kept)
     mesh.load(third, 1, 0, 16, kept)
     done = simulate(mesh).expect_finished()
-    values = [rounded(v, sent) for v in (first, second, third)][: VECTOR_OPS[op]]
+    values = [rounded(v, sent) for v in (first, second, third)][: OPERATIONS[op].sources]
     expected = [Interpreter._compute(op, sent, [v[i] for v in values]) for i in range(length)]
     np.testing.assert_array_equal(done.read(2, 0, 0, length, sent).astype(np.float32), np.float32(expected))
     assert done.sent == dict.fromkeys((0, 1), -(-length // 2))
@@ -402,3 +404,7 @@ def test_16_bit_types_run_at_their_rate(machine):
         operation = Vector("add", (Memory(0, dtype=dtype), Memory(0, dtype=dtype), 1.0), 4000)
         expected = 4000 / getattr(machine, f"add_{fields}_per_cycle")
         assert body_cycles((operation,), machine) == pytest.approx(expected + machine.dsd_setup_cycles, abs=1)
+
+
+def test_codes_of_operations_are_in_the_order_of_their_table():
+    assert [getattr(record, name.upper()) for name in OPERATIONS] == list(range(len(OPERATIONS)))

@@ -39,7 +39,10 @@ Pointers = namedtuple(
 """
 
 
-_intrinsic: Any = intrinsic
+# Numba's and llvmlite's own interfaces are not typed; what this file makes of them is.
+_intrinsic: Callable[[Any], Any] = intrinsic
+_pointer_type: Callable[[Any], Any] = types.CPointer
+_library_function: Callable[..., Any] = cgutils.get_or_insert_function
 Int = Any
 """A whole number in compiled code: an int to a reader, a word of 32 or 64 bits to Numba."""
 Truth = Any
@@ -78,7 +81,7 @@ def _pointer(element: Any) -> Any:
             # Numba has no cast from a number to a pointer in its public interface.
             return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
-        return types.CPointer(element)(types.int64), lower
+        return _pointer_type(element)(types.int64), lower
 
     return _intrinsic(typed)
 
@@ -121,12 +124,12 @@ def fetch_ahead(typingctx: Any, array: Any, index: Any) -> Any:
         byte, word = ir.IntType(8), ir.IntType(32)
         address = builder.bitcast(builder.gep(args[0], [args[1]]), byte.as_pointer())
         kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        function = _library_function(builder.module, kind, "llvm.prefetch.p0")
         # To write (1), with the highest locality (3), into the data cache (1).
         builder.call(function, [address, word(1), word(3), word(1)])
         return context.get_dummy_value()
 
-    return types.void(types.CPointer(types.int32), types.int64), lower
+    return types.void(_pointer_type(types.int32), types.int64), lower
 
 
 @_intrinsic
@@ -137,7 +140,7 @@ def _atomic_add(typingctx: Any, address: Any, amount: Any) -> Any:
         # Sequentially consistent: what a thread wrote before it arrived has to be visible to all that pass the barrier.
         return builder.atomic_rmw("add", args[0], args[1], "seq_cst")
 
-    return types.int64(types.CPointer(types.int64), types.int64), lower
+    return types.int64(_pointer_type(types.int64), types.int64), lower
 
 
 @_intrinsic
@@ -146,7 +149,7 @@ def _give_way(typingctx: Any) -> Any:
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(ir.IntType(32), [])
-        builder.call(cgutils.get_or_insert_function(builder.module, kind, _YIELD), [])
+        builder.call(_library_function(builder.module, kind, _YIELD), [])
         return context.get_dummy_value()
 
     return types.void(), lower

@@ -200,12 +200,16 @@ def _check_fork(mesh: Mesh, colour: int, position: int) -> None:
 
 def _to_core(mesh: Mesh, colour: int) -> np.ndarray:
     """Which cores get a colour at some switch position."""
-    return np.any([mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_positions(mesh, colour))], axis=0)
+    cores: np.ndarray = np.any(
+        [mesh.outputs(colour, p) >> RAMP & 1 == 1 for p in (0, *_positions(mesh, colour))], axis=0
+    )
+    return cores
 
 
 def from_core(mesh: Mesh, colour: int) -> np.ndarray:
     """Which cores may send on a colour at some switch position."""
-    return np.any([mesh.sources(colour, p) == RAMP for p in (0, *_positions(mesh, colour))], axis=0)
+    cores: np.ndarray = np.any([mesh.sources(colour, p) == RAMP for p in (0, *_positions(mesh, colour))], axis=0)
+    return cores
 
 
 def _positions(mesh: Mesh, colour: int) -> list[int]:

@@ -28,11 +28,11 @@ from wse_sim.isa.core_program import (
     Vector,
 )
 from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
+from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
 
 _CHANGES = {"activate": record.ACTIVATE, "block": record.BLOCK, "unblock": record.UNBLOCK}
-_PLAIN_OPS = ("move", "add", "sub", "mul", "max", "fmac")
 
 
 @dataclass
@@ -193,7 +193,7 @@ def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tas
 def _is_plain(vector: Vector) -> bool:
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     flat = all(not o.outer for o in typed if isinstance(o, Memory))
-    return vector.op in _PLAIN_OPS and flat and all(o.dtype == "float32" for o in typed)
+    return OPERATIONS[vector.op].is_plain and flat and all(o.dtype == "float32" for o in typed)
 
 
 def _operand(assembler: _Assembler, operand: Operand, length: int, words: int, dtype: str) -> list[int]:

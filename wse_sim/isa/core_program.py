@@ -29,22 +29,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
+from typing import TypedDict, Unpack
 
 from lazytensor.errors import LazyError
+from wse_sim.isa.operations import OPERATIONS
 
-SPECIAL_OPS = ("exp", "log", "reciprocal", "sqrt", "tanh")
-VECTOR_OPS = {
-    "move": 1,
-    "convert": 1,
-    "add": 2,
-    "sub": 2,
-    "mul": 2,
-    "max": 2,
-    "greater": 2,
-    "fmac": 3,
-    **dict.fromkeys(SPECIAL_OPS, 1),
-}
-"""Name -> number of sources."""
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 """Element type -> its bytes."""
 WORD_BYTES = 4
@@ -252,6 +241,15 @@ class CoreProgram:
         return "\n".join(lines)
 
 
+class VectorOptions(TypedDict, total=False):
+    """How a vector operation runs: beside its task, with an advance of the switch, and what its completion starts."""
+
+    asynchronous: bool
+    advance: bool
+    activate: str
+    unblock: str
+
+
 class Builder:
     """Collects the instructions of a program; they go to the task that was opened last, at first to "main"."""
 
@@ -267,31 +265,31 @@ class Builder:
         self._tasks[name] = []
         self._current = name
 
-    def move(self, to: Operand, a: Operand, length: int, **more) -> None:
+    def move(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("move", (to, a), length, **more)
 
-    def convert(self, to: Operand, a: Operand, length: int, **more) -> None:
+    def convert(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("convert", (to, a), length, **more)
 
-    def add(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+    def add(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("add", (to, a, b), length, **more)
 
-    def sub(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+    def sub(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("sub", (to, a, b), length, **more)
 
-    def mul(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+    def mul(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("mul", (to, a, b), length, **more)
 
-    def max(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+    def max(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("max", (to, a, b), length, **more)
 
-    def greater(self, to: Operand, a: Operand, b: Operand, length: int, **more) -> None:
+    def greater(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("greater", (to, a, b), length, **more)
 
-    def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more) -> None:
+    def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         self._vector("fmac", (to, a, b, c), length, **more)
 
-    def special(self, op: str, to: Operand, a: Operand, length: int, **more) -> None:
+    def special(self, op: str, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         """One of SPECIAL_OPS."""
         self._vector(op, (to, a), length, **more)
 
@@ -305,7 +303,8 @@ class Builder:
         **then: str,
     ) -> None:
         """`then` is activate=TASK or unblock=TASK."""
-        self.append(Vector(op, operands, length, asynchronous, next(iter(then.items()), ()), advance))
+        completion = next(iter(then.items()), ())
+        self.append(Vector(op, operands, length, is_async=asynchronous, then=completion, advance=advance))
 
     def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
         self.append(Control(colour, tuple(commands), task))
@@ -407,10 +406,10 @@ def _check_completion(then: tuple[str, ...], tasks: Sequence[str]) -> None:
 
 
 def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
-    _check(vector.op in VECTOR_OPS, f"no operation {vector.op!r}", f"Use one of {', '.join(VECTOR_OPS)}.")
+    _check(vector.op in OPERATIONS, f"no operation {vector.op!r}", f"Use one of {', '.join(OPERATIONS)}.")
     target, *sources = vector.operands
-    given = len(sources)
-    _check(given == VECTOR_OPS[vector.op], f"{given} sources", f"Give {VECTOR_OPS[vector.op]}.")
+    wanted = OPERATIONS[vector.op].sources
+    _check(len(sources) == wanted, f"{len(sources)} sources", f"Give {wanted}.")
     _check(vector.length >= 1, f"a length of {vector.length}", "Give a length of at least 1.")
     _check(
         isinstance(target, Memory | Sent),

@@ -1,11 +1,9 @@
 """How fast an operation runs on a machine: rates by type, conflicts of banks, and what a wavelet carries."""
 
-from wse_sim.isa.core_program import ITEM_BYTES, SPECIAL_OPS, WORD_BYTES, Memory, Received, Sent, Vector
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory, Received, Sent, Vector
+from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.record import FULL_RATE
 from wse_sim.machine import Machine
-
-_UNITS = {"move": "move", "convert": "move", "fmac": "fma", **dict.fromkeys(SPECIAL_OPS, "special")}
-"""Operation -> the rate of the machine that it has; all others have that of "add"."""
 
 
 def whole_cycles(latency: float) -> int:
@@ -30,7 +28,7 @@ def rate(vector: Vector, machine: Machine) -> float:
     2 N + 6; ALCF: one of four alignments). Bases as written count, without what loops and indices add.
     """
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
-    full = machine.per_cycle(_UNITS.get(vector.op, "add"), max(ITEM_BYTES[o.dtype] for o in typed))
+    full = machine.per_cycle(OPERATIONS[vector.op].unit, max(ITEM_BYTES[o.dtype] for o in typed))
     sources = [o for o in vector.operands[1:] if isinstance(o, Memory)]
     banks = [o.base * ITEM_BYTES[o.dtype] // WORD_BYTES % (machine.sram_banks // 2) for o in sources]
     if len(set(banks)) < len(banks) and any(o.stride or o.outer for o in sources):

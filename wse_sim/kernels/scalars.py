@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazytensor.errors import LazyError
-from wse_sim.isa.core_program import SPECIAL_OPS, Builder, Memory, Operand
+from wse_sim.isa.core_program import Builder, Memory, Operand
+from wse_sim.isa.operations import SPECIAL_OPS
 from wse_sim.kernels.elementwise import GELU_CUBIC, GELU_SCALE
 
 Spare = tuple[Memory, Memory, Memory]

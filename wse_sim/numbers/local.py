@@ -6,38 +6,16 @@ destination first, and every result is rounded to it; `fmac` rounds its product 
 float64 and rounded once, so they are right to half a unit in the last place but for one value in many millions.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, LoopEnd, LoopStart, Memory, Operand, Vector
+from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.packing import as_words, decode, rounded, view
 from wse_sim.isa.rounding import to_bits
 
 Values = np.ndarray
 """float32 [PEs or 1, elements]."""
-
-
-def _function(of_float64: Callable) -> Callable[[Values], Values]:
-    return lambda a: of_float64(a.astype(np.float64)).astype(np.float32)
-
-
-UNARY: dict[str, Callable[[Values], Values]] = {
-    "convert": lambda a: a,
-    "exp": _function(np.exp),
-    "log": _function(np.log),
-    "sqrt": _function(np.sqrt),
-    "tanh": _function(np.tanh),
-    "reciprocal": _function(np.reciprocal),
-}
-BINARY: dict[str, Callable[[Values, Values], Values]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "max": np.maximum,
-    "greater": lambda a, b: (a > b).astype(np.float32),
-}
 
 
 def run_local(body: tuple[Instruction, ...], memory: np.ndarray) -> np.ndarray:
@@ -167,5 +145,9 @@ def _result(op: str, dtype: str, sources: list[Values]) -> Values:
     """The value of an operation, before its last rounding."""
     sources = [rounded(s, dtype) for s in sources]
     if op == "fmac":
-        return rounded(sources[0] * sources[1], dtype) + sources[2]
-    return UNARY[op](*sources) if op in UNARY else BINARY[op](*sources)
+        product: Values = rounded(sources[0] * sources[1], dtype)
+        result: Values = product + sources[2]
+        return result
+    value = OPERATIONS[op].value
+    assert value is not None, "a move carries bits"
+    return value(*sources)

@@ -119,7 +119,8 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return _plain(asdict(self))
+        data: dict[str, Any] = _plain(asdict(self))
+        return data
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Report":
