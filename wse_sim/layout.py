@@ -62,6 +62,7 @@ def part(kind: str, extent: int, parts: int, index: int) -> range:
         return range(extent)
     if kind == "cyclic":
         return range(index, extent, parts)
+    # The first parts are full and the last ones short or empty: so the PE at the corner always holds the most.
     size = ceil_div(extent, parts)
     return range(min(index * size, extent), min((index + 1) * size, extent))
 
@@ -97,4 +98,5 @@ class Layout:
 def matrix_extents(type: Type) -> tuple[int, int]:
     """The tensor as rows x columns: the last axis is the columns."""
     columns = type.shape[-1] if type.shape else 1
+    # An empty last axis leaves nothing to cut.
     return (type.size // columns if columns else 0), columns

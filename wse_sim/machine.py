@@ -67,6 +67,7 @@ class Machine:
     def __post_init__(self) -> None:
         for name in NUMERIC_FIELDS:
             value = getattr(self, name)
+            # Most of these divide something somewhere: a zero would show far away from its cause.
             if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
                 raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
@@ -106,6 +107,7 @@ class Machine:
 
         Types of up to 2 bytes run at the 16-bit rate, 4 bytes at the 32-bit rate, 8 bytes at half of that.
         """
+        # Published as cycles of one element, since no vector unit runs it.
         if op == "special":
             return 1 / (self.special_f16_cycles if itemsize <= 2 else self.special_f32_cycles)
         if itemsize <= 2:

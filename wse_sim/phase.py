@@ -35,6 +35,7 @@ def _require(value: str, known: tuple[str, ...], what: str) -> None:
 
 def _require_line(rect: Rect, axis: str, groups: int) -> None:
     _require(axis, AXES, "axis")
+    # A rectangle as a whole is not cut into groups: give smaller rectangles instead.
     length = {"x": rect.width, "y": rect.height, "xy": 1}[axis]
     if not 1 <= groups <= length:
         raise LazyError(f"a line of {length} PEs cannot be cut into {groups} groups", hint=f"Use 1 to {length}.")
@@ -49,6 +50,7 @@ def _require_not_negative(**counts: int) -> None:
 def _require_algorithm(algorithm: str, size: int, known: tuple[str, ...]) -> None:
     if algorithm:
         _require(algorithm, known, "reduction")
+    # A size without the algorithm that has groups would be ignored silently.
     if size and (algorithm != "two_phase" or size < 0):
         raise LazyError(f"{algorithm or 'a reduction'} has no groups of {size}", hint="Use two_phase.")
 
@@ -83,6 +85,8 @@ class Local:
 
     def __post_init__(self) -> None:
         for instruction in self.body:
+            # By attribute: operands are defined above this file in the layers, and all that matters is whether they
+            # have a colour.
             if any(hasattr(operand, "colour") for operand in getattr(instruction, "operands", ())):
                 hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
                 raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)

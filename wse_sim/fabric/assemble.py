@@ -16,7 +16,9 @@ from wse_sim.isa import record
 from wse_sim.isa.core_program import POSITIONS_MOST, Memory, Vector
 from wse_sim.isa.issue_rates import whole_cycles
 
+# Lanes are bits of a signed word of 64, of which the sign is left out.
 LANES_MOST = 62
+# Heads and tails are bytes, so a ring has 128 places at most, and wires need some of them.
 DEPTH_MOST = 120
 
 
@@ -37,6 +39,7 @@ class State:
         """Where the arrays lie, for the engine, which checks neither types nor bounds."""
         for name, array in vars(self).items():
             wanted = np.float32 if name in ("memory", "constants") else np.int32
+            # The engine reads through bare pointers: a wrong type would be read as other numbers, without a word.
             assert array.dtype == wanted, name
             assert array.flags.c_contiguous, name
         return np.array([a.ctypes.data for a in vars(self).values()], np.int64)
@@ -92,6 +95,8 @@ class Lanes:
         """For each lane the lane at the next router in four directions, and the colour's number."""
         table = np.zeros((self.count, record.LANE), np.int32)
         for (k, _), lane in self.of.items():
+            # What leaves in direction d comes to the next router from the opposite side, and has the lane of that side
+            # there.
             table[lane] = [*(self.of.get((k, (d + 2) % 4), 0) for d in STEPS), k]
         return table
 
@@ -102,6 +107,8 @@ def lanes_of(mesh: Mesh) -> Lanes:
     count = 0
     for k, colour in enumerate(mesh.colours):
         found = [mesh.sources(colour, p) for p in mesh.positions(colour)]
+        # A colour whose switches never change its source needs one lane for all directions: most colours, so most
+        # queues.
         highest = np.max(found, axis=0)
         is_single = all(bool(np.all((one < 0) | (one == highest))) for one in found)
         used = sorted({int(i) for one in found for i in np.unique(one) if i >= 0})
@@ -140,7 +147,9 @@ def _sizes(mesh: Mesh, lanes: Lanes, rows: ProgramRows) -> dict[str, int]:
     if machine.queue_depth > DEPTH_MOST:
         raise LazyError(f"queues of {machine.queue_depth} wavelets", hint=f"The engine holds {DEPTH_MOST} at most.")
     colours = max(1, len(lanes.colours))
+    # Padding is never pushed to, so it always compares as empty.
     queued = -(-(lanes.count + colours) // 8) * 8  # the engine compares heads and tails in eights
+    # A power of two, so that a place is a mask of the head and not a remainder.
     ring = 1 << (max(_capacities(mesh)) - 1).bit_length()
     bytes_at = record.THREADS_AT + threads * record.THREAD
     assert bytes_at % 2 == 0, "heads begin where a word of 64 bits does"
@@ -154,6 +163,7 @@ def _sizes(mesh: Mesh, lanes: Lanes, rows: ProgramRows) -> dict[str, int]:
         "names": rows.named.shape[1],
         "ramp": whole_cycles(machine.ramp_cycles), "hop": whole_cycles(machine.hop_cycles),
         "turn": whole_cycles(machine.turn_cycles), "task_start": whole_cycles(machine.task_start_cycles),
+        # A fault has to stop all cores in its own cycle; in a sweep some would be ahead already.
         "sweep": 1 if _can_fail(mesh) else record.SWEEP,
     }  # fmt: skip
 
@@ -173,6 +183,7 @@ def _start(state: State, mesh: Mesh) -> None:
         state.cores[:, record.THREADS_AT + u * record.THREAD + record.PC] = -1
         state.cores[:, record.THREADS_AT + u * record.THREAD + record.READY] = record.NEVER
     first = state.entries[programs, 0]
+    # A program without instructions is over before it begins and must not count as active.
     runs = (programs >= 0) & (state.code[first + record.OP] != record.STOP)
     state.cores[runs, record.THREADS_AT + record.PC] = first[runs]
 
@@ -186,6 +197,8 @@ def _microthreads(mesh: Mesh) -> int:
 def _capacities(mesh: Mesh) -> tuple[int, int, int]:
     """What a queue can hold: of a router after its core, of a router after another on a turn, of a core."""
     machine = mesh.machine
+    # A wavelet lies in the queue that it travels to from the moment it is sent: so a queue holds what it can store and
+    # what the wire before it carries, a wavelet a cycle.
     depth, ramp = int(machine.queue_depth), whole_cycles(machine.ramp_cycles)
     hop = whole_cycles(machine.hop_cycles) + whole_cycles(machine.turn_cycles)
     return depth + ramp, depth + max(hop, 1) - 1, depth + max(ramp, 1) - 1
@@ -195,6 +208,8 @@ def _goes_straight(mesh: Mesh, colour: int, source: int) -> np.ndarray:
     """Routers to which the neighbour in a direction gives a colour without a turn, at every switch position."""
     turns = np.zeros((mesh.height, mesh.width), bool)
     for p in mesh.positions(colour):
+        # A turn makes the wire longer (20 cycles on the WSE-3); a queue that is fed without one has so much less in
+        # front of it.
         before = beyond(mesh.sources(colour, p), source, RAMP)
         gives = beyond(mesh.outputs(colour, p), source, 0) >> (source + 2) % 4 & 1 == 1
         turns |= gives & (before < RAMP) & ((before ^ source) & 1 == 1)
@@ -205,6 +220,8 @@ def _lay_routes(state: State, mesh: Mesh, lanes: Lanes) -> None:
     """Routes of all positions, what goes out now, switches, and what every queue can hold."""
     after_core, after_router, in_core = _capacities(mesh)
     holds, outputs, turn = state.field(2), state.outputs(), whole_cycles(mesh.machine.turn_cycles)
+    # From the general to the special: cores, then routers behind routers, then what lies behind a core or goes
+    # straight.
     holds[:] = in_core
     holds[:, : lanes.count] = after_router
     routes = state.cores[:, state.size("positions_at") :]

@@ -19,7 +19,10 @@ from numba.extending import intrinsic
 
 # Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
 # an edit.
-FILES = ("isa/record", "fabric/compiled", "fabric/elements", "fabric/core", "fabric/router", "fabric/engine")
+FILES = (
+    "isa/record",
+    *("fabric/compiled", "fabric/elements", "fabric/router", "fabric/vector_steps", "fabric/core", "fabric/engine"),
+)
 _PACKAGE = Path(__file__).parent.parent
 DIGEST = zlib.crc32(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES))
 

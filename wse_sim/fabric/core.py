@@ -2,24 +2,12 @@
 
 import numpy as np
 
-from wse_sim.fabric.compiled import Int, Pointers, Real, Truth, bits_of, float_of, leaf, woven
-from wse_sim.fabric.elements import decode, encode, one_source, rounded, two_sources
-from wse_sim.fabric.router import (
-    bytes_at,
-    count_push,
-    has_room,
-    is_empty,
-    pop,
-    push,
-    slot_of_head,
-    turn_switch_to,
-)
+from wse_sim.fabric.compiled import Int, Pointers, Real, Truth, leaf, woven
+from wse_sim.fabric.router import bytes_at, has_room, is_empty, pop, slot_of_head, turn_switch_to
+from wse_sim.fabric.vector_steps import general_step, operand_at, plain_element, send
 from wse_sim.isa.record import (
     ACTIVATE,
     ACTIVE,
-    ADD,
-    ADVANCE_FLAG,
-    ADVANCES,
     ASYNC,
     BASE,
     BASES,
@@ -39,14 +27,11 @@ from wse_sim.isa.record import (
     FAULTED,
     FINISHED,
     FIRST_CONTROL,
-    FLOAT32,
-    FMAC,
     FULL_RATE,
     HIGH,
     IDLE,
     INDEX,
     INDEX_STEP,
-    INNER,
     INSTRUCTION,
     KIND,
     LENGTH,
@@ -54,34 +39,24 @@ from wse_sim.isa.record import (
     LOOP,
     LOOPS,
     LOW,
-    MAX,
     MEMORY,
-    MOVE,
-    MUL,
     NEVER,
     ON_INPUT,
     ON_MEMORY,
     ON_OUTPUT,
     OP,
-    OPERAND,
     OPERAND_AT,
     OPERANDS,
-    OUTER,
     PC,
     PLAIN,
     PROGRAM,
     RATE,
     READY,
-    RECEIVED,
     SEND_CONTROL,
-    SENT,
     SETUP,
     STATE,
-    STEP,
     STEPS,
     STOP,
-    STRIDE,
-    SUB,
     TAKES,
     TASK,
     TASK_SHIFT,
@@ -91,18 +66,9 @@ from wse_sim.isa.record import (
     THREADS_AT,
     TIME,
     TO,
-    TYPE,
     UNBLOCK,
     WAITING,
 )
-
-TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))
-"""Operands of an instruction. As plain constants each would make a version of what takes it."""
-
-
-@leaf
-def _operand(row: Int, i: Int) -> Int:
-    return row + OPERANDS + i * OPERAND
 
 
 @leaf
@@ -125,148 +91,6 @@ def _can_take(m: Pointers, t: Int, row: Int, now: Int) -> Int:
 
 
 @leaf
-def _plain_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """One float32 of source `i`; takes it from the queue if it comes on a colour."""
-    o = _operand(row, i)
-    kind = m.code[o + OPERAND_AT]
-    if kind == MEMORY:
-        return m.floats[t * m.words_per_core + m.ints[h + BASES + i] + element * m.code[o + STRIDE]]
-    if kind == RECEIVED:
-        j = m.nlanes + m.code[o + BASE]
-        wavelet = float_of(m.ints[slot_of_head(m, t, j) + 1])
-        pop(m, t, j)
-        return wavelet
-    return m.constants[m.code[o + BASE]]
-
-
-@leaf
-def _stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
-    """When what a core sends can leave its router; the last element may turn the switch."""
-    ready = now + 1 + m.ramp
-    # The advance travels with the last wavelet: turning the switch at once would overtake those still in the queue.
-    return ready | ADVANCE_FLAG if m.code[row + ADVANCES] and element == m.code[row + LENGTH] - 1 else ready
-
-
-@leaf
-def _send(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
-    push(m, t, lane, value, stamp)
-    count_push(m, t, lane)
-
-
-@leaf
-def _plain_element(m: Pointers, t: Int, h: Int, row: Int, element: Int, now: Int) -> None:
-    """One element of an operation on float32 whose operands have one dimension."""
-    a = _plain_source(m, t, h, row, FIRST, element)
-    op = m.code[row + OP]
-    if op != MOVE:
-        b = _plain_source(m, t, h, row, SECOND, element)
-        if op == ADD:
-            a = a + b
-        elif op == SUB:
-            a = a - b
-        elif op == MUL:
-            a = a * b
-        elif op == MAX:
-            # `np.maximum` hands on a NaN from either side; a comparison would lose it.
-            a = np.float32(np.maximum(a, b))
-        else:
-            # The cast keeps LLVM from contracting the two into one instruction that rounds once.
-            a = np.float32(a * b) + _plain_source(m, t, h, row, THIRD, element)
-    o = _operand(row, TARGET)
-    if m.code[o + OPERAND_AT] == MEMORY:
-        m.floats[t * m.words_per_core + m.ints[h + BASES] + element * m.code[o + STRIDE]] = a
-        return
-    _send(m, t, np.int64(m.code[row + TO]), np.int64(bits_of(a)), _stamp(m, row, element, now))
-
-
-@leaf
-def _place(m: Pointers, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """Where an element of a memory operand lies, in elements of its type from the core's first."""
-    o = _operand(row, i)
-    base, stride, extra = m.ints[h + BASES + i], m.code[o + STRIDE], m.code[o + EXTRA]
-    if extra == 0:
-        return base + element * stride
-    # The element's number in mixed radix: innermost dimension first, then the outer ones from the inside out.
-    # Dimensions that are not used have extent 1.
-    inner = m.code[extra + INNER]
-    at, left = base + element % inner * stride, element // inner
-    for d in range(2, -1, -1):
-        extent = m.code[extra + OUTER + 2 * d]
-        at += left % extent * m.code[extra + OUTER + 2 * d + 1]
-        left //= extent
-    return at
-
-
-@leaf
-def _raw_source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Int:
-    """The bits of one element of a source that is no constant."""
-    o = _operand(row, i)
-    wide = m.code[o + TYPE] == FLOAT32
-    if m.code[o + OPERAND_AT] == MEMORY:
-        at = _place(m, h, row, i, element)
-        if wide:
-            return np.int64(m.words[t * m.words_per_core + at])
-        return np.int64(m.halves[2 * t * m.words_per_core + at])
-    j = m.nlanes + m.code[o + BASE]
-    value = np.int64(m.ints[slot_of_head(m, t, j) + 1])
-    # Two 16-bit elements share a wavelet, so it leaves the queue with the second of them, or with an odd last one.
-    if wide or element & 1 or element == m.code[row + LENGTH] - 1:
-        pop(m, t, j)
-    return value if wide else (value >> 16 if element & 1 else value) & 0xFFFF
-
-
-@leaf
-def _source(m: Pointers, t: Int, h: Int, row: Int, i: Int, element: Int) -> Real:
-    """One element of source `i`, rounded to the type of the destination."""
-    o = _operand(row, i)
-    if m.code[o + OPERAND_AT] != MEMORY and m.code[o + OPERAND_AT] != RECEIVED:
-        return m.constants[m.code[o + BASE]]
-    dtype, to = m.code[o + TYPE], m.code[_operand(row, TARGET) + TYPE]
-    raw = _raw_source(m, t, h, row, i, element)
-    value = float_of(np.int32(raw)) if dtype == FLOAT32 else decode(raw, dtype)
-    return value if dtype == to else rounded(value, to)
-
-
-@leaf
-def _computed(m: Pointers, t: Int, h: Int, row: Int, element: Int) -> Int:
-    """The bits of one element of the result."""
-    op, dtype = m.code[row + OP], m.code[_operand(row, TARGET) + TYPE]
-    # A move carries bits, not values: a signalling NaN or an index must not pass through float32.
-    if op == MOVE and m.code[_operand(row, FIRST) + OPERAND_AT] != 0:
-        return _raw_source(m, t, h, row, FIRST, element)
-    value = _source(m, t, h, row, FIRST, element)
-    if op == FMAC:
-        # Rounded after each of the two, as NumPy does it in two operations: so the data reading has the same bits.
-        product = rounded(two_sources(MUL, value, _source(m, t, h, row, SECOND, element)), dtype)
-        value = product + _source(m, t, h, row, THIRD, element)
-    elif ADD <= op < FMAC:
-        value = two_sources(op, value, _source(m, t, h, row, SECOND, element))
-    elif op != MOVE:
-        value = one_source(op, value)
-    return np.int64(bits_of(value)) if dtype == FLOAT32 else encode(value, dtype)
-
-
-@leaf
-def _general_step(m: Pointers, t: Int, h: Int, row: Int, done: Int, now: Int) -> Int:
-    """The elements of one step: one, or the two that one wavelet of a 16-bit type carries."""
-    o = _operand(row, TARGET)
-    wide = m.code[o + TYPE] == FLOAT32
-    last = min(done + m.code[row + STEP], m.code[row + LENGTH]) - 1
-    sent = np.int64(0)
-    for element in range(done, last + 1):
-        bits = _computed(m, t, h, row, element)
-        if m.code[o + OPERAND_AT] == SENT:
-            sent = bits if wide else sent | bits << 16 * (element & 1)
-        elif wide:
-            m.words[t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
-        else:
-            m.halves[2 * t * m.words_per_core + _place(m, h, row, TARGET, element)] = bits
-    if m.code[o + OPERAND_AT] == SENT:
-        _send(m, t, np.int64(m.code[row + TO]), sent, _stamp(m, row, last, now))
-    return last + 1
-
-
-@leaf
 def _after(m: Pointers, row: Int) -> Int:
     """Where the main thread stands after an instruction; -1 at the end of a task."""
     return -1 if m.code[row + INSTRUCTION + OP] == STOP else row + INSTRUCTION
@@ -275,7 +99,6 @@ def _after(m: Pointers, row: Int) -> Int:
 @leaf
 def _complete(m: Pointers, t: Int, h: Int, is_main: bool, row: Int) -> None:
     """A vector operation is through: tell its task, and go on or free the microthread."""
-    # Before the thread is freed, so that a task that was waiting can start in the cycle after.
     if m.code[row + THEN] == ACTIVATE:
         m.ints[t * m.stride + ACTIVE] |= 1 << m.code[row + TASK]
     elif m.code[row + THEN] == UNBLOCK:
@@ -300,10 +123,10 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
     # repeat.
     while credit >= FULL_RATE and done < length:
         if m.code[row + KIND] == PLAIN:
-            _plain_element(m, t, h, row, done, now)
+            plain_element(m, t, h, row, done, now)
             done += 1
         else:
-            done = _general_step(m, t, h, row, done, now)
+            done = general_step(m, t, h, row, done, now)
         credit -= FULL_RATE
     m.ints[h + DONE], m.ints[h + CREDIT] = done, credit
     if done == length:
@@ -314,7 +137,7 @@ def _issue_elements(m: Pointers, t: Int, h: Int, is_main: bool, now: Int) -> Int
 @leaf
 def _based(m: Pointers, t: Int, row: Int, i: Int) -> tuple[Int, Truth]:
     """Where a memory operand begins in this round of the loops. Returns (base, whether all elements exist)."""
-    o = _operand(row, i)
+    o = operand_at(row, i)
     base, extra = m.code[o + BASE], m.code[o + EXTRA]
     if extra == 0:
         return base, True
@@ -335,7 +158,7 @@ def _start(m: Pointers, t: Int, h: Int, row: Int, now: Int) -> Int:
     # Nothing to carry over: an operation that ends has no claim on the rest of its last cycle.
     m.ints[h + DONE], m.ints[h + CREDIT] = 0, 0
     for i in range(4):
-        if m.code[_operand(row, i) + OPERAND_AT] == MEMORY:
+        if m.code[operand_at(row, i) + OPERAND_AT] == MEMORY:
             base, is_inside = _based(m, t, row, i)
             if not is_inside:
                 # From 1, for 0 says that the core is well.
@@ -381,7 +204,7 @@ def _control(m: Pointers, t: Int, row: Int, op: Int, now: Int) -> Int:
     elif op == UNBLOCK:
         m.ints[c + BLOCKED] &= ~(1 << m.code[row + TASK])
     elif op == SEND_CONTROL:
-        _send(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
+        send(m, t, a, b, (now + 1 + m.ramp) | CONTROL_FLAG)
     else:
         turn_switch_to(m, t, a, b)
     return _after(m, row)
@@ -427,8 +250,7 @@ def _issue(m: Pointers, t: Int, main: Int, now: Int) -> Int:
         return _start(m, t, main, row, now)
     for u in range(1, m.threads):
         h = main + u * THREAD
-        # The first microthread that is free; with none the main thread waits, idle and not on any event that is its
-        # own.
+        # With no microthread free the main thread waits until one of them completes.
         if m.ints[h + PC] < 0:
             m.ints[main + PC] = _after(m, row)
             return _start(m, t, h, row, now)

@@ -65,6 +65,7 @@ class Mesh:
 
     def run(self, program: CoreProgram, x: Cells, y: Cells) -> None:
         """Give `program` to the cores at columns `x` and rows `y`."""
+        # Equal programs are one: a mesh of 750,000 cores has a handful, and the engine holds each once.
         number = self._numbers.setdefault(program, len(self.programs))
         if number == len(self.programs):
             self.programs.append(program)
@@ -100,6 +101,8 @@ class Mesh:
             where = self._first(table, (table != 0) & (table >> _SOURCE_SHIFT != source), x, y)
             what = f"two inputs on colour {colour}" + (f" at switch position {position}" if position else "")
             raise LazyError(what, where=where, hint="Use another colour or position for one of them.")
+        # A router is a byte for each colour and position: five bits of outputs and three for the source. More targets
+        # from the same source are added, which is how a multicast is routed piece by piece.
         table[y, x] = before | np.uint8(outputs | source << _SOURCE_SHIFT)
 
     def positions(self, colour: int) -> list[int]:
@@ -113,6 +116,7 @@ class Mesh:
     def sources(self, colour: int, position: int = 0) -> np.ndarray:
         """For each router the direction that it takes a colour from, -1 without a route."""
         table = self._table(colour, position)
+        # A route has at least one output, so a byte of 0 is no route, though north is source 0.
         return np.where(table == 0, -1, table >> _SOURCE_SHIFT).astype(np.int8)
 
     def _table(self, colour: int, position: int) -> np.ndarray:
@@ -121,6 +125,7 @@ class Mesh:
 
     def memory(self) -> np.ndarray:
         """The memory before the run: [height, width, words] float32."""
+        # As integers while it is filled: bits of 16-bit types must not be rounded as floats on the way.
         memory = np.zeros((self.height, self.width, self.words), np.uint32)
         for x, y, address, bits in self._data:
             size = self.words * WORD_BYTES // bits.itemsize
@@ -170,6 +175,8 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
     if not goes.any():
         return
     side, named = DIRECTIONS[direction], _named(colour, position)
+    # The neighbour may stand at any of its positions when the wavelet comes; one that takes it is enough here, since
+    # who turns when is known only at run time.
     there = [beyond(mesh.sources(colour, p), direction, -2) for p in mesh.positions(colour)]
     _refuse(goes & (there[0] == -2), f"{named} leaves the mesh to the {side}", "End the route one core earlier.")
     _refuse(
@@ -227,6 +234,7 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
             f"control wavelets on colour {colour} activate {task!r} at a core that has no such task",
             "Give its program the task, or use another colour.",
         )
+    # A colour that nobody reads would fill its queue and stop every route behind it.
     readers = [i for i, p in enumerate(mesh.programs) if called or colour in _received(p)]
     _refuse(
         to_core & ~np.isin(mesh.program_at, readers),

@@ -142,6 +142,7 @@ def _row(
         case LoopEnd():
             start, times = open_loops.pop()
             row = _control_row(record.END, len(open_loops), start, times)
+            # The column of a setup, read by the engine when the end jumps.
             row[record.SETUP] = loop_back_cycles(assembler.machine)
             return row
         case Branch(address, comparison, value, task):
@@ -153,6 +154,7 @@ def _row(
             row[record.TASK] = tasks.index(task)
             return row
         case Control(colour, commands, task):
+            # The first command in the lowest bits: each router takes those and shifts.
             bits = sum(COMMANDS.index(c) << record.COMMAND_BITS * i for i, c in enumerate(commands))
             bits |= (assembler.names.index(task) + 1 if task else 0) << record.TASK_SHIFT
             return _control_row(record.SEND_CONTROL, assembler.lanes[assembler.colours[colour], RAMP], bits)
@@ -167,6 +169,7 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 
 
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
+    # The engine's code of an operation has the operation's name in capitals.
     row = _blank(getattr(record, vector.op.upper()))
     row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, assembler.machine)
     row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
@@ -178,8 +181,9 @@ def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tas
     target = vector.operands[0]
     assert isinstance(target, Memory | Sent)
     row[record.TO] = assembler.lanes[assembler.colours[target.colour], RAMP] if isinstance(target, Sent) else -1
-    taken = [assembler.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
-    row[record.TAKES : record.OPERANDS] = [*taken, *[-1] * (record.OPERANDS - record.TAKES - len(taken))]
+    # Three at most, as no operation has more sources.
+    queues = [assembler.queue(o.colour) for o in vector.operands if isinstance(o, Received)]
+    row[record.TAKES : record.OPERANDS] = [*queues, *[-1] * (record.OPERANDS - record.TAKES - len(queues))]
     for i in range(4):
         first = record.OPERANDS + i * record.OPERAND
         row[first : first + record.OPERAND] = (
@@ -215,11 +219,13 @@ def _extra(assembler: _Assembler, memory: Memory, length: int, words: int) -> in
         return 0
     row = [0] * record.EXTRAS
     row[record.STEPS : record.STEPS + len(memory.steps)] = memory.steps
+    # Missing outer dimensions have one element, so the engine need not ask how many there are.
     pairs = [(1, 0)] * (OUTER_MOST - len(memory.outer)) + list(memory.outer)
     row[record.OUTER : record.OUTER + 2 * OUTER_MOST] = [number for pair in pairs for number in pair]
     row[record.INNER] = length
     for extent, _ in memory.outer:
         row[record.INNER] //= extent
+    # The engine adds the index to the base; LOW, HIGH and LIMIT say from which bases on all elements lie in the memory.
     row[record.INDEX] = -1 if memory.index is None else memory.index
     row[record.INDEX_STEP] = memory.index_step
     row[record.LOW], row[record.HIGH] = memory.reach(length)

@@ -85,17 +85,22 @@ def read_result(mesh: Mesh, state: State, rows: ProgramRows, end: int, max_cycle
     """What the arrays say when the engine has stopped at cycle `end`."""
     grid, lanes = (mesh.height, mesh.width), lanes_of(mesh)
     faults = tuple(_faults(mesh, state, rows))
+    # A run of the whole wafer that stands still has millions of waits, and a thousand are enough to see why.
     waits = faults or tuple(islice(_waiting(mesh, state, rows, lanes), WAITS_MOST))
     held = _by_colour(lanes, state.held())
     left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
+    # Finished is defined by what is left: nothing waits at an instruction, no task is pending and no queue holds a
+    # word.
     status = "finished"
     if faults:
         status = "error"
     elif waits or left:
+        # The engine stops early only when nothing can ever happen again; then what still waits waits for ever.
         stopped = "max_cycles" if end >= max_cycles else "deadlock"
         status = "livelock" if end < max_cycles and circling(state).any() else stopped
     return RunResult(
         status=status,
+        # To the last thing that a core did: how long the engine looked on after that is no property of the program.
         cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
         counters={name: column.reshape(grid) for name, column in _counters(state)},
@@ -119,6 +124,7 @@ def _traffic(mesh: Mesh, state: State, lanes: Lanes, held: dict[int, np.ndarray]
     pushed, copied = (_by_colour(lanes, table) for table in (all_pushed, state.of_queues(record.COPIED)))
     return {
         "sent": {c: int(all_pushed[from_core(mesh, c).reshape(-1), lane].sum()) for c, lane in ramps.items()},
+        # What routers gave a core less what still lies in its queue is what the core took.
         "received": {c: int(pushed[c][:, -1].sum() - held[c][:, -1].sum()) for c in lanes.colours},
         "copied": {c: int(copied[c][:, :-1].sum()) for c in lanes.colours},
     }

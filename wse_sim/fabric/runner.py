@@ -13,6 +13,7 @@ from wse_sim.isa import record
 ENGINES = ("auto", "list", "scan")
 SAMPLE_CYCLES, SPAN_CYCLES = 64, 4096
 """How long `auto` looks at the activity at first, and how long it then stays with what it chose."""
+# With all cores active a scan is 3 % faster than lists (README); with few, most of what it visits sleeps.
 SCAN_FROM = 0.6
 """Share of active cores from which all are visited."""
 QUIET_CYCLES = 1000
@@ -22,6 +23,7 @@ QUIET_A_LANE = 4
 
 def load_engine() -> ModuleType:
     """The compiled engine; the first call loads Numba."""
+    # Numba takes 0.2 s to import, and prices and data readings never need it.
     return importlib.import_module("wse_sim.fabric.engine")
 
 
@@ -42,6 +44,7 @@ class Runner:
 
     def advance(self, most: int, by_list: bool) -> None:
         """Run until cycle `most`, or until it is over."""
+        # After a scan nobody knows who sleeps, so everybody is visited once, and the lists build themselves.
         if not by_list or self._lists is None:
             self._state.cores[:, record.SLEEPS] = 0
             self._lists = np.zeros((self._bands, record.PLANES, self._blocks), np.int64)
@@ -50,6 +53,8 @@ class Runner:
         self.active += active
         if not by_list:
             self._lists = None
+        # Quiet for long, but no ring: a wavelet on a very long way. Wait twice as long before the next look, which is
+        # not cheap.
         if self.now < most and self._quiet >= self._patience and not circling(self._state).any():
             self._patience *= 2
             self.advance(most, by_list)
@@ -59,9 +64,11 @@ class Runner:
         """How many bands there are. What happens at the ends of one must not meet, so short ones have short sweeps."""
         cores, width = self._state.size("cores"), self._state.size("width")
         lag = record.lag_of(width if cores > width else 1)
+        # The wedges at the two ends of a band must not meet: each reaches `lag` blocks for every stage.
         bands = max(1, min(threads, self._blocks // (2 * lag)))
         if bands > 1:
             sweep = self._state.shape[record.SHAPE.index("sweep") :]
+            # A sweep of c cycles has 2 c stages, so fewer cycles make the wedges fit.
             sweep[0] = min(sweep[0], (self._blocks // bands // (2 * lag) + 1) // 2)
         return bands
 
@@ -77,12 +84,15 @@ class Runner:
         assert self._lists is not None
         sync = np.zeros((2 + 2 * self._bands) * record.SLOT, np.int64)
         ends = [(0, 0, 0)] * self._bands
+        # The engine keeps bare addresses: these arrays have to live until all threads are through, as they do in this
+        # frame.
         addresses, lists = self._state.addresses(), self._lists.reshape(-1)
 
         def work(band: int) -> None:
             span = (self.now, most, self._quiet, self._patience)
             ends[band] = self._engine.run(addresses, lists, sync, *span, band, self._bands, by_list)
 
+        # Band 0 runs on this thread; the entry point gives up the interpreter's lock, so the others run beside it.
         others = [threading.Thread(target=work, args=(band,)) for band in range(1, self._bands)]
         for other in others:
             other.start()
@@ -98,6 +108,7 @@ def drive(state: State, engine: str, threads: int, max_cycles: int) -> int:
     if engine != "auto":
         runner.advance(max_cycles, engine == "list")
         return runner.now
+    # Short at first, to see whether the program is busy or sparse, then in long spans, so that choosing costs nothing.
     by_list, span = True, SAMPLE_CYCLES
     while not runner.is_over and runner.now < max_cycles:
         before, counted = runner.now, runner.active
@@ -113,6 +124,7 @@ def circling(state: State) -> np.ndarray:
     A lane takes its wavelets from one other, so we walk against the routes: where a walk of as many steps as there are
     lanes still stands somewhere, it stands on a ring, and every lane of a ring is such a place.
     """
+    # Pointer doubling: after k rounds `reached` is 2 ** k steps back, so log2 of all lanes rounds are enough.
     before = _upstream(state)
     end = len(before) - 1
     reached = before

@@ -43,6 +43,7 @@ def trace(mesh: Mesh, cores: Sequence[tuple[int, int]], max_cycles: int = MAX_CY
     moments: list[Moment] = []
     while not runner.is_over and runner.now < max_cycles:
         now = runner.now
+        # By list, for a scan would start its counters anew each cycle; the result is the same.
         runner.advance(now + 1, by_list=True)
         if runner.now > now:
             moments += [_moment(mesh, state, rows, now, x, y) for x, y in cores]

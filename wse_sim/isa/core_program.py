@@ -38,6 +38,7 @@ ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 """Element type -> its bytes."""
 WORD_BYTES = 4
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
+# Tasks are bits of a word of 32 with its sign, in which the engine keeps who is active and who is blocked.
 TASKS_MOST = 30
 LOOPS_DEEPEST = 4
 OUTER_MOST = 3
@@ -82,6 +83,7 @@ class Memory:
 
     def span(self, length: int, rounds: Sequence[int]) -> tuple[int, int]:
         """The lowest and the highest element over all rounds of the enclosing loops; without what an index adds."""
+        # Every loop moves the base on its own, so the extremes of the sum are the sums of the extremes.
         low, high = self.reach(length)
         moved = [step * (times - 1) for step, times in zip(self.steps, rounds, strict=False)]
         return (
@@ -235,6 +237,7 @@ class CoreProgram:
             lines.append(f"task {name}")
             depth = 1
             for i, instruction in enumerate(body):
+                # An end stands at the depth of its loop, what lies between one deeper.
                 depth -= isinstance(instruction, LoopEnd)
                 lines.append(f"{i:4} {'  ' * depth}{instruction}")
                 depth += isinstance(instruction, LoopStart)
@@ -353,6 +356,7 @@ def check_program(program: CoreProgram) -> None:
 
 def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], where: str) -> None:
     """Raise LazyError for the first instruction that cannot run in `words` of memory, or loops that do not close."""
+    # The rounds of the loops that are open here, for the reach of the operands in them.
     rounds: list[int] = []
     for i, instruction in enumerate(body):
         try:
@@ -422,6 +426,7 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
         "Read with received(colour).",
     )
     colours = [s.colour for s in sources if isinstance(s, Received)]
+    # Both would take from the same queue, and which of them gets which wavelet is not defined.
     _check(len(set(colours)) == len(colours), "two sources read one colour", "Move one of them to memory first.")
     _check(
         isinstance(target, Sent) or not vector.advance,
@@ -444,6 +449,7 @@ def _check_dtypes(vector: Vector) -> None:
     else:
         _check("uint16" not in dtypes, "arithmetic on uint16", "They only move and index.")
     widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
+    # An operation advances by one wavelet: it cannot take half of one and all of another.
     _check(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")
 
 
@@ -460,6 +466,7 @@ def _check_memory(vector: Memory, length: int, words: int, rounds: Sequence[int]
         f"{len(vector.steps)} steps in {len(rounds)} loops",
         "Give one for each enclosing loop.",
     )
+    # Where an index leads is known only when the operation starts; then the engine checks it.
     if vector.index is not None:
         halves = words * WORD_BYTES // ITEM_BYTES["uint16"]
         _check(0 <= vector.index < halves, f"an index at {vector.index} of {halves}", "Stay inside the memory.")

@@ -28,11 +28,16 @@ def rate(vector: Vector, machine: Machine) -> float:
     2 N + 6; ALCF: one of four alignments). Bases as written count, without what loops and indices add.
     """
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
+    # The widest type decides: a lane of 32 bits is two of 16, also for the operand that needs only one.
     full = machine.per_cycle(OPERATIONS[vector.op].unit, max(ITEM_BYTES[o.dtype] for o in typed))
     sources = [o for o in vector.operands[1:] if isinstance(o, Memory)]
+    # A bank delivers one word a cycle and two sources read at the same time. Words go round the banks, so where they
+    # begin says whether they meet all along.
     banks = [o.base * ITEM_BYTES[o.dtype] // WORD_BYTES % (machine.sram_banks // 2) for o in sources]
+    # Two sources that stand still are read once and kept: they cannot meet in a later cycle.
     if len(set(banks)) < len(banks) and any(o.stride or o.outer for o in sources):
         full /= machine.conflict_slowdown
+    # A ramp carries one wavelet a cycle, and on the WSE-3 a link takes 1.125 cycles for each (ALCF).
     if any(not isinstance(o, Memory) for o in typed):
         full = min(full, elements_per_wavelet(vector) / machine.wavelet_cycles)
     return full
@@ -40,4 +45,6 @@ def rate(vector: Vector, machine: Machine) -> float:
 
 def step_rate(vector: Vector, machine: Machine) -> int:
     """Millionths of a step that a cycle takes; a step is one element or one wavelet of two."""
+    # Whole millionths, so that no rounding of floats can differ between machines; at least one, or a run would never
+    # end.
     return max(1, round(rate(vector, machine) / elements_per_wavelet(vector) * FULL_RATE))

@@ -16,8 +16,10 @@ THREADS_AT = COUNTED + len(COUNTERS)
 # Columns of a thread; BASES has one for each operand. READY is NEVER or more before an operation is issued: NEVER and
 # the cycle from which it can be.
 PC, READY, DONE, CREDIT, BASES, THREAD = 0, 1, 2, 3, 4, 8
+# Above every cycle that a run can reach, and twice it still fits a word of 32 bits with its sign.
 NEVER = 1 << 30
 # Columns of a queue. The highest bits of a stamp mark a control wavelet, and the last wavelet before an advance.
+# A stamp and its value lie in neighbouring words: one line of the cache for both.
 PUSHED, COPIED, RING_AT = 0, 1, 2
 TIME, CONTROL_FLAG, ADVANCE_FLAG = (1 << 30) - 1, 1 << 30, -1 << 31
 # A byte of a route: five bits of outputs, then the source. A byte of a switch: position, last position, torn down.
@@ -42,6 +44,7 @@ CONSTANT, MEMORY, RECEIVED, SENT, NONE = range(5)
 TYPES = ("float32", "float16", "bfloat16", "uint16")
 FLOAT32, FLOAT16, BFLOAT16, UINT16 = range(4)
 MOVE, CONVERT, ADD, SUB, MUL, MAX, GREATER, FMAC, EXP, LOG, RECIPROCAL, SQRT, TANH = range(13)
+# FIRST_CONTROL is no instruction: one comparison with it tells the scalar pipe's instructions from vector operations.
 FIRST_CONTROL, LOOP, END, BRANCH, ACTIVATE, BLOCK, UNBLOCK, SEND_CONTROL, CONFIGURE, STOP = range(13, 23)
 TASKS = 32
 """Entries of one program."""

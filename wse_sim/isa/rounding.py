@@ -11,6 +11,7 @@ def to_bits(values: Any, dtype: str) -> np.ndarray:
     """Values as the unsigned integers that memory holds for an element type."""
     if dtype == "bfloat16":
         return _bfloat16_bits(np.asarray(values, np.float32))
+    # Too large for float16 is an infinity, as on the cores, and no warning.
     with np.errstate(over="ignore"):
         array = np.asarray(values).astype(_NUMPY[dtype], order="C")
     return array.view(np.uint32 if dtype == "float32" else np.uint16)
@@ -26,7 +27,9 @@ def from_bits(bits: np.ndarray, dtype: str) -> np.ndarray:
 def _bfloat16_bits(array: np.ndarray) -> np.ndarray:
     """To the nearest, ties to even; NaN stays NaN."""
     bits = array.astype(np.float32, order="C").view(np.uint32)
+    # Adding half of the last place carries into it; one less if its last bit is even, so that ties go to even.
     rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)) >> np.uint32(16)
+    # The sum above would turn some NaN into an infinity: they are cut off instead, and made quiet.
     return np.where(np.isnan(array), bits >> np.uint32(16) | np.uint32(0x40), rounded).astype(np.uint16)
 
 

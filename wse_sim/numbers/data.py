@@ -32,6 +32,7 @@ def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> n
     algorithm; where it has no name, in that of a chain, or of what is fastest on `machine`. Then the sums are those of
     the wavelets to the last bit. Raises LazyError for what leaves the memory.
     """
+    # A copy: the caller's memories stay as they were, and 16-bit types keep their bits.
     words = as_words(memory)
     _apply(phase, words, machine)
     return words.view(memory.dtype)
@@ -86,8 +87,10 @@ def _reach(words: np.ndarray, address: int, count: int) -> slice:
 def _shift(phase: Shift, words: np.ndarray) -> None:
     take, put = _reach(words, phase.take, phase.words), _reach(words, phase.put, phase.words)
     for lines in _lines(words, phase.rect, phase.axis):
+        # All send what they hold before anything arrives, as the lowering makes sure by a copy out of the way.
         sent = lines[..., take].copy()
         pairs = shift_pairs(lines.shape[1], phase.hops, phase.wrap)
+        # A ring of one PE sends to itself.
         if phase.wrap and not pairs:
             lines[..., put] = sent
         for sender, receiver in pairs:
@@ -149,6 +152,8 @@ def _ring(phase: AllReduce, words: np.ndarray) -> None:
         for k in range(pes):
             start, end = (phase.words * n // pes for n in (k, k + 1))
             at = _reach(words, phase.at + start, end - start)
+            # Part k starts at the PE after its own and is complete after a whole turn: that is the order of its
+            # additions.
             values = [_values(lines[:, ring[(k - 1 - n) % pes], at], phase) for n in range(pes)]
             lines[..., at] = pack(combined(values, range(-1, pes - 1), phase), phase.dtype)[:, None]
 
@@ -160,6 +165,7 @@ def _reduce(phase: Reduce, words: np.ndarray, machine: Machine | None) -> None:
         if machine and rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == "snake":
             _reduce_snake(phase, words)
             return
+        # Order matters in floating point: the same axes, trees and chains as the lowering takes, or bits would differ.
         _reduce(replace(phase, axis="x"), words, machine)
         _reduce(replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)), words, machine)
         return
@@ -193,6 +199,7 @@ def _parents(phase: Reduce, pes: int, machine: Machine | None) -> Sequence[int]:
     if name == "tree":
         return [(i & (i - 1)) if i else -1 for i in range(pes)]
     if name == "two_phase":
+        # As `collectives.two_phase` and the lowering choose it.
         size = phase.size or max(1, round(pes**0.5))
         return [i - 1 if i % size else i - size if i else -1 for i in range(pes)]
     if name == "auto_gen" and machine and pes >= FEWEST_IN_TREE:
@@ -205,6 +212,7 @@ def combined(values: Sequence[np.ndarray], parents: Sequence[int], phase: Reduce
 
     A parent stands before its senders.
     """
+    # From the far end: when a PE's turn comes all its senders are complete, since a parent stands before them.
     senders: list[list[int]] = [[] for _ in values]
     for position, parent in enumerate(parents):
         if parent >= 0:

@@ -61,6 +61,8 @@ def _vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
     operands = [_addresses(o, vector, words, rounds) for o in vector.operands]
     target = vector.operands[0]
     assert isinstance(target, Memory)
+    # A core takes elements one after another. NumPy reads all before it writes any, which is the same only if no
+    # element reads what an earlier one has written.
     if _is_independent(vector.operands, operands):
         _compute(vector, target.dtype, operands, words, slice(None))
         return
@@ -78,6 +80,7 @@ def _addresses(operand: Operand, vector: Vector, words: np.ndarray, rounds: tupl
     if not isinstance(operand, Memory):
         raise LazyError(f"`{vector}` in the body of a Local", hint="Use operands in memory; a move is a phase.")
     offsets = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
+    # The outer product of ranges, outermost first, as the engine's mixed radix counts them.
     grid = np.zeros((), np.int64)
     inner = vector.length
     for extent, stride in operand.outer:
@@ -85,6 +88,7 @@ def _addresses(operand: Operand, vector: Vector, words: np.ndarray, rounds: tupl
         inner //= extent
     addresses = offsets + np.add.outer(grid, np.arange(inner) * operand.stride).reshape(1, -1)
     if operand.index is not None:
+        # Every PE has its own index, so addresses get an axis of PEs here.
         chosen = view(words, "uint16")[:, operand.index].astype(np.int64)
         addresses = addresses + chosen[:, None] * operand.index_step
     _check_bounds(addresses, vector, operand, words)
@@ -106,6 +110,7 @@ def _is_independent(operands: tuple[Operand, ...], addresses: list[Addresses]) -
     """True if all elements may be taken at once: none is written twice, or written and then read by another."""
     target, written = operands[0], addresses[0]
     assert isinstance(target, Memory) and written is not None
+    # A destination that stands still or crosses itself: a sum, in which each element needs the one before.
     if len(np.unique(written[0])) < written.shape[1]:
         return False
     size = ITEM_BYTES[target.dtype]
@@ -113,9 +118,11 @@ def _is_independent(operands: tuple[Operand, ...], addresses: list[Addresses]) -
     for operand, read in zip(operands[1:], addresses[1:], strict=True):
         if read is None or not isinstance(operand, Memory):
             continue
+        # In place, element for element: each is read just before it is written.
         if operand.dtype == target.dtype and np.array_equal(read, written):
             continue
         width = ITEM_BYTES[operand.dtype]
+        # Ranges of bytes that touch: an overlap is not certain, but taking elements one by one is always right.
         if read.min() * width < last and (read.max() + 1) * width > first:
             return False
     return True

@@ -25,18 +25,22 @@ SINGLES_MOST = 48
 
 def compute_body(sheet: Sheet, phase: Compute) -> tuple[Instruction, ...]:
     """Instructions that take as long as a `Compute`, over one word that no phase uses."""
+    # A price has no operands: one word outside of all data is read and written over and over.
     machine, scratch = sheet.mesh.machine, sheet.temporary(1)
     if not phase.length:
         return _scalar(phase.vectors * phase.scalar_cycles, scratch, machine)
     vector = _vector(phase, scratch, machine)
-    turn = loop_back_cycles(machine)
-    if phase.vectors <= UNROLLED or phase.scalar_cycles < turn:
+    loop_back = loop_back_cycles(machine)
+    # A loop costs its jump on every round. If the kernel's own scalar code is at least as long, the jump is part of it;
+    # else so many vectors go into a round that the jump does not show.
+    if phase.vectors <= UNROLLED or phase.scalar_cycles < loop_back:
         return _repeated((vector, *_scalar(phase.scalar_cycles, scratch, machine)), phase.vectors, UNROLLED)
-    return _repeated((vector, *_scalar(phase.scalar_cycles - turn, scratch, machine)), phase.vectors, 1)
+    return _repeated((vector, *_scalar(phase.scalar_cycles - loop_back, scratch, machine)), phase.vectors, 1)
 
 
 def _vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
     """One operation; wide elements and conflicts between banks make it longer, as a core has no such types or banks."""
+    # Cores have no wider types: eight bytes become twice as many elements of four.
     dtype = "float16" if phase.itemsize <= 2 else "float32"
     word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], 0, dtype)
     cycles = round(math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown)
@@ -49,6 +53,7 @@ def _scalar(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction,
     """Code that only takes time: single cycles, or one long move."""
     setup = machine.dsd_setup_cycles
     if cycles <= SINGLES_MOST:
+        # Unblocking what is not blocked does nothing, in exactly one cycle.
         return (Change("unblock", "main"),) * round(cycles)
     elements = math.floor((cycles - setup) * machine.move_f32_per_cycle)
     return (Vector("move", (Memory(scratch, 0), 0.0), elements),)

@@ -50,9 +50,12 @@ def colour_ways(pairs: Pairs) -> list[int]:
     """A colour, from 0, for the way of each pair, as few as possible: the ways are intervals of routers."""
     colours = [0] * len(pairs)
     reached: list[int] = []
+    # Greedy colouring of intervals by their left ends needs as many colours as overlap most, which is the least
+    # possible.
     for way in sorted(range(len(pairs)), key=lambda n: min(pairs[n])):
         low, high = sorted(pairs[way])
         colour = next((c for c, end in enumerate(reached) if end < low), len(reached))
+        # `reached[c]` is how far colour c is taken; the slice also appends a new colour.
         reached[colour:] = [high, *reached[colour + 1 :]]
         colours[way] = colour
     return colours
@@ -61,6 +64,8 @@ def colour_ways(pairs: Pairs) -> list[int]:
 def route_ways(mesh: Mesh, lines: Lines, pairs: Pairs, colours: Sequence[int]) -> None:
     """Route the way of each pair on its colour, from ramp to ramp."""
     for colour in sorted(set(colours)):
+        # Ways in both directions may share a colour, but a router's route names its source, so they are laid one after
+        # the other.
         for is_outward in (True, False):
             here = [p for p, c in zip(pairs, colours, strict=True) if c == colour and (p[0] < p[1]) == is_outward]
             if here:

@@ -40,7 +40,10 @@ def lower_shift(sheet: Sheet, phase: Shift) -> None:
     route_ways(sheet.mesh, lines, pairs, colours)
     sends = {i: c for (i, _), c in zip(pairs, colours, strict=True)}
     receives = {j: c for (_, j), c in zip(pairs, colours, strict=True)}
+    # Only where some core both sends and receives can words be overwritten before they are sent.
     take = _out_of_the_way(sheet, phase, lines, sends if sends.keys() & receives.keys() else ())
+    # Cores that use the same two colours run the same program, so steps are written for each pair and not for each
+    # core.
     alike: dict[tuple[int | None, int | None], list[int]] = {}
     for position in range(lines.length):
         alike.setdefault((sends.get(position), receives.get(position)), []).append(position)
@@ -103,6 +106,7 @@ def _flood(sheet: Sheet, phase: Broadcast) -> None:
     at_source = line.cells([column])
     if rect.area > 1:
         colour = sheet.colours(1)
+        # Every router of the source's row forks the words into its column: one sender, one colour, no core in between.
         leaves = (NORTH,) * (row > 0) + (SOUTH,) * (row < rect.height - 1)
         _spread(sheet, line, colour, column, RAMP, leaves)
         if row > 0:

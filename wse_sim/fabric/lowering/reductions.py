@@ -44,6 +44,7 @@ class Block:
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
         """Combine what comes with what is there; `blocks` come one after another."""
+        # A stride of 0 over the blocks: each adds to the same words, in the order in which they come.
         outer = ((blocks, 0),) if blocks > 1 else ()
         own = Memory(self.at * self._per_word, dtype=self.dtype, outer=outer)
         return self._combined(own, own, colour, blocks)
@@ -72,6 +73,8 @@ def _ways(sheet: Sheet, lines: Lines, pairs: Sequence[tuple[int, int]]) -> dict[
 
 def _chain_over(sheet: Sheet, lines: Lines, block: Block, stations: Sequence[int], colour: dict[int, int]) -> None:
     """A chain over some positions, whose ways are routed."""
+    # Stations take on one colour and send on the next; even and odd ones have theirs exchanged, and all of a kind run
+    # one program.
     for odd in (0, 1):
         middle = stations[1 + odd : -1 : 2]
         if middle:
@@ -103,6 +106,7 @@ def _tree(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
     """Pairs, then pairs of pairs: one colour for each round, since its ways do not meet."""
     step = 1
     while step < lines.length:
+        # The root of each pair stays at the lower position, so position 0 ends up with all of it.
         senders = range(step, lines.length, 2 * step)
         colour = _ways(sheet, lines, [(i, i - step) for i in senders])
         sheet.do(block.send(colour[step]), *lines.cells(senders))
@@ -122,6 +126,8 @@ def lower_tree(sheet: Sheet, lines: Lines, block: Block, parents: Sequence[int])
     for position, parent in enumerate(parents):
         here = lines.cells([position])
         sources = [colour[i] for i, p in enumerate(parents) if p == position]
+        # The last child's sum is not stored: it is added to the core's own as it passes on to the parent, which saves a
+        # start.
         for source in sources[: len(sources) - (parent >= 0)]:
             sheet.do(block.gather(source), *here)
         if parent >= 0:
@@ -138,6 +144,8 @@ def _star(sheet: Sheet, lines: Lines, block: Block, size: int) -> None:
     mesh.route(colour, *lines.cells([0]), lines.outward, [RAMP])
     mesh.route(colour, *lines.cells(range(1, last + 1)), RAMP, [lines.inward])
     if last > 1:
+        # Position 0 sends the core's own words; the advance that comes with the last of them opens the way for those
+        # behind.
         mesh.route(colour, *lines.cells(range(1, last)), lines.outward, [lines.inward], position=1)
         sheet.do(block.send(colour, advance=True), *lines.cells(range(1, last)))
     sheet.do(block.send(colour), *lines.cells([last]))
@@ -166,6 +174,7 @@ def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
     ring = [0]
     while len(ring) < pes:
         ring.append(after[ring[-1]])
+    # The first half of the rounds adds up, the second half hands round what is complete.
     for round_ in range(2 * (pes - 1)):
         for rank, position in enumerate(ring):
             out, into = _part(block, pes, rank - round_), _part(block, pes, rank - round_ - 1)
@@ -173,6 +182,8 @@ def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
             steps = [out.send(colour[position])] if out.words else []
             taken = into.gather(source) if round_ < pes - 1 else into.store(source)
             steps += [taken] if into.words else []
+            # Sending and receiving are separate operations here; were all to send first, a full ring of queues would
+            # stand still.
             for step in steps if rank % 2 == 0 else reversed(steps):
                 sheet.do(step, *lines.cells([position]))
 
@@ -187,6 +198,7 @@ def lower_snake(sheet: Sheet, rect: Rect, block: Block) -> None:
     is_wide = rect.width >= rect.height
     along, across = (rect.width, rect.height) if is_wide else (rect.height, rect.width)
     back, on, up, down = (WEST, EAST, NORTH, SOUTH) if is_wide else (NORTH, SOUTH, WEST, EAST)
+    # The way turns at the end of every line: odd lines run backwards, so that consecutive PEs are neighbours.
     line, place = np.divmod(np.arange(along * across), along)
     is_odd = line % 2 == 1
     place = np.where(is_odd, along - 1 - place, place)
@@ -194,6 +206,7 @@ def lower_snake(sheet: Sheet, rect: Rect, block: Block) -> None:
     order = np.arange(along * across)
     to = np.where(order % along == 0, up, np.where(is_odd, on, back))
     source = np.where(order % along == along - 1, down, np.where(is_odd, back, on))
+    # Two colours are enough for a chain: a PE takes on one and sends on the other, and the next does the reverse.
     first, last = sheet.colours(2), len(order) - 1
     for n in (0, 1):
         for way in (back, on, up, down):

@@ -29,6 +29,7 @@ from wse_sim.isa.core_program import (
 CoreStep = tuple[Instruction, ...]
 Strand = tuple[CoreStep, ...]
 Tasks = tuple[tuple[str, CoreStep], ...]
+# A shift sends and receives at once; no phase needs more.
 AT_ONCE = 2
 
 
@@ -71,6 +72,8 @@ class Sheet:
         if not is_local(taken) and len(taken) > AT_ONCE:
             raise LazyError(f"a step of {len(taken)} operations at once", hint=f"Use at most {AT_ONCE}.")
         at, lists = self._strands[-1]
+        # Strands are interned: a core holds a number, and appending a step to a million cores touches only the few
+        # distinct ones.
         here = at[y, x]
         found, inverse = np.unique(here, return_inverse=True)
         longer = [(*lists[i], taken) for i in found]
@@ -85,6 +88,7 @@ class Sheet:
         """The mesh with its programs."""
         kinds = np.zeros((self.mesh.height, self.mesh.width), np.int64)
         for at, lists in self._strands:
+            # The combination of strands in mixed radix: cores with the same number run the same program.
             kinds = kinds * len(lists) + at
         for number, kind in enumerate(np.unique(kinds)):
             y, x = np.nonzero(kinds == kind)
@@ -100,7 +104,10 @@ def tasks_of(strands: Sequence[Strand]) -> Tasks:
     if len(strands) < 2:
         return _tasks_alone((), *strands or [()])
     local = [s for s in strands if all(map(is_local, s))]
+    # Single operations first: they can be started asynchronously and forgotten. What begins with local work comes last,
+    # so that it delays no other's first words.
     moving = sorted((s for s in strands if not all(map(is_local, s))), key=lambda s: (len(s) > 1, is_local(s[0])))
+    # Only one strand has several steps: it may run in the main task, the others beside it.
     if not local and len(moving[-2]) == 1:
         started = tuple(i for strand in moving[:-1] for i in _started(strand[0], ""))
         return _tasks_alone(started, moving[-1])
@@ -110,7 +117,10 @@ def tasks_of(strands: Sequence[Strand]) -> Tasks:
         begun, *later = _chained(strand, f"part{number}")
         main += begun[1]
         tasks += later
+    # After all first operations were started: local work would keep the main task for long.
     main += [i for strand in local for step in strand for i in step]
+    # A task that waits for two completions is activated by one and unblocked by the other: the hardware's own way to
+    # join.
     blocks = tuple(Change("block", name) for name in _joined(tasks, main))
     return ("main", (*blocks, *main)), *tasks
 

@@ -42,6 +42,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
         raise LazyError(f"a memory of {memory.dtype} {list(memory.shape)}", hint="Give 32 bits [height, width, words].")
     words = memory.view(np.float32)
     total: RunResult | None = None
+    # Rounds of a loop are the same phase: routes and programs are made once and only the memories are exchanged.
     meshes: dict[Phase, Mesh] = {}
     for part in [phase] if overlap else runs(phase):
         if part not in meshes:
@@ -51,6 +52,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
         total = done if total is None else _then(total, done)
         if done.status != "finished":
             break
+    # An empty program: an empty mesh gives a result of its own kind, with zeros.
     if total is None:
         total = simulate(Mesh(machine, words.shape[1], words.shape[0]), **how)
     return replace(total, memory=words.view(memory.dtype))
@@ -94,6 +96,7 @@ def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
 
 def _then(first: RunResult, second: RunResult) -> RunResult:
     """Two runs as one."""
+    # A core that did nothing in the second run keeps the cycle in which it ended in the first.
     waited = np.where(second.finished > 0, first.cycles + second.finished, first.finished)
     return replace(
         second,

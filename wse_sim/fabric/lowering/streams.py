@@ -32,6 +32,7 @@ class Feed:
 def feed_of(phase: Stream, width: int, height: int) -> Feed:
     """Where the feeder of a stream stands on a mesh of width x height, and what each PE of a line gets."""
     rect = phase.rect
+    # Feeders stand along the longer side, so that lines are short and as many links as possible carry words.
     axis = "x" if rect.height >= rect.width else "y"
     start, length, count, end = (
         (rect.x, rect.width, rect.height, width) if axis == "x" else (rect.y, rect.height, rect.width, height)
@@ -41,11 +42,14 @@ def feed_of(phase: Stream, width: int, height: int) -> Feed:
     words = ceil_div(ceil_div(phase.bytes, 4), count)
     share = ceil_div(words, length)
     blocks = [max(0, min(share, words - i * share)) for i in range(length)]
+    # Before the rectangle if there is a core, else behind it.
     begins = start > 0
     whole = (start - 1 if begins else start, length + 1)
     area = (
         Rect(whole[0], rect.y, whole[1], rect.height) if axis == "x" else Rect(rect.x, whole[0], rect.width, whole[1])
     )
+    # Blocks belong to PEs by their position; only the order in which the words travel depends on where the feeder
+    # stands.
     order = list(range(length)) if begins else list(range(length))[::-1]
     return Feed(
         Lines(area, axis),
@@ -62,6 +66,7 @@ def lower_stream(sheet: Sheet, phase: Stream) -> None:
     after its own block each router's switch lets through those from farther out, so the nearest comes first.
     """
     feed = feed_of(phase, sheet.mesh.width, sheet.mesh.height)
+    # Few bytes reach only the first PEs of a line; the rest get no routes.
     last = max(i for i, share in enumerate(feed.shares) if share)
     near = feed.near[: last + 1]
     if phase.direction == "out":
@@ -77,6 +82,7 @@ def lower_stream(sheet: Sheet, phase: Stream) -> None:
 
 def _feed_in(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) -> None:
     cells = feed.lines.cells
+    # The farthest block first: a PE relays what is beyond it before it keeps its own, and never holds up those behind.
     for block, length in reversed(_blocks(phase, feed)):
         sheet.do(Vector("move", (Sent(colours[0]), block), length), *cells([feed.feeder]))
     for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
@@ -97,6 +103,7 @@ def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> N
         if share:
             mesh.route(colour, *cells([position]), RAMP, [back])
         if position != near[-1]:
+            # A PE without a block has nothing of its own to let go first and stands open from the start.
             mesh.route(colour, *cells([position]), on, [back], position=int(share > 0))
     for block, length in _blocks(phase, feed):
         sheet.do(Vector("move", (block, Received(colour)), length), *cells([feed.feeder]))
@@ -111,6 +118,7 @@ def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
     Into the rectangle the farthest goes first, so each vector then runs from its last block to its first.
     """
     found = []
+    # All blocks but the last one or two are equally long, and equal ones are one vector with an outer dimension.
     for share, blocks in groupby(zip(feed.shares, feed.offsets, strict=True), key=lambda pair: pair[0]):
         offsets = [offset for _, offset in blocks]
         if not share:
