@@ -64,8 +64,9 @@ def run_script(options: argparse.Namespace) -> int:
     if options.closure_lag < 0:
         print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
         return 2
-    process.options.machine, process.options.mode, process.options.progress = options.machine, options.mode, True
-    process.options.closure_lag, process.options.strict = options.closure_lag, options.strict
+    chosen = process.RUN.options
+    chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
+    chosen.closure_lag, chosen.strict = options.closure_lag, options.strict
     shim.install(options.api)
     status = _execute(options.script, options.args)
     if status == 0:

@@ -33,6 +33,11 @@ class Generator:
         self._spare: float | None = None
         return self
 
+    def restart(self) -> None:
+        """Be as a new process has it: seeded once, by the seed that PyTorch starts with."""
+        self.seedings = 0
+        self.manual_seed(DEFAULT_SEED)
+
     def initial_seed(self) -> int:
         """The seed it started from."""
         return self._seed

@@ -27,6 +27,11 @@ def pop_scope() -> None:
     _scopes.pop()
 
 
+def reset() -> None:
+    """Be outside of every scope."""
+    _scopes.clear()
+
+
 def where() -> Where:
     """The line of `user_frame`, or the place that a block is fixed to."""
     if _fixed is not None:

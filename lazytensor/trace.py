@@ -140,6 +140,13 @@ def sync() -> None:
             c.node = leaf(c.node.value, c.type)
 
 
+def reset() -> None:
+    """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
+    global current
+    current = None
+    _pending.clear()
+
+
 def value_of(n: Node, what: str = "reading it") -> np.ndarray:
     """The array that a node stands for. Raises TraceError inside a step whose values do not exist yet."""
     if n.value is not None:

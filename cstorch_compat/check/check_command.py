@@ -48,8 +48,8 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     found, outcome = Findings(), Outcome(path)
     shim.install(api)
     recorder = Recorder(found)
-    process.options.backend, process.options.steps = "CSX", STEPS
-    process.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
+    process.RUN.options.backend, process.RUN.options.steps = "CSX", STEPS
+    process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatch(found)
     plain = PlainScript(recorder, loaders, outcome.summary)
     guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)

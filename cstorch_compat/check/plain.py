@@ -87,7 +87,7 @@ class PlainScript:
         self.recorder.is_plain = self.summary.is_plain = True
         self.recorder.on_update = self._keep
         self._open.enter_context(self.capture)
-        self._open.enter_context(precision.autocast(process.options.half))
+        self._open.enter_context(precision.autocast(process.RUN.options.half))
 
     def finish(self) -> None:
         """Examine the step, if there was one."""

@@ -7,7 +7,7 @@ from typing import Any
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.generations.cstorch.backends import csx
-from cstorch_compat.run.closures import Call
+from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.late_state import late_state
 from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
@@ -29,7 +29,7 @@ def rates() -> list[tuple[str, float]]:
     return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]
 
 
-def examine_closures(found: Findings, calls: list[Call], executor: Any) -> None:
+def examine_closures(found: Findings, calls: list[ClosureCall], executor: Any) -> None:
     """Note closures that need weights off checkpoint steps, and checkpoint closures that never run."""
     for call in calls:
         name = getattr(call.function, "__name__", "a closure")

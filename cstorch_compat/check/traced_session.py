@@ -9,7 +9,7 @@ from cstorch_compat.check.reading import examine_rates, read_step
 from cstorch_compat.check.step import CheckedCapture, Recorder
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
-from cstorch_compat.run.closures import Call, Closures
+from cstorch_compat.run.closures import ClosureCall, Closures
 from cstorch_compat.run.session import enter_fed
 from lazytensor import precision, source, trace
 from lazytensor.ir.graph import Graph, Node
@@ -52,7 +52,7 @@ class CheckSession:
         assert self.capture is not None
         self.capture.is_open = True
         try:
-            with precision.autocast(process.options.half):
+            with precision.autocast(process.RUN.options.half):
                 self._results[step_fn] = step_fn(*args, **kwargs)
         except Exception:
             if self.is_first:
@@ -86,7 +86,7 @@ class CheckSession:
             graph.compare(self.recorder.found, self.first, whole)
         self.capture.leave()
 
-    def _examine(self, calls: list[Call], fetched: list[Tensor], whole: Graph) -> None:
+    def _examine(self, calls: list[ClosureCall], fetched: list[Tensor], whole: Graph) -> None:
         assert self.capture is not None
         found = self.recorder.found
         if not fetched and not whole.updates:
@@ -111,7 +111,7 @@ class CheckSession:
         self.recorder.is_listening, self.summary.is_closed = True, True
 
 
-def _fetched(calls: list[Call]) -> list[Tensor]:
+def _fetched(calls: list[ClosureCall]) -> list[Tensor]:
     """The tensors of the step that closures take; state is fetched on its own."""
     given = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
     return [t for t in given if t.cell.home is None]

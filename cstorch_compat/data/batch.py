@@ -4,6 +4,7 @@ from typing import Any
 
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from lazytensor import source
 from lazytensor.errors import DataError, refuse
 
@@ -33,7 +34,7 @@ def size_of(batch: Any) -> int | None:
         )
         refuse("batch sizes", error)
         return None
-    process.warn(
+    warn(
         f"Detected non-uniform batch sizes within the same batch: {sizes}. {LOOSE} The run will proceed assuming no "
         "batch size."
     )
@@ -54,7 +55,7 @@ class Form:
         if process.use_cs():
             self._hold_to_first(batch)
         elif None not in (size, before) and size != before:
-            process.warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {LOOSE}")
+            warn(f"Detected non-uniform batch sizes between batches ({before} vs {size}). {LOOSE}")
         return size
 
     def _hold_to_first(self, batch: Any) -> None:

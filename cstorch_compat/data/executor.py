@@ -9,6 +9,7 @@ from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.op_profile import ProfilerRegistry
 from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
@@ -41,7 +42,7 @@ class DataExecutor:
         self._profiler_activities = profiler_activities
         owner = process.current_backend()
         if not owner.is_e2e_execution and self.num_steps != 1:
-            process.warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
+            warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
             self.num_steps = 1
         self.checkpoint_schedule = _schedule(self.checkpoint_steps, self.num_steps)
 
@@ -103,14 +104,14 @@ class DataExecutor:
             process.enter_executor(before)
 
     def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
-        steps = min(self.num_steps, process.options.steps or self.num_steps)
+        steps = min(self.num_steps, process.RUN.options.steps or self.num_steps)
         if not steps:
             return
         owner, profile = process.current_backend(), ProfilerRegistry.get_profiler()
         if profile is not None:
             profile.configure_profiler(owner.is_csx, self.num_steps)
         stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
-        progress = Progress(self.num_steps, process.options.progress)
+        progress = Progress(self.num_steps, process.RUN.options.progress)
         try:
             for i, batch in zip(range(steps), stream, strict=False):
                 self.iteration = i

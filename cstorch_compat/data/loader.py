@@ -88,8 +88,10 @@ class DataLoader:
     def keep(self, stream: Stream, step: int) -> None:
         """Have the state after the present step, if there is one, ready for `state_dict`, until closures are made."""
         if self.is_restartable:
-            kept = {at: state for at, state in self._kept.items() if step - process.options.closure_lag <= at < step}
-            self._kept = {**kept, step: self.dataloader.aggregate_state_dict(stream.states())}
+            # Late closures still ask for the states of the steps that they were called in.
+            oldest = step - process.RUN.options.closure_lag
+            late = {at: state for at, state in self._kept.items() if oldest <= at < step}
+            self._kept = {**late, step: self.dataloader.aggregate_state_dict(stream.states())}
 
     def stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
         """Batches without end of the client's loader, or those of `num_steps` steps from worker processes."""

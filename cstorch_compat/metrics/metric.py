@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
 from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import trace
 from lazytensor.dtype import float32
@@ -15,7 +15,7 @@ from lazytensor.functions.creation import tensor
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
-_all: list["Metric"] = []
+_all = process.Slot[list["Metric"]](list)
 
 
 class Metric(Module, ABC):
@@ -24,10 +24,10 @@ class Metric(Module, ABC):
     def __init__(self, name: str):
         super().__init__()
         self.name = name or type(self).__name__
-        self._index = sum(m.name == self.name for m in _all)
+        self._index = sum(m.name == self.name for m in _all.value)
         self.num_updates = 0
         self._value: Tensor | None = None
-        _all.append(self)
+        _all.value.append(self)
         self.reset()
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Metric(Module, ABC):
 def _kept(value: Tensor, metric: "Metric") -> None:
     """A metric's value is an output of the step, although no closure takes it."""
     if process.use_cs() and trace.current is not None:
-        process.closure(lambda r: None, False)(value)
+        steps.closure(lambda r: None, False)(value)
 
 
 class AccuracyMetric(Metric):
@@ -146,8 +146,8 @@ class PerplexityMetric(Metric):
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:
     """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1"."""
-    taken = Counter(m.name for m in _all)
-    return ((m.name if taken[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all)
+    taken = Counter(m.name for m in _all.value)
+    return ((m.name if taken[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)
 
 
 def compute_all_metrics() -> dict[str, float]:

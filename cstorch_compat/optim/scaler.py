@@ -19,7 +19,7 @@ STEPS_PER_INCREASE = 2000
 """The defaults of release 2.10. The smallest scale is the smallest normal float16."""
 NORM_EPS = 1e-6
 
-_numbers = itertools.count()
+_numbers = process.Slot(itertools.count)
 
 
 class GradScaler:
@@ -58,7 +58,7 @@ class GradScaler:
         made = {"loss_scale": tensor(scale, dtype=float32)}
         for name in ("steps_since_rescale", "overflows_since_rescale", "num_skipped_steps"):
             made[name] = tensor(0, dtype=int64)
-        number = next(_numbers)
+        number = next(_numbers.value)
         for name, value in made.items():
             value.device = process.state_device()
             trace.register(value.cell, f"grad_scaler.{number}.{name}")

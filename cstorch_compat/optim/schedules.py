@@ -13,7 +13,7 @@ from typing import Any
 
 from cstorch_compat.optim.optimizers import Optimizer
 from cstorch_compat.optim.skipped import update_if_finite
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
 from lazytensor import dtype as dt
 from lazytensor import trace
 from lazytensor.functions import pointwise as pw
@@ -25,7 +25,7 @@ Tags = str | Sequence[str | None] | None
 PARTS = ("optimizer", "_schedulers", "_scheduler", "_number", "_is_part")
 """Attributes that are no entries of the state dict as they are."""
 
-_numbered: "weakref.WeakSet[Scheduler]" = weakref.WeakSet()
+_numbered = process.Slot["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
 
 
 class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by subclasses
@@ -103,7 +103,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def update_last_value(self) -> None:
         """Keep the values for readers; within a loop, when the step is over."""
-        process.closure(lambda values: self._keep(values), False)(
+        steps.closure(lambda values: self._keep(values), False)(
             [group.get(self.param_group_key) for group in self.optimizer.param_groups]
         )
 
@@ -151,9 +151,9 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     def _name(self) -> None:
         """Give the counters their identity: a schedule is numbered when it is first used in a traced step."""
         if self._number is None:
-            taken = {s._number for s in _numbered}
+            taken = {s._number for s in _numbered.value}
             self._number = next(n for n in itertools.count() if n not in taken)
-            _numbered.add(self)
+            _numbered.value.add(self)
             self._register(f"schedulers.{self._number}")
 
     def _register(self, prefix: str) -> None:

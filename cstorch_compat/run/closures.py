@@ -10,7 +10,7 @@ from lazytensor.ir.types import Where
 
 
 @dataclass(frozen=True)
-class Call:
+class ClosureCall:
     """One call of a closure that waits; `where` is the line that made it."""
 
     function: Callable
@@ -37,7 +37,7 @@ class Finished:
     """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
 
     step: int
-    calls: list[tuple[Call, tuple, dict]]
+    calls: list[tuple[ClosureCall, tuple, dict]]
     within: AbstractContextManager
 
     def run(self) -> None:
@@ -60,7 +60,7 @@ class Closures:
     """
 
     lag: int = 0
-    queue: list[Call] = field(default_factory=list)
+    queue: list[ClosureCall] = field(default_factory=list)
     step: int | None = None  # whose calls are being made
     _late: deque[Finished] = field(default_factory=deque)
 

@@ -3,6 +3,7 @@
 A run reads optimization_level, retrace_every_iteration and implicit_cast_cb16_to_fp32; no other one has an effect.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -84,15 +85,23 @@ class Setting:
     check: Check
 
 
-class Group:
+class FlagGroup:
     """Settings and smaller groups by name. `locked` says whether a run is going on, in which nothing may change."""
 
     def __init__(self, name: str, members: dict[str, Any], locked: Callable[[], bool]):
         own = self.__dict__
         own["_name"], own["_locked"] = name, locked
         own["_settings"] = {n: m for n, m in members.items() if isinstance(m, Setting)}
-        for n, m in members.items():
-            own[n] = m.default if isinstance(m, Setting) else Group(n, m, locked)
+        own["_groups"] = {n: FlagGroup(n, m, locked) for n, m in members.items() if n not in own["_settings"]}
+        own.update(own["_groups"])
+        self.restore()
+
+    def restore(self) -> None:
+        """Give every setting its default again."""
+        for name, setting in self._settings.items():
+            self.__dict__[name] = copy.deepcopy(setting.default)  # scripts add to the trees of `debug` in place
+        for group in self._groups.values():
+            group.restore()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._settings:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cstorch_compat.run import process
-from cstorch_compat.run.closures import Call
+from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.session import WaferSession
+from cstorch_compat.run.warn import warn
 from lazytensor import precision, source
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph, Node
@@ -67,7 +68,7 @@ class PlainLoop:
     def __init__(self) -> None:
         owner = process.current_backend()
         self.session: Any = owner.session(LoopSession)
-        self.most_steps = process.options.steps if owner.is_e2e_execution else 1
+        self.most_steps = process.RUN.options.steps if owner.is_e2e_execution else 1
         self.iteration = -1
         self._casts: contextlib.AbstractContextManager | None = None  # while a step is recorded
         self._before: Any = None
@@ -89,7 +90,7 @@ class PlainLoop:
                 self._stop_recording()
                 self.session.closures.queue.clear()
                 if kind is None:
-                    process.warn("the last step was not run: call mark_step() before leaving the loop")
+                    warn("the last step was not run: call mark_step() before leaving the loop")
         finally:
             self.session.close()
             process.enter_executor(self._before)
@@ -100,7 +101,7 @@ class PlainLoop:
             raise TraceError(
                 "a loop over the data begins while the last step of another one has not been run",
                 where=source.where(),
-                hint="Call mark_step() before leaving a loop by break.",
+                hint="ClosureCall mark_step() before leaving a loop by break.",
             )
         for batch in loader:
             self.iteration += 1
@@ -114,7 +115,7 @@ class PlainLoop:
     def _record(self) -> None:
         """Whatever the loop does from now on belongs to the step."""
         self.session.capture.is_open = True
-        self._casts = precision.autocast(process.options.half)
+        self._casts = precision.autocast(process.RUN.options.half)
         self._casts.__enter__()
 
     def _stop_recording(self) -> None:
@@ -130,5 +131,5 @@ class PlainLoop:
             self.session.end(self.user_iteration, True, lambda: self.user_iteration)
 
     def add_step_closure(self, closure: Callable, args: tuple = (), kwargs: dict | None = None) -> None:
-        """Call a function with values when the step has run."""
-        self.session.closures.queue.append(Call(closure, args, kwargs or {}, False, source.where()))
+        """ClosureCall a function with values when the step has run."""
+        self.session.closures.queue.append(ClosureCall(closure, args, kwargs or {}, False, source.where()))

@@ -10,12 +10,13 @@ from typing import Any
 from cstorch_compat.run import process
 from cstorch_compat.run.flags import LEVELS
 
-_levels: list[int] = []
+_levels = process.Slot[list[int]](list)
+"""Of the decorated functions that are running, the innermost last."""
 
 
 def current_pol() -> int:
     """The level of the function that is running."""
-    return _levels[-1] if _levels else process.flags.precision.optimization_level
+    return _levels.value[-1] if _levels.value else process.RUN.flags.precision.optimization_level
 
 
 def pol(
@@ -29,11 +30,11 @@ def pol(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def at_level(*args: Any, **kwargs: Any) -> Any:
-            _levels.append(current_pol() if level is None or not enable_fwd else level)
+            _levels.value.append(current_pol() if level is None or not enable_fwd else level)
             try:
                 return function(*args, **kwargs)
             finally:
-                _levels.pop()
+                _levels.value.pop()
 
         return at_level
 

@@ -11,6 +11,7 @@ from typing import Any
 from cstorch_compat.files.tree import visit
 from cstorch_compat.optim.optimizers import Optimizer
 from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.initial_masks import make_init_method
 from cstorch_compat.sparse.parameter import SparseParameter
 from cstorch_compat.sparse.sparse_schedules import Constant, HyperParameterSchedule, make_hyperparam_schedule
@@ -20,7 +21,7 @@ from lazytensor.gradients import Handle
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
-_numbers = itertools.count()
+_numbers = process.Slot(itertools.count)
 
 
 class Levels(dict):
@@ -61,7 +62,7 @@ class SparsityAlgorithm(ABC):
     """
 
     def __init__(self, sparsity: Any, init_method: Any = "random"):
-        self.number = next(_numbers)
+        self.number = next(_numbers.value)
         self.init_method = make_init_method(init_method)
         self.autoupdate = True
         self.sparse_params: dict[str, SparseParameter] = {}
@@ -130,7 +131,7 @@ class SparsityAlgorithm(ABC):
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters of a module sparse, save those with `requires_dense = True`. Warns if there are none."""
         if any(m is module for m in self._modules) or "_sparsified" in module.__dict__:
-            process.warn(f"Module {module} has already been sparsified.")
+            warn(f"Module {module} has already been sparsified.")
             return
         before = self.num_sparse_params
         for owner_path, owner in module.named_modules():
@@ -138,7 +139,7 @@ class SparsityAlgorithm(ABC):
                 if not getattr(p, "requires_dense", False):
                     self.sparsify_parameter(owner, f"{owner_path}.{name}" if owner_path else name, p)
         if self.num_sparse_params == before:
-            process.warn(f"No parameters were sparsified in module {module}: no name passes the filters")
+            warn(f"No parameters were sparsified in module {module}: no name passes the filters")
             return
         module.__dict__["_sparsified"] = True
         self._modules.append(module)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.sparse_schedules import subclasses
@@ -139,9 +139,7 @@ def configure(config: Any) -> Group | None:
     no configuration: the answer is None, as in the original, with a warning.
     """
     if isinstance(config, str):
-        process.warn(
-            f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict"
-        )
+        warn(f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict")
         return None
     if isinstance(config, int | float):
         config = {"sparsity": config}
@@ -155,7 +153,7 @@ def configure(config: Any) -> Group | None:
 
 def _entry(settings: dict[str, Any]) -> tuple[Filter, SparsityAlgorithm]:
     if "type" in settings and "algorithm" not in settings:
-        process.warn("The 'type' key is deprecated, please use 'algorithm' instead")
+        warn("The 'type' key is deprecated, please use 'algorithm' instead")
         settings["algorithm"] = settings.pop("type")
     kind = map_sparsity_algorithm(settings.pop("algorithm", "static"))
     taken = settings.pop("param_filter", None)

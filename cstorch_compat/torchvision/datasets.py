@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from cstorch_compat.run.process import Slot
 from cstorch_compat.torchvision.transforms import resized
 from lazytensor import source
 from lazytensor.data import Dataset
@@ -34,7 +35,7 @@ TEST_EVERY = 5
 """Of every class, in the order of the source, each fifth image is for testing."""
 DIGITS = pathlib.Path(__file__).with_name("digits.npz")
 
-_has_warned = False
+_has_warned = Slot(lambda: False)
 
 
 class SubstituteWarning(UserWarning):
@@ -145,8 +146,7 @@ def digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
-    global _has_warned
-    if _has_warned:
+    if _has_warned.value:
         return
     train, test = (len(digits(flag)[1]) for flag in (True, False))
     state = "" if root.is_dir() else f" (there is no folder {root})"
@@ -159,7 +159,7 @@ def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
         SubstituteWarning,
         stacklevel=3,
     )
-    _has_warned = True
+    _has_warned.value = True
 
 
 # -- the IDX files ---------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from cstorch_compat.run.process import Slot
+
 HOST = re.compile(r"[A-Z]+\d+")
 
 
@@ -26,22 +28,22 @@ def schedule(*, start_step: int, end_step: int) -> Callable[[], list[int]]:
 class ProfilerRegistry:
     """The profile whose block is running."""
 
-    _profiler: "profile | None" = None
+    _profiler = Slot["profile | None"](lambda: None)
 
     @classmethod
     def set_profiler(cls, profiler: "profile") -> None:
         """Make a profile the running one."""
-        cls._profiler = profiler
+        cls._profiler.value = profiler
 
     @classmethod
     def unset_profiler(cls) -> None:
         """No profile is running."""
-        cls._profiler = None
+        cls._profiler.value = None
 
     @classmethod
     def get_profiler(cls) -> "profile | None":
         """The running profile, if there is one."""
-        return cls._profiler
+        return cls._profiler.value
 
 
 class profile:

@@ -49,6 +49,12 @@ class _Source:
 _source = _Source()
 
 
+def restart() -> None:
+    """Count the draws of steps from the beginning, as a new process does."""
+    global _source
+    _source = _Source()
+
+
 def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
     """Numbers of `random_uniform` or `random_normal` as a node of the step that is being captured."""
     state, number = _source.next()

@@ -16,12 +16,9 @@ from typing import Any
 
 from lazytensor.dtype import DType
 from lazytensor.errors import CompileError
-from lazytensor.ir.operation import Unit
-from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 
-GIVEN = ("load", "const", "index")
-"""Scalars that come with the iteration and are not computed."""
+REDUCTIONS = ("add", "mul", "maximum", "minimum", "and", "or")
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,12 @@ class Access:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value of the body, computed at each iteration from the scalars numbered `args`.
-
-    `unit` of a core computes it, as its operation says; load, const and index take none.
-    """
+    """One value of the body, computed at each iteration from the scalars numbered `args`."""
 
     op: str
     dtype: DType
     args: tuple[int, ...] = ()
     attr: Any = None
-    unit: Unit = ""
 
 
 @dataclass(frozen=True)
@@ -95,8 +88,6 @@ class Nest:
         for n, scalar in enumerate(self.body):
             if any(a >= n for a in scalar.args):
                 raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) needs a later one")
-            if not scalar.unit and scalar.op not in GIVEN:
-                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it")
         for store, access in zip(self.stores, self.writes, strict=True):
             moving = [loop.name for loop, s in zip(self.loops, access.strides, strict=True) if loop.is_reduction and s]
             if store.reduce and (store.reduce not in REDUCTIONS or moving):

@@ -6,9 +6,8 @@ import numpy as np
 
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import per_element, refused
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.op import call, full_like, op, per_element
 
 Dims = tuple[int, ...]
 
@@ -82,7 +81,7 @@ op(
     vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
     put=lambda base, value, **place: call("strided_put", base, value, **place),
     work=per_element(0),
-    cirh=refused("Take slices, or torch.stack of slices for overlapping windows."),
+    native=False,
 )
 op(
     "strided_sum",
@@ -90,13 +89,6 @@ op(
     _sum,
     vjp=lambda gg, y, g, *, shape, **place: (call("as_strided", gg, **place),),
     work=per_element(1),
-    cirh=refused("Take slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
+    native=False,
 )
-op(
-    "strided_put",
-    lambda base, value, **place: base,
-    _put,
-    vjp=_put_vjp,
-    work=per_element(0),
-    cirh=refused("Write torch.where(mask, new, old), or torch.cat of the parts."),
-)
+op("strided_put", lambda base, value, **place: base, _put, vjp=_put_vjp, work=per_element(0), native=False)

@@ -7,7 +7,6 @@ nothing, so this is the most that workers can give.
 """
 
 import argparse
-import pathlib
 import statistics
 import tempfile
 import time
@@ -39,9 +38,8 @@ class Busy:
 
 def batches_per_second(folder: str, workers: int, steps: int) -> float:
     """The rate after the first batch, which waits for the processes to start."""
-    process._backend = process.Backend(
-        "CSX", pathlib.Path(folder), cluster_config=ClusterConfig(num_workers_per_csx=workers)
-    )
+    process.RUN.backend = None
+    process.make_backend("CSX", folder, cluster_config=ClusterConfig(num_workers_per_csx=workers))
     loader = DataLoader(Busy, 64)
     stream = loader.stream(steps, None)
     try:

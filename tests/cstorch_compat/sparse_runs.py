@@ -9,7 +9,7 @@ import numpy as np
 
 from cstorch_compat.data import DataExecutor, DataLoader
 from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, steps
 from lazytensor import nn, precision
 from lazytensor.functions.creation import tensor
 from lazytensor.nn import functional as F
@@ -36,7 +36,7 @@ class Training:
     is_single: bool = False
 
     def __post_init__(self) -> None:
-        self.compiled = process.compile_model(self.model)
+        self.compiled = prepare.compile_model(self.model)
         self.model.apply(self.sparsity)
         self.optimizer = self.optimizer(list(self.model.parameters()))
         self.optimizer.apply(self.sparsity)
@@ -45,13 +45,13 @@ class Training:
         self.losses: list[float] = []
 
     def fit(self, data: list) -> "Training":
-        @process.trace_function
+        @steps.trace_function
         def step(x: Tensor, y: Tensor) -> Tensor:
             with precision.autocast(None) if self.is_single else contextlib.nullcontext():
                 return self._step(x, y)
 
         for x, y in DataExecutor(DataLoader(lambda: data), num_steps=len(data), checkpoint_steps=1):
-            process.closure(self._note, needs_checkpoint=True)(step(x, y))
+            steps.closure(self._note, needs_checkpoint=True)(step(x, y))
         return self
 
     def _step(self, x: Tensor, y: Tensor) -> Tensor:

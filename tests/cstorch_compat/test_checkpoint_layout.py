@@ -115,7 +115,7 @@ def test_written_file_reads_back_bit_for_bit(name, tmp_path):
 
 
 def test_a_tensor_of_one_value_on_the_wafer_is_written_as_its_value(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     cstorch.backend("CSX", artifact_dir=tmp_path)
     huge = cstorch.full((1 << 18, 1 << 18), 2.5)
     model = nn.Linear(3, 2)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 import lazytensor as lt
 from cstorch_compat.generations import cstorch
 from cstorch_compat.run import process
-from cstorch_compat.run.closures import Call, Closures
+from cstorch_compat.run.closures import ClosureCall, Closures
 from lazytensor import nn
 
 STEPS = 6
@@ -21,8 +21,8 @@ def losses_at_lag(tmp_path_factory):
     def train(lag: int) -> list:
         if lag not in found:
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(process, "_backend", None)
-                patch.setattr(process.options, "closure_lag", lag)
+                patch.setattr(process.RUN, "backend", None)
+                patch.setattr(process.RUN.options, "closure_lag", lag)
                 cstorch.backend("CSX", artifact_dir=tmp_path_factory.mktemp("lag"))
                 found[lag] = logged()
         return found[lag]
@@ -98,7 +98,7 @@ def test_an_exception_of_a_closure_carries_its_name_and_step():
 
     closures = Closures(lag=1)
     for step in (1, 2):
-        closures.queue.append(Call(fails, (step,), {}, needs_checkpoint=False))
+        closures.queue.append(ClosureCall(fails, (step,), {}, needs_checkpoint=False))
         if step == 1:
             closures.run(step, False, lambda x: x)
     with pytest.raises(ZeroDivisionError, match="1") as caught:

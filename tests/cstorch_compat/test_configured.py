@@ -15,10 +15,10 @@ from lazytensor import nn
 
 @pytest.fixture(autouse=True, scope="module")
 def backend(tmp_path_factory):
-    before, process._backend = process._backend, None
+    before, process.RUN.backend = process.RUN.backend, None
     process.make_backend("CPU", tmp_path_factory.mktemp("run"))
     yield
-    process._backend = before
+    process.RUN.backend = before
 
 
 def sgd(rate: float = 0.5) -> optim.SGD:

@@ -12,7 +12,7 @@ from lazytensor.errors import StateError
 
 @pytest.fixture(autouse=True, params=["CPU", "CSX"])
 def backend(request, monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     return cstorch.backend(request.param, artifact_dir=tmp_path)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cstorch_compat.data import DataExecutor, DataLoader
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
 from cstorch_compat.watch.rates import Activity, Profiler, RateTracker, RateTrackerActivity
 from lazytensor.functions import creation
 from tests.cstorch_compat.test_stream import csx, numbered, stream
@@ -20,7 +20,8 @@ Range = Schedule.Range
 
 @pytest.fixture
 def cpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", process.Backend("CPU", tmp_path))
+    monkeypatch.setattr(process.RUN, "backend", None)
+    process.make_backend("CPU", tmp_path)
 
 
 def executor(num_steps=5, sizes=(4,), **options):
@@ -86,7 +87,7 @@ def test_every_so_many_steps_and_after_the_last(every, num_steps):
 )
 def test_a_schedule_of_checkpoints_counts_from_0_as_recorded(cpu, schedule, expected):
     seen = []
-    save = process.closure(seen.append, needs_checkpoint=True)
+    save = steps.closure(seen.append, needs_checkpoint=True)
     loop = executor(7, checkpoint_steps=Schedule(schedule))
     for _ in loop:
         save(loop.user_iteration)
@@ -112,8 +113,8 @@ def test_another_batch_size_is_an_error_on_csx():
     with csx():
         loop = iter(executor(2, (4, 2)))
         batch = next(loop)
-        trace = process.trace_function(lambda b: b.sum())
-        process.closure(lambda loss: None, needs_checkpoint=False)(trace(batch))
+        trace = steps.trace_function(lambda b: b.sum())
+        steps.closure(lambda loss: None, needs_checkpoint=False)(trace(batch))
         with pytest.raises(
             RuntimeError, match=r"first, which were batch float32\[4, 3\], and this one has batch float32"
         ):

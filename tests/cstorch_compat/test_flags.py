@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from cstorch_compat.generations.cstorch.backends import csx
 from cstorch_compat.generations.early.cluster import CSConfig
 from cstorch_compat.run import process
-from cstorch_compat.run.flags import CSX, Group
+from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.precision_level import current_pol, pol
 
 
 def tree(locked=False):
-    return Group("csx", CSX, lambda: locked)
+    return FlagGroup("csx", CSX, lambda: locked)
 
 
 @given(st.integers(1, 10**6))
@@ -58,8 +58,8 @@ def test_nothing_changes_during_a_run():
 
 
 def test_outside_functions_the_level_is_the_flag(monkeypatch):
-    monkeypatch.setattr(process, "flags", Group("csx", CSX, lambda: False))
-    process.flags.precision.optimization_level = 0
+    monkeypatch.setattr(process.RUN, "flags", FlagGroup("csx", CSX, lambda: False))
+    process.RUN.flags.precision.optimization_level = 0
     assert current_pol() == 0
 
 

@@ -23,7 +23,7 @@ PERFECT = [
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
-    monkeypatch.setattr(metrics, "_all", [])
+    monkeypatch.setattr(metrics._all, "value", [])
 
 
 @pytest.mark.parametrize("make", PERFECT)

@@ -7,7 +7,7 @@ import pytest
 
 from cstorch_compat.data import DataExecutor, DataLoader
 from cstorch_compat.data.loader_benchmark import benchmark_dataloader
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process, steps
 from cstorch_compat.watch import op_profile
 from lazytensor.functions import creation
 from lazytensor.nn import Linear
@@ -17,9 +17,9 @@ from tests.cstorch_compat.test_stream import csx
 def loop(num_steps=5):
     """A run of a linear layer on the CSX backend."""
     model = Linear(3, 4)
-    compiled = process.compile_model(model)
-    step = process.trace_function(lambda batch: compiled(batch).relu().sum())
-    log = process.closure(lambda loss: None, needs_checkpoint=False)
+    compiled = prepare.compile_model(model)
+    step = steps.trace_function(lambda batch: compiled(batch).relu().sum())
+    log = steps.closure(lambda loss: None, needs_checkpoint=False)
     for batch in DataExecutor(DataLoader(lambda: [creation.ones(2, 3)]), num_steps=num_steps):
         log(step(batch))
 
@@ -29,7 +29,7 @@ def profiled(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("traces")
     handler = op_profile.tensorboard_trace_handler(str(folder), "me", use_gzip=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process.options, "mode", request.param)
+        patch.setattr(process.RUN.options, "mode", request.param)
         steps = op_profile.schedule(start_step=2, end_step=3)
         with csx(), op_profile.profile(schedule=steps, on_trace_ready=handler) as p:
             loop()
@@ -81,7 +81,8 @@ def test_steps_that_a_run_has_not_are_refused(start, end):
 
 
 def test_the_cpu_is_not_profiled(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", process.Backend("CPU", tmp_path))
+    monkeypatch.setattr(process.RUN, "backend", None)
+    process.make_backend("CPU", tmp_path)
     steps = op_profile.schedule(start_step=1, end_step=2)
     with op_profile.profile(schedule=steps), pytest.raises(RuntimeError, match="Only CSX backend can be profiled"):
         loop()

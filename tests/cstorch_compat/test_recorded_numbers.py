@@ -21,8 +21,8 @@ ARRAYS = np.load(GOLDEN / "cstorch_scaler_metrics.npz")
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
-    monkeypatch.setattr(registry, "_all", [])
+    monkeypatch.setattr(process.RUN, "backend", None)
+    monkeypatch.setattr(registry._all, "value", [])
     process.make_backend("CPU", tmp_path)
 
 

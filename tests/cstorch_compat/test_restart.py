@@ -9,7 +9,7 @@ from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.generations.cstorch import distributed
 from cstorch_compat.generations.cstorch.utils.data import RestartableDataLoader
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
 from lazytensor.functions import creation
 from tests.cstorch_compat.test_stream import csx, pytestmark  # noqa: F401
 
@@ -159,7 +159,8 @@ def test_the_place_can_be_asked_for_once_and_in_state_dict_alone():
 
 @pytest.fixture
 def cpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", process.Backend("CPU", tmp_path))
+    monkeypatch.setattr(process.RUN, "backend", None)
+    process.make_backend("CPU", tmp_path)
 
 
 def test_state_is_there_on_checkpoint_steps_alone(cpu):
@@ -178,9 +179,9 @@ def test_state_is_there_on_checkpoint_steps_alone(cpu):
 
 @pytest.mark.parametrize("lag", [0, 1, 3])
 def test_a_checkpoint_closure_sees_the_state_of_its_step(cpu, monkeypatch, lag):
-    monkeypatch.setattr(process.options, "closure_lag", lag)
+    monkeypatch.setattr(process.RUN.options, "closure_lag", lag)
     loader, seen = DataLoader(Own), []
-    save = process.closure(lambda step: seen.append((step, loader.state_dict())), needs_checkpoint=True)
+    save = steps.closure(lambda step: seen.append((step, loader.state_dict())), needs_checkpoint=True)
     executor = DataExecutor(loader, num_steps=5, checkpoint_steps=2)
     for _ in executor:
         save(executor.user_iteration)

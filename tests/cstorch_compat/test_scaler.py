@@ -15,7 +15,7 @@ from lazytensor.functions.creation import tensor
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     return process.make_backend("CPU")
 
 

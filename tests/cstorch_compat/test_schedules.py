@@ -22,7 +22,7 @@ VALUES = np.load(GOLDEN / "cstorch_schedules.npz")
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     process.make_backend("CPU", tmp_path)
 
 

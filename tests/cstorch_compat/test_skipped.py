@@ -17,7 +17,7 @@ CLEAN = [i not in BAD for i in range(6)]
 
 @pytest.fixture(autouse=True, params=["CPU", "CSX"])
 def backend(request, monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     return cstorch.backend(request.param, artifact_dir=tmp_path)
 
 

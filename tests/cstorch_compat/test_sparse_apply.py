@@ -5,7 +5,7 @@ import pytest
 
 from cstorch_compat.generations.cstorch import sparse
 from cstorch_compat.optim.optimizers import SGD
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, DynamicSparsityAlgorithm, RigL
 from cstorch_compat.sparse.group import Group, configure, default_sparse_param_filter, map_sparsity_algorithm
@@ -20,7 +20,7 @@ RISING = {"type": "linear", "init": 0.3, "slope": 0.05}
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     with config.override(jit=False):
         yield process.make_backend("CPU")
 
@@ -36,7 +36,7 @@ class Net(nn.Module):
 
 def compiled_net():
     model = Net()
-    process.compile_model(model)
+    prepare.compile_model(model)
     return model
 
 
@@ -131,7 +131,7 @@ def test_filters_that_take_nothing_are_warned_of():
 def test_the_optimizer_may_be_made_sparse_first():
     def run_in_order(optimizer_first):
         model, sparsity = nn.Sequential(nn.Linear(6, 8)), Static(0.5, init_method="topk")
-        compiled = process.compile_model(model)
+        compiled = prepare.compile_model(model)
         optimizer = SGD(model.parameters(), lr=0.1, momentum=0.9)
         for target in (optimizer, model) if optimizer_first else (model, optimizer):
             target.apply(sparsity)
@@ -266,7 +266,7 @@ def test_a_sparse_parameter_answers_for_itself():
 def test_loading_a_dense_checkpoint_says_which_masks_are_missing():
     dense, model = nn.Sequential(nn.Linear(6, 8)).state_dict(), nn.Sequential(nn.Linear(6, 8))
     sparsity = Static(0.5, init_method="topk")
-    process.compile_model(model)
+    prepare.compile_model(model)
     model.apply(sparsity)
     with pytest.raises(ShapeError, match=r"Missing key.*0\.weight_mask"):
         model.load_state_dict(dense)

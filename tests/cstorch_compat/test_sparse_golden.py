@@ -26,7 +26,7 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch):
-    monkeypatch.setattr(process, "_backend", None)
+    monkeypatch.setattr(process.RUN, "backend", None)
     with config.override(jit=False):
         yield process.make_backend("CPU")
 

@@ -21,9 +21,9 @@ QUICK = settings(deadline=None, max_examples=25)
 
 @pytest.fixture(autouse=True, scope="module")
 def backend():
-    before, process._backend = process._backend, None
+    before, process.RUN.backend = process.RUN.backend, None
     yield process.make_backend("CPU")
-    process._backend = before
+    process.RUN.backend = before
 
 
 def scores(rows, columns, seed):

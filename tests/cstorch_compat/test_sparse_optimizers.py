@@ -7,7 +7,7 @@ from cstorch_compat.generations.cstorch import amp
 from cstorch_compat.generations.cstorch.optim import lr_scheduler
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.optim.scaler import GradScaler
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process
 from cstorch_compat.sparse import sparse_optimizers as older
 from cstorch_compat.sparse.algorithm import Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
@@ -28,19 +28,19 @@ def interpreted():
 @pytest.fixture
 def new_run(monkeypatch):
     def begin():
-        monkeypatch.setattr(process, "_backend", None)
+        monkeypatch.setattr(process.RUN, "backend", None)
         random.manual_seed(3)
         process.make_backend("CPU")
         model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 8))
-        compiled = process.compile_model(model)
+        compiled = prepare.compile_model(model)
         return model, compiled
 
     return begin
 
 
 def trained(compiled, optimizer, steps=5, after=lambda: None):
-    for prepare in process.current_backend().before_loop:
-        prepare()
+    for begin in process.current_backend().before_loop:
+        begin()
     for x, y in batches(steps):
         optimizer.zero_grad()
         ((compiled(x) - y) ** 2).mean().backward()

@@ -12,14 +12,14 @@ from cstorch_compat.files import checkpoint
 from cstorch_compat.generations.cstorch import amp
 from cstorch_compat.optim import optimizers
 from cstorch_compat.optim.scaler import GradScaler
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process
 from cstorch_compat.sparse.algorithm import Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.group import Group
 from lazytensor import config, nn, random
 from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor
-from tests.conftest import python
+from tests.conftest import lazywafer
 from tests.cstorch_compat.sparse_runs import Training, batches
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "scripts" / "sparse_mlp.py"
@@ -52,7 +52,7 @@ def new_backend(monkeypatch, tmp_path):
     made = iter(range(99))
 
     def make(kind="CPU"):
-        monkeypatch.setattr(process, "_backend", None)
+        monkeypatch.setattr(process.RUN, "backend", None)
         random.manual_seed(7)
         folder = {"artifact_dir": tmp_path / str(next(made))} if kind == "CSX" else {}
         return process.make_backend(kind, **folder)
@@ -108,14 +108,14 @@ def test_masks_do_what_the_algorithm_says(name, backend, new_backend):
 @given(level=st.floats(0, 0.9), fraction=st.floats(0, 1), freq=st.integers(1, 3), start=st.integers(0, 2))
 @settings(deadline=None, max_examples=8)
 def test_set_keeps_the_level_whatever_it_drops(level, fraction, freq, start):
-    before, process._backend = process._backend, None
+    before, process.RUN.backend = process.RUN.backend, None
     try:
         process.make_backend("CPU")
         training = Training(
             SET(sparsity=level, drop_fraction=fraction, update={"freq": freq, "start": start}, init_method="topk")
         ).fit(batches(4))
     finally:
-        process._backend = before
+        process.RUN.backend = before
     wanted = int((np.float32(1) - np.float32(level)) * np.float32(48))
     left = int((np.float32(1) - np.float32(fraction)) * np.float32(48))
     for step, masks in enumerate(training.masks, 1):
@@ -215,7 +215,7 @@ def test_gradients_of_several_passes_add_up_for_regrowth(new_backend):
     def dense_gradients(passes):
         sparsity = RigL(sparsity=0.5)
         model = nn.Linear(6, 8)
-        process.compile_model(model)
+        prepare.compile_model(model)
         model.apply(sparsity)
         sparsity.initialize()
         for _ in range(passes):
@@ -252,11 +252,10 @@ def test_the_compiler_is_told_the_range_of_the_sparsity(sparsity, extent, new_ba
     assert {n for n in arguments if n.endswith("_mask")} == {"model.0.weight_mask", "model.0.bias_mask"}
 
 
-def test_the_sparse_script_learns_and_resumes_bit_for_bit(tmp_path, monkeypatch):
-    monkeypatch.setenv("LT_JIT", "0")
-
+def test_the_sparse_script_learns_and_resumes_bit_for_bit(tmp_path):
     def printed(*args):
-        done = python("-m", "cstorch_compat", "run", str(SCRIPT), *args, cwd=tmp_path)
+        with config.override(jit=False):
+            done = lazywafer("run", str(SCRIPT), *args, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         words = [line.split() for line in done.stdout.splitlines() if line]
         assert {w[1] for w in words if w[0] == "kept"} == {"0.25"}

@@ -15,8 +15,8 @@ from lazytensor.errors import StateError
 
 @pytest.fixture(autouse=True)
 def backend(monkeypatch, tmp_path):
-    monkeypatch.setattr(process, "_backend", None)
-    monkeypatch.setattr(process.options, "strict", False)
+    monkeypatch.setattr(process.RUN, "backend", None)
+    monkeypatch.setattr(process.RUN.options, "strict", False)
     return cstorch.backend("CSX", artifact_dir=tmp_path)
 
 
@@ -150,7 +150,7 @@ def test_state_that_is_made_in_the_step_is_named_in_a_warning():
 
 
 def test_strict_refuses_state_that_is_made_in_the_step(monkeypatch):
-    monkeypatch.setattr(process.options, "strict", True)
+    monkeypatch.setattr(process.RUN.options, "strict", True)
     with pytest.raises(RuntimeError, match="preinitialize"):
         Run().loop(2, checkpoint_steps=0, in_step=late)
 

@@ -4,7 +4,6 @@ import gc
 import mmap
 import multiprocessing
 import os
-import pathlib
 import signal
 import sys
 import tempfile
@@ -38,11 +37,12 @@ BATCH = 6
 def csx(num_csx=1, workers=1):
     config = distributed.ClusterConfig(num_csx=num_csx, num_workers_per_csx=workers)
     with tempfile.TemporaryDirectory() as folder:
-        before, process._backend = process._backend, process.Backend("CSX", pathlib.Path(folder), cluster_config=config)
+        before, process.RUN.backend = process.RUN.backend, None
+        process.make_backend("CSX", folder, cluster_config=config)
         try:
             yield
         finally:
-            process._backend = before
+            process.RUN.backend = before
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def served(root="nowhere", **options):
 
 @pytest.fixture
 def unwarned(monkeypatch):
-    monkeypatch.setattr(datasets, "_has_warned", False)
+    monkeypatch.setattr(datasets._has_warned, "value", False)
 
 
 # -- the IDX files ---------------------------------------------------------------------------------------------------

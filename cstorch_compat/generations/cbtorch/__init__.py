@@ -14,7 +14,7 @@ from cstorch_compat.generations.cbtorch.internals import env, state
 from cstorch_compat.generations.cstorch import load, name_scope, save
 from cstorch_compat.generations.cstorch.amp import set_half_dtype
 from cstorch_compat.names import manifest
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process
 from cstorch_compat.run.plain_loop import PlainLoop
 from lazytensor import source
 from lazytensor.dtype import cbfloat16
@@ -70,7 +70,7 @@ def initialize(
 
 def module(model: Module, device: Device | None = None) -> Module:
     """Put a model on the system. Raises RuntimeError before `initialize`."""
-    process.compile_model(model, process.current_backend())
+    prepare.compile_model(model, process.current_backend())
     return model
 
 

@@ -6,12 +6,14 @@ from typing import Any
 from cstorch_compat.generations.early import amp
 from cstorch_compat.generations.early.amp import optimizer_step, use_bfloat16
 from cstorch_compat.names import manifest
+from cstorch_compat.run.process import Slot
 from lazytensor.tensor import Tensor
 
 __all__ = ["GradScaler", "get_init_params", "load_state_dict", "optimizer_step", "state_dict", "use_bfloat16"]
 
-_made: list["GradScaler"] = []
-_owing: list["GradScaler"] = []
+_latest = Slot[list["GradScaler"]](list)
+"""The scaler that was made last."""
+_owing = Slot[list["GradScaler"]](list)
 """The scaler that scaled a loss since the last step."""
 
 
@@ -37,38 +39,38 @@ class GradScaler(amp.GradScaler):
             max_gradient_norm=max_gradient_norm,
         )
         self._init_params = {"loss_scale": loss_scale, "mixed_precision": mixed_precision}
-        _made.append(self)
+        _latest.value = [self]
 
     def __call__(self, loss: Tensor) -> Tensor:
         """The scaled loss."""
-        _owing[:] = [self]
+        _owing.value = [self]
         return self.scale(loss)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale, then run the step, as releases with `amp.optimizer_step` do."""
-        _owing.clear()
+        _owing.value = []
         return super().step(optimizer, *args, **kwargs)
 
 
 def owing() -> GradScaler | None:
     """The scaler whose scaled loss the step at hand answers for; it is no longer owing then."""
-    return _owing.pop() if _owing else None
+    return _owing.value.pop() if _owing.value else None
 
 
 def state_dict() -> dict[str, Any]:
     """The state of the scaler that was made last; empty without one."""
-    return _made[-1].state_dict() if _made else {}
+    return _latest.value[-1].state_dict() if _latest.value else {}
 
 
 def load_state_dict(state_dict: dict[str, Any]) -> None:
     """Restore what `state_dict` gave."""
-    if _made and state_dict:
-        _made[-1].load_state_dict(state_dict)
+    if _latest.value and state_dict:
+        _latest.value[-1].load_state_dict(state_dict)
 
 
 def get_init_params() -> dict[str, Any]:
     """What the scaler was made with; empty without one."""
-    return dict(_made[-1]._init_params) if _made else {}
+    return dict(_latest.value[-1]._init_params) if _latest.value else {}
 
 
 manifest.explain("cerebras_torch.amp", sys.modules[__name__])

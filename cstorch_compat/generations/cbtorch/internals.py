@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
+from cstorch_compat.run.process import Slot
 from cstorch_compat.watch.rates import RateTracker
 
 
@@ -26,17 +27,19 @@ class Tracked:
         self.num_csx = number
 
 
-_tracked = Tracked()
-_environment = SimpleNamespace(
-    weight_streaming_mode=True, service_workdir=None, compile_dir=None, appliance=True, compile_only=False
+_tracked = Slot(Tracked)
+_environment = Slot(
+    lambda: SimpleNamespace(
+        weight_streaming_mode=True, service_workdir=None, compile_dir=None, appliance=True, compile_only=False
+    )
 )
 
 
 def state() -> Tracked:
     """What is tracked in this process."""
-    return _tracked
+    return _tracked.value
 
 
 def env() -> SimpleNamespace:
     """The settings of `initialize`."""
-    return _environment
+    return _environment.value

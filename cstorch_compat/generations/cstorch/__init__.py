@@ -24,12 +24,13 @@ from cstorch_compat.names import manifest
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.nn.debug_names import add_debug_name, get_debug_name
 from cstorch_compat.nn.wafer_functional import constant
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
+from cstorch_compat.run.backend import Backend
 from cstorch_compat.run.precision_level import current_pol, pol
-from cstorch_compat.run.process import compile_model as compile
+from cstorch_compat.run.prepare import compile_model as compile
 from cstorch_compat.run.process import current_executor, current_torch_device, use_cs
 from cstorch_compat.run.process import make_backend as backend
-from cstorch_compat.run.process import trace_function as trace
+from cstorch_compat.run.steps import trace_function as trace
 from lazytensor import source
 from lazytensor.functions import creation
 from lazytensor.functions.creation import full_like, ones_like, tensor, zeros_like
@@ -40,15 +41,15 @@ __version__ = "2.10.0"
 
 def step_closure(closure: Callable) -> Callable:
     """Decorate a function that reads values: its calls wait until the step has run."""
-    return process.closure(closure, needs_checkpoint=False)
+    return steps.closure(closure, needs_checkpoint=False)
 
 
 def checkpoint_closure(closure: Callable) -> Callable:
     """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only."""
-    return process.closure(closure, needs_checkpoint=True)
+    return steps.closure(closure, needs_checkpoint=True)
 
 
-def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> process.Backend:
+def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> Backend:
     """The backend that was made. Raises RuntimeError if there is none."""
     return process.current_backend(raise_exception)
 

@@ -16,8 +16,7 @@ from lazytensor.tensor import Tensor
 
 __all__ = ["GradScaler", "autocast", "disable_casts", "init", "isfinite", "optimizer_step", "update_if_finite"]
 _HALF = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
-_chosen = float16
-_mixed = True
+_mixed = process.Slot(lambda: True)
 
 
 def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
@@ -26,54 +25,52 @@ def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = Fals
 
 def set_half_dtype(value: "str | DType") -> DType:
     """Choose "float16", "bfloat16" or "cbfloat16" for matrix products on CSX. Raises ValueError for others."""
-    global _chosen
     name = value.name if isinstance(value, DType) else str(value)
     if name not in _HALF:
         raise ValueError(f"Invalid half dtype {value!r}. Expected one of {list(_HALF)}")
-    _chosen = _HALF[name]
-    process.options.half = _chosen
+    process.RUN.options.half = _HALF[name]
     return get_half_dtype()
 
 
 def get_half_dtype() -> DType:
     """The half type; PyTorch has no cbfloat16, so that one is reported as float16."""
-    return float16 if _chosen is cbfloat16 else _chosen
+    half = process.RUN.options.half
+    return float16 if half is cbfloat16 else half
 
 
 def get_half_dtype_str() -> str:
     """The name of the half type."""
-    return _chosen.name
+    return process.RUN.options.half.name
 
 
 def is_cbfloat16_tensor(tensor: Tensor) -> bool:
     """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen."""
-    return tensor.dtype is cbfloat16 or (_chosen is cbfloat16 and tensor.dtype is float16)
+    return tensor.dtype is cbfloat16 or (process.RUN.options.half is cbfloat16 and tensor.dtype is float16)
 
 
 def enable_mixed_precision(enable: bool = True) -> None:
     """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
-    global _mixed
-    _mixed = bool(enable)
+    _mixed.value = bool(enable)
 
 
 def mixed_precision() -> bool:
     """What was said last."""
-    return _mixed
+    return _mixed.value
 
 
 def get_floating_point_dtype() -> DType:
     """The type of activations: the half type if precision is mixed."""
-    return get_half_dtype() if _mixed else float32
+    return get_half_dtype() if _mixed.value else float32
 
 
 def get_floating_point_dtype_str() -> str:
     """The name of the type of activations."""
-    return _chosen.name if _mixed else "float32"
+    return get_half_dtype_str() if _mixed.value else "float32"
 
 
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
     """Make casts in a block. The CPU backend knows bfloat16 only: ValueError for others."""
-    half = _chosen if dtype is None else dtype
+    half = process.RUN.options.half if dtype is None else dtype
     if not process.use_cs() and half is not bfloat16:
         raise ValueError(
             "Mixed precision on CPU is only supported with bfloat16. Please call "

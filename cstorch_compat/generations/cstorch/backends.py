@@ -5,5 +5,5 @@ import sys
 from cstorch_compat.names import manifest
 from cstorch_compat.run import process
 
-csx = process.flags
+csx = process.RUN.flags
 manifest.explain("cerebras.pytorch.backends", sys.modules[__name__])

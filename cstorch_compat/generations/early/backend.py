@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.run import process
+from cstorch_compat.run.backend import Backend
 from lazytensor import random
 
 SETTINGS_1_9 = {"CSX": ("drop_data", "max_checkpoints"), "CPU": ("max_checkpoints",), "GPU": ("max_checkpoints",)}
@@ -23,14 +24,14 @@ SETTINGS_2_2 = {**SETTINGS_2_0, "CSX": ("retrace_every_iteration",), "CPU": ("mi
 """What each type of backend took besides the settings of today. Of it retrace_every_iteration has an effect."""
 
 
-def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., process.Backend]:
-    def backend(backend_type: Any, **kwargs: Any) -> process.Backend:
+def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., Backend]:
+    def backend(backend_type: Any, **kwargs: Any) -> Backend:
         """The backend of this process, made by its type. Raises as in the latest release; WSE is a name of CSX."""
         kind = str(getattr(backend_type, "name", backend_type)).upper()
         kind = "CSX" if kind == "WSE" else kind
         older = settings.get(kind, ())
         if kwargs.get("retrace_every_iteration") and kind == "CSX":
-            process.flags.debug.retrace_every_iteration = True
+            process.RUN.flags.debug.retrace_every_iteration = True
         return process.make_backend(kind, **{k: v for k, v in kwargs.items() if k not in older})
 
     return backend

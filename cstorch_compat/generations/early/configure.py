@@ -6,7 +6,7 @@ from typing import Any
 
 from cstorch_compat.generations.early import data
 from cstorch_compat.generations.early.cluster import CSConfig
-from cstorch_compat.run import process
+from cstorch_compat.run import prepare, process, steps
 from lazytensor import source
 from lazytensor.errors import StateError
 from lazytensor.random import manual_seed
@@ -25,7 +25,7 @@ class Configuration:
     cluster: CSConfig | None = None
 
 
-_configuration: Configuration | None = None
+_configuration = process.Slot[Configuration | None](lambda: None)
 
 
 @dataclass(frozen=True)
@@ -57,17 +57,16 @@ def configure(
     The other settings are those of CSConfig, and `execution_strategy`. Raises StateError for a second call, or after
     `compile`; TypeError for an unknown setting.
     """
-    global _configuration
     cluster.pop("execution_strategy", None)
     config = CSConfig(**cluster)
-    if _configuration is not None or process.current_backend(raise_exception=False) is not None:
+    if _configuration.value is not None or process.current_backend(raise_exception=False) is not None:
         raise StateError(
             "cstorch.configure can only be called once in a process, and before cstorch.compile: it applies globally",
             where=source.where(),
             hint="Start a process of its own for a run with another configuration.",
         )
-    _configuration = Configuration(compile_dir, compile_only, validate_only, config)
-    data.checkpoint_steps = checkpoint_steps
+    _configuration.value = Configuration(compile_dir, compile_only, validate_only, config)
+    data.configured_checkpoint_steps.value = checkpoint_steps
     if seed is not None:
         manual_seed(seed)
 
@@ -78,10 +77,10 @@ def compile(model: Any, backend: Any = "wse_ws") -> Callable:
     The result calls the model, carries its public methods, and names its backend.
     """
     if not isinstance(backend, str):
-        compiled = process.compile_model(model, backend)
+        compiled = prepare.compile_model(model, backend)
         compiled.backend = process.current_backend()  # type: ignore[attr-defined]
         return compiled
-    name, given = backend.upper(), _configuration or Configuration()
+    name, given = backend.upper(), _configuration.value or Configuration()
     if process.current_backend(raise_exception=False) is None:
         if name == STREAMING:
             process.make_backend(
@@ -93,14 +92,14 @@ def compile(model: Any, backend: Any = "wse_ws") -> Callable:
             )
         else:
             process.make_backend(name)
-    compiled = process.compile_model(model, process.current_backend())
+    compiled = prepare.compile_model(model, process.current_backend())
     compiled.backend = BackendName(name)  # type: ignore[attr-defined]
     return compiled
 
 
 def compile_step(step_fn: Callable) -> Callable:
     """Mark a function as the body of a step. A data loader that is passed to it stands for its present batch."""
-    traced = process.trace_function(step_fn)
+    traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
         given = [data.batch_of(a, step_fn.__name__) for a in args]

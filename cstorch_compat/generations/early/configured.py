@@ -9,7 +9,7 @@ from typing import Any
 from cstorch_compat.generations.cstorch import optim
 from cstorch_compat.generations.cstorch.optim import lr_scheduler as schedules
 from cstorch_compat.optim.schedules import LRScheduler, Scheduler
-from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from lazytensor import source
 from lazytensor.errors import OptionInvalid
 from lazytensor.nn.module import Module
@@ -62,7 +62,7 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
     settings = dict(_renamed(kwargs))
     unknown = sorted(settings.keys() - taken.keys())
     if unknown:
-        process.warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
+        warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
     settings = {k: v for k, v in settings.items() if k in taken}
     settings.setdefault("lr", PLACEHOLDER_LR)
     return kind(params, **settings)
@@ -72,11 +72,11 @@ def _renamed(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Settings under the names that the classes have, with a warning for each that had another one."""
     left = dict(settings)
     if "weight_decay_rate" in left:
-        process.warn("weight_decay_rate is an older name of weight_decay")
+        warn("weight_decay_rate is an older name of weight_decay")
         left["weight_decay"] = left.pop("weight_decay_rate")
     for pair, name in PAIRS.items():
         if all(part in left for part in pair):
-            process.warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
+            warn(f"{' and '.join(pair)} are given as {name} = ({', '.join(pair)})")
             left[name] = tuple(left.pop(part) for part in pair)
     yield from left.items()
 

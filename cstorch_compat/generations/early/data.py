@@ -8,9 +8,10 @@ from cstorch_compat.data.synthetic import compute_num_steps
 from cstorch_compat.generations.cstorch import backends
 from cstorch_compat.generations.early.cluster import CSConfig
 from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.summary import SummaryWriter
 
-checkpoint_steps = 0
+configured_checkpoint_steps = process.Slot(lambda: 0)
 """What `configure` of release 1.8 said."""
 
 
@@ -50,7 +51,7 @@ class SteppedLoader:
         steps = self._left if self._is_in_epochs else self.num_steps
         if not steps:
             return
-        executor = _Steps(self.loader, num_steps=steps, checkpoint_steps=checkpoint_steps)
+        executor = _Steps(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
         for batch in executor:
             self.batch = batch
             yield batch
@@ -69,7 +70,8 @@ class _Steps(data.DataExecutor):
     """
 
     def _fetches_after(self, step: int) -> bool:
-        return super()._fetches_after(step) or (checkpoint_steps > 0 and (step - 1) % checkpoint_steps == 0)
+        every = configured_checkpoint_steps.value
+        return super()._fetches_after(step) or (every > 0 and (step - 1) % every == 0)
 
 
 def batch_of(argument: Any, step: str) -> Any:
@@ -78,9 +80,7 @@ def batch_of(argument: Any, step: str) -> Any:
         return argument
     if not argument.is_mistaken:
         argument.is_mistaken = True
-        process.warn(
-            f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead."
-        )
+        warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
     return argument.batch
 
 
@@ -97,7 +97,7 @@ class _Executor(data.DataExecutor):
         if cs_config is not None:
             cs_config.take_effect(process.current_backend())
         if listeners:
-            process.warn("the listeners of a DataExecutor are not called in this version")
+            warn("the listeners of a DataExecutor are not called in this version")
         self.writer = writer
 
 

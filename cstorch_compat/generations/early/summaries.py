@@ -7,18 +7,18 @@ the writer that `save_summaries` is given.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cstorch_compat.run import process
+from cstorch_compat.run import process, steps
 from cstorch_compat.watch.summary import SummaryWriter
 from lazytensor import trace
 from lazytensor.tensor import Tensor
 
-_scalars: dict[str, Any] = {}
+_scalars = process.Slot[dict[str, Any]](dict)
 """What `scalar_summary` was given since the last `save_summaries`."""
 
 
 def _when_known(action: Callable[..., None]) -> Callable[..., None]:
     """Call with values: at once where they are there, else when the step has run."""
-    later = process.closure(action, needs_checkpoint=False)
+    later = steps.closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
         (action if trace.current is None else later)(name, value)
@@ -45,7 +45,7 @@ def _destination() -> Iterator[tuple[SummaryWriter, int]]:
 
 
 def _scalar_summary(name: str, value: Any) -> None:
-    _scalars[name] = float(value)
+    _scalars.value[name] = float(value)
 
 
 summarize_scalar = _when_known(_summarize_scalar)
@@ -55,6 +55,6 @@ scalar_summary = _when_known(_scalar_summary)
 
 def save_summaries(writer: Any, step: int) -> None:
     """Write the scalars that were logged since the last call."""
-    for name, value in _scalars.items():
+    for name, value in _scalars.value.items():
         writer.add_scalar(name, value, step)
-    _scalars.clear()
+    _scalars.value.clear()

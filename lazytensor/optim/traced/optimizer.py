@@ -20,6 +20,11 @@ def alive() -> list["Optimizer"]:
     return list(_alive)
 
 
+def forget() -> None:
+    """Leave the optimizers of a run that is over out of what is alive, whoever holds them."""
+    _alive.clear()
+
+
 class Optimizer:
     """Changes parameters by their gradients.
 

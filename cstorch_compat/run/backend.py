@@ -1,0 +1,169 @@
+"""The backends that a script can ask for, and what a run on one of them collects."""
+
+import pathlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cstorch_compat.run.flags import FlagGroup
+from cstorch_compat.run.options import Options
+from cstorch_compat.run.session import LAZY, EagerSession, WaferSession, WaferSettings
+from cstorch_compat.run.wafer_state import WaferState
+from cstorch_compat.run.warn import warn
+from lazytensor.compiler.lower import lower_to_cirh
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.store import Store
+from lazytensor.step import StepRunner
+from lazytensor.tensor import Device
+from wse_sim import WaferBackend
+
+TYPES = ("CPU", "GPU", "CSX")
+
+
+@dataclass(kw_only=True)
+class Backend:
+    """Where a run takes place. One per process; made by `cstorch.backend(...)`."""
+
+    backend_type: str
+    artifact_dir: pathlib.Path
+    options: Options
+    flags: FlagGroup
+    compile_dir: pathlib.Path | None = None
+    validate_only: bool = False
+    compile_only: bool = False
+    cluster_config: Any = None
+    reports: list[Any] = field(default_factory=list)
+    loops: list[Any] = field(default_factory=list)  # the rates of the loops that are over
+    models: int = 0
+    tracing: int = 0  # how many traced functions are running, one inside the other
+    before_loop: list[Callable[[], None]] = field(default_factory=list)
+    annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
+
+    def __post_init__(self) -> None:
+        host = HostBackend()
+        self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type == kind for kind in TYPES)
+        self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
+        if self.is_csx:
+            wafer = WaferBackend(host, self.options.machine, self.options.mode)
+            self.store: Store = WaferState()
+            self.runner = StepRunner(wafer, self.store, lower_to_cirh)
+        else:
+            self.store = Store()
+            self.runner = StepRunner(host, self.store)
+
+    @property
+    def is_e2e_execution(self) -> bool:
+        """Whether steps are executed, and not only traced or compiled."""
+        return not (self.validate_only or self.compile_only)
+
+    @property
+    def is_tracing(self) -> bool:
+        """Whether a traced function is running."""
+        return self.tracing > 0
+
+    @property
+    def device(self) -> "DeviceScope":
+        """A context manager under which models are made for this backend."""
+        return DeviceScope(self)
+
+    def next_folder(self) -> pathlib.Path:
+        """Where the next execution leaves its files; it is not there yet."""
+        number = 1
+        while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
+            number += 1
+        return folder
+
+    def session(self, kind: type[WaferSession] = WaferSession) -> Any:
+        """A new execution; on CSX of a kind."""
+        if self.options.session is not None:
+            return self.options.session(self)
+        if not isinstance(self.store, WaferState):
+            return EagerSession(self.runner, self.store)
+        settings = WaferSettings(
+            folder=self.next_folder(),
+            half=self.options.half,
+            execute="trace" if self.validate_only else "compile" if self.compile_only else "all",
+            closure_lag=self.options.closure_lag,
+            strict=self.options.strict,
+            notes=self.annotations,
+            level=self.flags.precision.optimization_level,
+            retrace=self.flags.debug.retrace_every_iteration,
+            compile_dir=str(self.compile_dir or ""),
+            widen_cbfloat16=self.flags.debug.implicit_cast_cb16_to_fp32,
+        )
+        return kind(self.runner, self.store, settings, self.reports.append)
+
+    def __str__(self) -> str:
+        return f"CerebrasBackend({self.backend_type})"
+
+
+@dataclass(repr=False)
+class DeviceScope:
+    """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device."""
+
+    owner: Backend
+
+    def __enter__(self) -> "DeviceScope":
+        self.owner.torch_device.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.owner.torch_device.__exit__()
+
+    @property
+    def config(self) -> FlagGroup:
+        """Settings such as lazy_initialization and drop_data, where scripts for 2.0 to 2.2 look for them."""
+        return self.owner.flags.debug
+
+    def __str__(self) -> str:
+        return self.owner.torch_device.type
+
+    __repr__ = __str__
+
+
+def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None) -> Backend:
+    """The backend that runs a step when it is called, as PyTorch does."""
+    return Backend(backend_type="CPU", artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+
+
+def gpu_backend(
+    options: Options,
+    flags: FlagGroup,
+    artifact_dir: Any = None,
+    enable_distributed: bool = False,
+    main_process_id: int = 0,
+    dist_backend: str = "nccl",
+    init_method: str = "env://",
+    sync_batchnorm: bool = False,
+) -> Backend:
+    """The CPU backend under another name, with a warning; it takes the original's settings and ignores them."""
+    warn("There is no GPU here: the GPU backend runs on the CPU, with the same float32 numbers.")
+    return Backend(backend_type="GPU", artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+
+
+def csx_backend(
+    options: Options,
+    flags: FlagGroup,
+    artifact_dir: Any = None,
+    compile_dir: Any = None,
+    compile_only: bool = False,
+    validate_only: bool = False,
+    cluster_config: Any = None,
+) -> Backend:
+    """The wafer's backend. Raises ValueError if a run is to stop after the compile and before it."""
+    if compile_only and validate_only:
+        raise ValueError("compile_only and validate_only exclude each other")
+    return Backend(
+        backend_type="CSX",
+        artifact_dir=pathlib.Path(artifact_dir or "cerebras_logs"),
+        options=options,
+        flags=flags,
+        compile_dir=pathlib.Path(compile_dir) if compile_dir else None,
+        validate_only=validate_only,
+        compile_only=compile_only,
+        cluster_config=cluster_config,
+    )
+
+
+MAKERS: dict[str, Callable[..., Backend]] = {"CPU": cpu_backend, "GPU": gpu_backend, "CSX": csx_backend}
+"""What makes a backend of each type, out of the process's settings and the script's arguments."""

@@ -1,0 +1,76 @@
+"""Preparing a model for the run: its state gets its names and its device, and calling it is watched."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.run.backend import Backend
+from cstorch_compat.run.process import RUN, make_backend
+from cstorch_compat.run.session import LAZY
+from lazytensor import source, trace
+from lazytensor.errors import TraceError, refuse
+from lazytensor.tensor import CPU
+
+
+def compile_model(model: Any, backend: Any = None) -> Callable:
+    """Prepare a module: name its parameters and buffers, put them on the backend's device.
+
+    Returns a function that calls the model and carries its public methods.
+    """
+    owner = _backend_for(backend)
+    if "_compiled" not in model.__dict__:
+        model.__dict__["_compiled"] = owner
+        _name_state(model, "model" if owner.models == 0 else f"model_{owner.models}", owner)
+        owner.models += 1
+        model.__dict__["apply"] = functools.partial(_apply, model)
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        with as_builtin():
+            _refuse_second(model)
+            return model(*args, **kwargs)
+
+    for name in dir(model):
+        if not name.startswith("_") and callable(getattr(model, name)):
+            setattr(compiled, name, getattr(model, name))
+    compiled.device = owner.torch_device  # type: ignore[attr-defined]
+    return compiled
+
+
+def _refuse_second(model: Any) -> None:
+    """Refuse a prepared model in a loop that has called another one."""
+    executor = RUN.executor
+    if executor is None:
+        return
+    if executor.model is None:
+        executor.model = model
+    if executor.model is not model:
+        error = TraceError(
+            "Detected that more than one compiled model was used in a step function.",
+            where=source.where(),
+            hint="Make the models parts of one torch.nn.Module, and compile that.",
+        )
+        refuse("second model", error, type(model).__name__)
+
+
+def _apply(model: Any, fn: Any) -> Any:
+    """`model.apply` of a prepared model: a sparsity algorithm takes the model as a whole."""
+    return fn.apply(model) if hasattr(fn, "sparsify_module") else type(model).apply(model, fn)
+
+
+def _name_state(model: Any, prefix: str, owner: Backend) -> None:
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        trace.register(tensor.cell, f"{prefix}.{name}")
+        tensor.device = LAZY if owner.is_csx else CPU
+    for name, module in model.named_modules():
+        module.__dict__["_scope"] = name.rpartition(".")[2] or prefix
+
+
+def _backend_for(backend: Any) -> Backend:
+    if isinstance(backend, Backend):
+        return backend
+    if backend is None:
+        return RUN.backend or make_backend("CPU")
+    if RUN.backend is not None and RUN.backend.backend_type == str(backend).upper():
+        return RUN.backend
+    return make_backend(backend)

@@ -1,0 +1,49 @@
+"""What a script marks: the function that is the body of a step, and the closures that wait for its end."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.names.builtin_errors import as_builtin
+from cstorch_compat.run.closures import ClosureCall
+from cstorch_compat.run.process import RUN, current_backend, current_executor
+from cstorch_compat.run.warn import warn
+from lazytensor import source
+
+
+def trace_function(step_fn: Callable) -> Callable:
+    """Mark a function as the body of a step: everything in it belongs to the graph that is compiled."""
+
+    def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
+        executor, owner = current_executor(), current_backend()
+        owner.tracing += 1
+        try:
+            with as_builtin():
+                return executor.session.call(step_fn, args, kwargs)
+        finally:
+            owner.tracing -= 1
+
+    # Scripts and tests of the original recognize a traced function by this name.
+    generated_trace_fn.__qualname__ = "trace.<locals>.generated_trace_fn"
+    return generated_trace_fn
+
+
+def closure(function: Callable, needs_checkpoint: bool) -> Callable:
+    """A function that is called when the step is over; where no loop runs, at once, or not at all for a checkpoint.
+
+    A call made by a closure waits for the end of the next step, as in the original.
+    """
+
+    @functools.wraps(function)
+    def queued(*args: Any, **kwargs: Any) -> Any:
+        if RUN.executor is not None:
+            session = RUN.executor.session
+            operands = session.held(args), session.held(kwargs)
+            session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
+            return None
+        if not needs_checkpoint:
+            return function(*args, **kwargs)
+        warn(f"{function.__name__} was not called: state is fetched in the loop over a cstorch.utils.data.DataExecutor")
+        return None
+
+    return queued
