@@ -1,15 +1,24 @@
-"""Fixtures: scripts run in a process of their own, since a backend is one per process."""
+"""Fixtures: a script runs in the process of the tests, which starts over behind it, or in one of its own."""
 
+import contextlib
+import functools
+import io
 import os
 import pathlib
 import subprocess
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable
 
 import pytest
 
+from cstorch_compat import __main__
+from cstorch_compat.names import shim
+from cstorch_compat.run.process import RUN
+
 ROOT = pathlib.Path(__file__).parent.parent
+PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 PREAMBLE = """
 import torch
 import torch.nn as nn
@@ -38,15 +47,69 @@ def python(*args: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *args], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
 
 
-@pytest.fixture
-def script(tmp_path: pathlib.Path) -> Callable[..., subprocess.CompletedProcess]:
-    """Run the text of a script through `lazywafer run` in an empty folder; the preamble above is put in front."""
+def lazywafer(*args: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
+    """Run a command of `lazywafer` in this process and start over behind it; what `python` would have returned.
+
+    Warnings are errors, as there. Not for what is about processes: exit codes of signals, workers, encodings.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    modules, own_run = set(sys.modules), dict(vars(RUN))
+    with contextlib.ExitStack() as undone:
+        undone.enter_context(contextlib.chdir(cwd))
+        undone.enter_context(warnings.catch_warnings(action="error"))
+        warnings.showwarning = _to_stderr
+        warnings.simplefilter("ignore", ResourceWarning)  # scripts leave files to the end of the process
+        patch = undone.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(sys, "argv", ["lazywafer", *args])
+        patch.setattr(sys, "path", [*sys.path])
+        undone.callback(lambda: vars(RUN).update(own_run))
+        undone.callback(start_over, modules, cwd)
+        RUN.reset()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                status = __main__.main([*args])
+            except SystemExit as e:  # the command line was wrong
+                status = e.code
+    return subprocess.CompletedProcess(args, status, out.getvalue(), err.getvalue())
+
+
+def start_over(modules: set[str], folder: pathlib.Path) -> None:
+    """Be as before a script: nothing of it is held, and none of the modules in its folder is loaded."""
+    RUN.reset()
+    shim.uninstall()
+    for name in set(sys.modules) - modules:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
+
+
+def _to_stderr(message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as a process does; pytest would collect it."""
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+Script = Callable[..., subprocess.CompletedProcess]
+
+
+def runner(folder: pathlib.Path, command: Callable[..., subprocess.CompletedProcess]) -> Script:
+    """What runs the text of a script through `lazywafer run` in a folder; the preamble above is put in front."""
 
     def run(
         body: str, *args: str, options: tuple[str, ...] = (), preamble: str = PREAMBLE
     ) -> subprocess.CompletedProcess:
-        path = tmp_path / "script.py"
+        path = folder / "script.py"
         path.write_text(preamble + textwrap.dedent(body))
-        return python("-m", "cstorch_compat", "run", *options, str(path), *args, cwd=tmp_path)
+        return command("run", *options, str(path), *args, cwd=folder)
 
     return run
+
+
+@pytest.fixture
+def script(tmp_path: pathlib.Path) -> Script:
+    """Run the text of a script in an empty folder, in this process."""
+    return runner(tmp_path, lazywafer)
+
+
+@pytest.fixture
+def script_process(tmp_path: pathlib.Path) -> Script:
+    """Run the text of a script in an empty folder, in a process of its own."""
+    return runner(tmp_path, functools.partial(python, "-m", "cstorch_compat"))

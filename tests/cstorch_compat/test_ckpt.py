@@ -25,7 +25,7 @@ from lazytensor import serialization
 from lazytensor.encoding import STORED
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
-from tests.conftest import python
+from tests.conftest import lazywafer
 from tests.cstorch_compat.recordings import GOLDEN
 
 SUFFIX = {name: f.suffixes[0] for name, f in FORMATS.items()}
@@ -356,5 +356,5 @@ def test_errors_end_with_status_2_and_the_file(capsys, tmp_path):
 
 def test_command_line_is_there(tmp_path):
     put({"a": ramp(2)}, tmp_path / "a.pt")
-    done = python("-m", "cstorch_compat", "ckpt", "convert", "a.pt", "b.safetensors", cwd=tmp_path)
+    done = lazywafer("ckpt", "convert", "a.pt", "b.safetensors", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "b.safetensors: safetensors\n"), done.stderr

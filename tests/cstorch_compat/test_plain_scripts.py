@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lazytensor import nn
-from tests.conftest import python
+from tests.conftest import lazywafer
 from tests.scripts.text import TEXT
 
 SCRIPTS = pathlib.Path(__file__).parent.parent / "scripts"
@@ -25,7 +25,7 @@ def test_script_prints_the_losses_of_pytorch(name, tmp_path):
         pytest.skip(f"nn.{NEEDS[name]} is not there yet")
     for path in SCRIPTS.glob("*.py"):
         shutil.copy(path, tmp_path)
-    done = python("-m", "cstorch_compat", "run", f"{name}.py", cwd=tmp_path)
+    done = lazywafer("run", f"{name}.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     ours = [float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("loss ")]
     assert len(ours) == 50

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT, python
+from tests.conftest import ROOT, lazywafer
 
 RELEASES = ROOT / "tests" / "scripts" / "releases"
 SMALL = (
@@ -75,7 +75,7 @@ def test_a_script_of_each_release_trains_goes_on_bit_for_bit_and_evaluates(name,
     copied(script, tmp_path)
 
     def run(*args: str) -> str:
-        done = python("-m", "cstorch_compat", "run", "--api", script.api, script.path.name, *args, cwd=tmp_path)
+        done = lazywafer("run", "--api", script.api, script.path.name, *args, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -96,7 +96,7 @@ def test_closures_that_come_late_print_and_save_the_same(tmp_path_factory, name,
     for options in ((), ("--closure-lag", str(lag))):
         folder = copied(script, tmp_path_factory.mktemp("lag"))
         command = ("run", "--api", script.api, *options, script.path.name, *script.whole)
-        done = python("-m", "cstorch_compat", *command, cwd=folder)
+        done = lazywafer(*command, cwd=folder)
         assert done.returncode == 0, done.stderr
         words = ("loss", "accuracy", "perplexity")
         found.append([[lines(done.stdout, word) for word in words], sorted(p.name for p in folder.glob("**/*.mdl"))])

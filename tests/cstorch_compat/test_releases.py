@@ -116,8 +116,8 @@ def test_an_unknown_release_is_refused():
         shim.install("3.0")
 
 
-def test_the_latest_release_says_of_a_removed_name_what_took_its_place(script):
-    done = script(
+def test_the_latest_release_says_of_a_removed_name_what_took_its_place(script_process):
+    done = script_process(
         """
         for name in ("summarize_scalar", "utils.CSConfig", "optim.configure_optimizer", "utils.tensorboard"):
             try:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.conftest import python
+from tests.conftest import lazywafer
 from tests.cstorch_compat.check import test_plain as plain
 from tests.cstorch_compat.check.faults import FAULTS, script
 
@@ -29,7 +29,7 @@ def test_clean_script_is_told_what_was_covered(checked):
 
 def test_command_prints_json_alone_and_tells_by_its_status(tmp_path):
     (tmp_path / "train.py").write_text(FAULTY)
-    done = python("-m", "cstorch_compat", "check", "--json", "train.py", cwd=tmp_path)
+    done = lazywafer("check", "--json", "train.py", cwd=tmp_path)
     answer = json.loads(done.stdout)
     assert answer["schema"] == 1
     assert list(answer["findings"][0]) == KEYS
@@ -39,7 +39,7 @@ def test_command_prints_json_alone_and_tells_by_its_status(tmp_path):
 
 
 def test_missing_script_is_a_mistake_of_usage(tmp_path):
-    done = python("-m", "cstorch_compat", "check", "nowhere.py", cwd=tmp_path)
+    done = lazywafer("check", "nowhere.py", cwd=tmp_path)
     assert done.returncode == 2
     assert "no script" in done.stderr
 
