@@ -7,12 +7,6 @@ from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ops.formula import accumulate, pullback
 
-SAVES_NOTHING = frozenset(
-    """add sub neg reshape transpose slice slice_update broadcast_in_dim concat convert cast reduce variable ruled
-    detach band_part sum_to part""".split()
-)
-"""Operations whose gradient needs no value of the forward pass, so that walking back twice is no mistake."""
-
 
 def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
     """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.

@@ -11,24 +11,12 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.tensor import CPU, Tensor
 
 PRECISION, THRESHOLD, EDGE, LINE = 4, 1000, 3, 80
 PREFIX = "tensor("
-_GRADIENT_NAMES = {
-    "reshape": "View",
-    "transpose": "Permute",
-    "broadcast_in_dim": "Expand",
-    "slice_update": "CopySlices",
-    "concat": "Cat",
-    "cast": "ToCopy",
-    "variable": "Clone",
-    "matmul": "Mm",
-    "square": "Pow",
-    "linear": "Addmm",
-    "cross_entropy": "NllLoss",
-}
-_REDUCTION_NAMES = {"add": "Sum", "mul": "Prod", "maximum": "Amax", "minimum": "Amin"}
 
 
 class Column(NamedTuple):
@@ -64,8 +52,8 @@ def text(x: Tensor) -> str:
 
 def _gradient_name(n: Node) -> str:
     if n.op == "reduce":
-        return _REDUCTION_NAMES.get(n.attrs["kind"], "Reduce")
-    return _GRADIENT_NAMES.get(n.op) or "".join(part.capitalize() for part in n.op.split("_"))
+        return REDUCTIONS[n.attrs["kind"]].gradient
+    return OPS[n.op].gradient_name or "".join(part.capitalize() for part in n.op.split("_"))
 
 
 def _column(values: np.ndarray, dtype: dt.DType) -> Column:

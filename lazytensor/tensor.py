@@ -294,7 +294,7 @@ class Tensor:
         Only the tensor itself remembers: values are immutable, so nothing is lost when another one shares its graph.
         """
         root = self.node
-        if self._spent is root and any(n.op not in autograd.SAVES_NOTHING for n in autograd.tracked([root])):
+        if self._spent is root and any(OPS[n.op].saves for n in autograd.tracked([root])):
             raise AutogradError(
                 "Trying to backward through the graph a second time (or directly access saved tensors after they have "
                 "already been freed).",

@@ -20,10 +20,10 @@ LAYERS = """
     lazytensor.dtype
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.random  lazytensor.encoding
-    lazytensor.lazyarray
+    lazytensor.lazyarray  lazytensor.cirh
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
-    lazytensor.kernels  lazytensor.cirh
+    lazytensor.kernels
     lazytensor.compiler
     lazytensor.runtime
     lazytensor.trace

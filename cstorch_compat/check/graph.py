@@ -7,12 +7,12 @@ from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, node
+from lazytensor.ir.operation import OPS
 from lazytensor.ir.types import Type, Where
 from lazytensor.tensor import Tensor
 
 SUPPORTED = frozenset("bfloat16 float16 float32 int16 int32 int64 bool cbfloat16".split())
 """Element types that CIRH computes in."""
-LEAVES = frozenset("batch state leaf full const variable result".split())
 NUMBERS = ("full", "const", "arange")
 
 Calls = dict[tuple[str, int], set[str]]
@@ -30,7 +30,7 @@ def examine(found: Findings, graph: Graph, calls: Calls) -> None:
     """Note the operations of a step that CIRH does not have, each with the line that called it."""
     known: dict[tuple, str] = {}
     for n in graph.nodes():
-        if n.where is None or n.op in LEAVES:
+        if n.where is None or OPS[n.op].is_leaf:
             continue
         if _is_foreign(n):
             if not any(f.rule.key == "dtype" for f in found.at(n.where)):
@@ -57,7 +57,7 @@ def _note(found: Findings, rule: str, n: Node, detail: str) -> None:
 def _is_foreign(n: Node) -> bool:
     """Whether a node is the first one of its line of operations in a dtype that CIRH does not have."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
-    came_so = any(i.op not in LEAVES and _is_outside(i.type) for i in n.inputs)
+    came_so = any(not OPS[i.op].is_leaf and _is_outside(i.type) for i in n.inputs)
     return not came_so and any(_is_outside(t) for t in types)
 
 

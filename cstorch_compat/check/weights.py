@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.operation import OPS
 from lazytensor.nn import Parameter
 from lazytensor.tensor import Tensor
 
-VIEWS = frozenset("variable detach cast convert reshape transpose broadcast_in_dim".split())
 LONGEST_WALK = 20_000
 """Nodes that are visited before a tensor counts as made from the batch, as most are."""
 
@@ -16,7 +16,7 @@ def stored(t: Tensor) -> str | None:
     if isinstance(t, Parameter):  # the step may have updated it already
         return t.cell.state
     n = t.node
-    while n.op in VIEWS:
+    while OPS[n.op].renames:
         n = n.inputs[0]
     return str(n.attrs["id"]) if n.op == "state" and is_weight(n) else None
 

@@ -1,15 +1,15 @@
-"""How each operation of a lowered graph is spelled in CIRH: arithmetic, reductions, products, rearrangements."""
+"""How operations are spelled in CIRH: arithmetic, reductions, products, rearrangements."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from lazytensor.cirh.listing import Listing, dense_text, ints_text, type_text
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import Legality
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
-
-Spelling = Callable[[Listing, Node], str]
 
 
 def arguments(out: Listing, n: Node) -> str:
@@ -24,17 +24,19 @@ def function_type(n: Node) -> str:
     return f"({given}) -> ({results})" if isinstance(n.type, tuple) else f"({given}) -> {results}"
 
 
-def plain(name: str, arrow: bool = False) -> Spelling:
+def plain(name: str, arrow: bool = False) -> Legality:
     """An operation whose operands and result have one type; some are printed with a function type."""
 
     def spell(out: Listing, n: Node) -> str:
         t = type_text(n.type)
         return f"cirh.{name} {arguments(out, n)} : {f'({t}) -> {t}' if arrow else t}"
 
-    return spell
+    return Legality(spell)
 
 
-def typed(name: str, attrs: Callable[[Node], str], arrow: bool = True) -> Spelling:
+def typed(
+    name: str, attrs: Callable[[Node], str] = lambda n: "", arrow: bool = True, results: tuple[str, ...] = ()
+) -> Legality:
     """An operation with attributes and a function type, or the one type if `arrow` is false."""
 
     def spell(out: Listing, n: Node) -> str:
@@ -42,27 +44,41 @@ def typed(name: str, attrs: Callable[[Node], str], arrow: bool = True) -> Spelli
         head = f"cirh.{name} {arguments(out, n)}" + (f" {{{body}}}" if body else "")
         return f"{head} : {function_type(n) if arrow else type_text(n.type)}"
 
-    return spell
+    return Legality(spell, results=results)
 
 
-def converted(name: str, attrs: Callable[[Node], str]) -> Spelling:
-    """As in cirh.Cast %0 {...} : from -> to."""
+def number(keyword: str, attribute: str = "", type: str = "i64") -> Callable[[Node], str]:
+    """One integer attribute, as in axis = 1 : i64; it may be called otherwise on the node."""
+    return lambda n: f"{keyword} = {n.attrs[attribute or keyword]} : {type}"
 
-    def spell(out: Listing, n: Node) -> str:
-        source = type_text(n.inputs[0].type)
-        return f"cirh.{name} {arguments(out, n)} {{{attrs(n)}}} : {source} -> {type_text(n.type)}"
 
-    return spell
+def method(n: Node) -> str:
+    """How gelu is computed."""
+    return f'approximation = "{n.attrs["approximate"].upper()}"'
+
+
+def broadcast_dims(n: Node) -> str:
+    """Where the dimensions of the operand stand in the result."""
+    return f"broadcast_dimensions = {ints_text(n.attrs['dims'])}"
+
+
+def _cast(out: Listing, n: Node) -> str:
+    source = type_text(n.inputs[0].type)
+    return f"cirh.Cast {arguments(out, n)} {{Truncate = false}} : {source} -> {type_text(n.type)}"
 
 
 def truth(v: bool) -> str:
+    """As MLIR writes a truth value."""
     return "true" if v else "false"
 
 
-def _reduce_attrs(n: Node) -> str:
-    kinds = {"add": "ADD", "mul": "MUL", "maximum": "MAX", "minimum": "MIN", "and": "AND", "or": "OR"}
-    dims = n.attrs["dims"] if "dims" in n.attrs else (n.attrs["dim"],)
-    kind = kinds.get(n.attrs["kind"]) or f"ARG{n.attrs['kind'].upper()}"
+def reduction(n: Node) -> str:
+    """The attributes of a reduction over several dimensions, or of the place of an extreme along one."""
+    kind = n.attrs["kind"]
+    if "dims" in n.attrs:
+        dims, kind = n.attrs["dims"], REDUCTIONS[kind].cirh
+    else:
+        dims, kind = (n.attrs["dim"],), f"ARG{kind.upper()}"
     kept = dims if n.attrs["keepdim"] else ()
     return f'dimensions = {ints_text(dims)}, keep_dims = {ints_text(kept)}, reduce_kind = "{kind}"'
 
@@ -103,15 +119,13 @@ def _slice(out: Listing, n: Node) -> str:
     return f"cirh.StridedSlice {operands} {{{masks}}} : ({type_text(x.type)}, {t}, {t}, {t}) -> {type_text(n.type)}"
 
 
-def _random(name: str) -> Spelling:
-    def spell(out: Listing, n: Node) -> str:
-        scalar = Type((), n.type.dtype)
-        low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in (0.0, 1.0))
-        shape, t = out.integers(n.type.shape)
-        s = type_text(scalar)
-        return f"cirh.{name} {low}, {high}, {shape} {{global_seed = 0 : i64}} : ({s}, {s}, {t}) -> {type_text(n.type)}"
-
-    return spell
+def _uniform(out: Listing, n: Node) -> str:
+    scalar = Type((), n.type.dtype)
+    low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in (0.0, 1.0))
+    shape, t = out.integers(n.type.shape)
+    s = type_text(scalar)
+    operands = f"{low}, {high}, {shape} {{global_seed = 0 : i64}}"
+    return f"cirh.RandomUniform {operands} : ({s}, {s}, {t}) -> {type_text(n.type)}"
 
 
 def _normal(out: Listing, n: Node) -> str:
@@ -119,7 +133,7 @@ def _normal(out: Listing, n: Node) -> str:
     return f"cirh.RandomNormal {mean}, {deviation} {{seed = 0 : i64}} : {type_text(n.type)}"
 
 
-def _clamped(is_maximum: bool) -> Spelling:
+def clamped(is_maximum: bool) -> Legality:
     """A maximum or a minimum as a clamp whose other side is the limit of the type."""
 
     def spell(out: Listing, n: Node) -> str:
@@ -129,7 +143,7 @@ def _clamped(is_maximum: bool) -> Spelling:
         t = type_text(n.type)
         return f"cirh.Clamp {out.names[a]}, {', '.join(given)} : ({t}, {t}, {t}) -> {t}"
 
-    return spell
+    return Legality(spell)
 
 
 def _limit(t: Type, upper: bool) -> float:
@@ -157,67 +171,23 @@ def _band(out: Listing, n: Node) -> str:
     return f"cirh.MatrixBandPart {names} : ({t}, {scalar}, {scalar}) -> {type_text(n.type)}"
 
 
-def _compare(direction: str) -> Spelling:
+def compared_by(direction: str) -> Legality:
+    """A comparison; its result is printed where it differs from the operands."""
+
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
         source, result = type_text(a.type), type_text(n.type)
         tail = source if source == result else f"{source} -> {result}"
         return f'cirh.Compare {out.names[a]}, {out.names[b]} {{comparison_direction = "{direction}"}} : {tail}'
 
-    return spell
+    return Legality(spell)
 
 
-SPELLINGS: Mapping[str, Spelling] = {
-    **{
-        name: plain(spelled)
-        for name, spelled in {
-            "add": "Add",
-            "sub": "Sub",
-            "mul": "Mul",
-            "div": "Div",
-            "integer_div": "Div",
-            "pow": "Pow",
-            "atan2": "Atan2",
-            "relu": "Relu",
-            "tanh": "Tanh",
-            "sqrt": "Sqrt",
-            "rsqrt": "Rsqrt",
-            "log": "Log",
-            "sin": "Sin",
-            "cos": "Cos",
-            "abs": "Abs",
-            "sign": "Sign",
-            "floor": "Floor",
-            "ceil": "Ceil",
-            "reciprocal": "Reciprocal",
-            "logical_and": "And",
-            "logical_or": "Or",
-            "logical_xor": "Xor",
-            "round": "Round",
-        }.items()
-    },
-    "exp": plain("Exp", arrow=True),
-    "erf": plain("Erf", arrow=True),
-    "sigmoid": plain("Sigmoid", arrow=True),
-    **{name: _compare(name.upper()) for name in ("gt", "ge", "lt", "le", "eq", "ne")},
-    "where": typed("Select", lambda n: ""),
-    "clamp": typed("Clamp", lambda n: ""),
-    "cast": converted("Cast", lambda n: "Truncate = false"),
-    "gelu": typed("Gelu", lambda n: f'approximation = "{n.attrs["approximate"].upper()}"', arrow=False),
-    "softmax": typed("Softmax", lambda n: f"axis = {n.attrs['dim']} : i64", arrow=False),
-    "reshape": typed("Reshape", lambda n: ""),
-    "broadcast_in_dim": typed("BroadcastInDim", lambda n: f"broadcast_dimensions = {ints_text(n.attrs['dims'])}"),
-    "concat": typed("Concat", lambda n: f"axis = {n.attrs['dim']} : i64"),
-    "reduce": typed("Reduce", _reduce_attrs),
-    "arg_reduce": typed("Reduce", _reduce_attrs),
-    "matmul": _product,
-    "transpose": _transpose,
-    "slice": _slice,
-    "arange": _arange,
-    "band_part": _band,
-    "random_uniform": _random("RandomUniform"),
-    "random_normal": _normal,
-    "maximum": _clamped(True),
-    "minimum": _clamped(False),
-    "larger": _clamped(True),
-}
+CAST = Legality(_cast)
+PRODUCT = Legality(_product)
+TRANSPOSE = Legality(_transpose)
+SLICE = Legality(_slice)
+ARANGE = Legality(_arange)
+BAND = Legality(_band)
+UNIFORM = Legality(_uniform)
+NORMAL = Legality(_normal)

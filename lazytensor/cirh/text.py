@@ -8,27 +8,23 @@ from collections.abc import Mapping
 import numpy as np
 
 from lazytensor.cirh.floats import mlir_float
-from lazytensor.cirh.hints import way_out
 from lazytensor.cirh.listing import Listing, dense_text, type_text
-from lazytensor.cirh.spelling import SPELLINGS, Spelling
-from lazytensor.cirh.spelling_layers import LAYERS, RESULTS
 from lazytensor.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node, topological
+from lazytensor.ir.operation import OPS, Legality
 from lazytensor.ir.types import Type
 
 HIDDEN_STATE = "rng"
 """Prefix of state that the front end keeps out of the text: it draws random numbers from a global seed."""
-KNOWN: Mapping[str, Spelling] = {**SPELLINGS, **LAYERS}
 
 
-def _result_names(out: Listing, n: Node) -> tuple[str, list[str]]:
+def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, list[str]]:
     """What stands left of the equals sign for several results, and the name of each."""
-    given = RESULTS.get(n.op)
-    if given is None:
+    if not bases:
         name = out.fresh()
         return f"{name}:{len(n.type)}", [f"{name}#{k}" for k in range(len(n.type))]
-    names = [out.named(base) for base in given]
+    names = [out.named(base) for base in bases]
     return ", ".join(names), names
 
 
@@ -51,20 +47,20 @@ def _print_node(out: Listing, n: Node) -> None:
         out.names[n] = out.constant(dense_text(array, n.type))
     elif n.op == "result":
         out.names[n] = out.results[n.inputs[0]][n.attrs["index"]]
-    elif n.op not in KNOWN:
-        raise CompileError(
-            f"failed to legalize operation 'torch.aten.{n.op}'",
-            where=n.where,
-            hint=way_out(n.op),
-        )
     else:
-        _refuse_types(n)
-        text = KNOWN[n.op](out, n)
-        if isinstance(n.type, tuple):
-            left, out.results[n] = _result_names(out, n)
-        else:
-            left = out.names[n] = out.fresh()
-        out.line(f"{left} = {text}")
+        _print_operation(out, n, OPS[n.op].cirh)
+
+
+def _print_operation(out: Listing, n: Node, legality: Legality) -> None:
+    if legality.spelling is None:
+        raise CompileError(f"failed to legalize operation 'torch.aten.{n.op}'", where=n.where, hint=legality.hint)
+    _refuse_types(n)
+    text = legality.spelling(out, n)
+    if isinstance(n.type, tuple):
+        left, out.results[n] = _result_names(out, n, legality.results)
+    else:
+        left = out.names[n] = out.fresh()
+    out.line(f"{left} = {text}")
 
 
 Notes = Mapping[str, Mapping[str, float]]

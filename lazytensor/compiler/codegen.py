@@ -9,18 +9,15 @@ loop would fail otherwise.
 """
 
 import re
-from collections.abc import Mapping
 
 from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
 from lazytensor.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.reduction import REDUCTIONS
 
 BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
 
-_START: Mapping[str, float] = {"add": 0, "mul": 1, "and": True, "or": False}
-_FOLD = {"add": "sum", "mul": "product", "maximum": "max", "minimum": "min"}
-# Values that cannot be reordered together with the accumulation around them.
-_PLAIN = {"add": ("load", "const", "mul", "abs", "relu"), "mul": ("load", "const", "add", "sub", "abs", "relu")}
 _HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|round_\w+)(?=\()")
 _HEADER = """\
 import numpy as np
@@ -65,25 +62,14 @@ def _arranged(nest: Nest) -> Nest:
     return reorder(nest, (*outer, *inner, *last))
 
 
-def _identity(reduce: str, dtype: DType) -> str:
-    if reduce in _START:
-        return literal(_START[reduce], dtype)
-    if dtype.kind == "f":
-        return literal(float("-inf" if reduce == "maximum" else "inf"), dtype)
-    size, signed = 8 * dtype.host.itemsize, dtype.is_signed
-    if reduce == "maximum":
-        return literal(-(2 ** (size - 1)) if signed else 0, dtype)
-    return literal(2 ** (size - 1) - 1 if signed else 2**size - 1, dtype)
-
-
 def _folded(reduce: str, dtype: DType, a: str, b: str, is_strict: bool = True) -> str:
     """One step of an accumulation; unless strict, LLVM may reorder it."""
-    if dtype is bool_:
-        return f"{a} {'&' if reduce == 'and' else '|'} {b}"
-    if dtype.kind == "f" and (not is_strict or reduce in ("maximum", "minimum")):
-        return f"{_FOLD[reduce]}_{suffix(dtype)}({a}, {b})"
-    made = {"add": f"{a} + {b}", "mul": f"{a} * {b}", "maximum": f"max({a}, {b})", "minimum": f"min({a}, {b})"}[reduce]
-    return made if dtype.kind == "f" else f"np.{dtype.host.name}({made})"
+    reduction = REDUCTIONS[reduce]
+    if dtype.kind == "f" and (not is_strict or reduction.is_extreme):
+        return f"{reduction.helper}_{suffix(dtype)}({a}, {b})"
+    step = reduction.text.format(a, b)
+    # Numba widens integers to int64, where NumPy wraps around in their type.
+    return f"np.{dtype.host.name}({step})" if dtype.kind == "i" else step
 
 
 class _Text:
@@ -162,6 +148,11 @@ class _Text:
     def _kind(self, store: Store) -> DType:
         return self.nest.outputs[store.output].dtype
 
+    def _start(self, store: Store) -> str:
+        """What an accumulation begins with."""
+        kind = self._kind(store)
+        return literal(REDUCTIONS[store.reduce].identity(kind), kind)
+
     def _rounded(self, store: Store, text: str) -> str:
         kind = self._kind(store)
         return f"round_{kind.name}({text})" if kind.is_half else text
@@ -171,9 +162,11 @@ class _Text:
 
     def _fenced(self, store: Store) -> str:
         """The value to accumulate; where it is a sum itself, LLVM must not reorder that together with the total."""
-        value = self.nest.body[store.value]
-        is_plain = self._kind(store).kind != "f" or value.op in _PLAIN.get(store.reduce, (value.op,))
-        return f"t{store.value}" if is_plain else f"fence_{suffix(self._kind(store))}(t{store.value})"
+        kind = self._kind(store)
+        is_ordered = kind.kind != "f" or REDUCTIONS[store.reduce].is_extreme
+        if is_ordered or _is_apart(self.nest.body[store.value], store.reduce):
+            return f"t{store.value}"
+        return f"fence_{suffix(kind)}(t{store.value})"
 
     def _rows(self, first: int, indent: int) -> None:
         """The innermost loop is a reduction: accumulate in scalars, then store."""
@@ -185,7 +178,7 @@ class _Text:
         """One reduction loop with its own accumulators, so that long sums are sums of partial sums."""
         loop = self.nest.loops[k]
         for s in self.folds:
-            self._line(indent, f"s{s.output}_{indent} = {_identity(s.reduce, self._kind(s))}")
+            self._line(indent, f"s{s.output}_{indent} = {self._start(s)}")
         if k + 1 < len(self.nest.loops):
             inside = self._open(k, k + 1, indent)
             self._level(k + 1, inside)
@@ -209,7 +202,7 @@ class _Text:
         header = f"for {loops[-1].name} in range({loops[-1].extent}):"
         self._line(indent, header)
         for s in self.folds:
-            self._line(indent + 1, f"{self._target(s)} = {_identity(s.reduce, self._kind(s))}")
+            self._line(indent + 1, f"{self._target(s)} = {self._start(s)}")
         inside = self._open(first, len(loops), indent)
         self._stores(inside)
         for s in self.folds:
@@ -219,6 +212,14 @@ class _Text:
             self._line(indent, header)
         for s in halves:
             self._line(indent + 1, f"{self._target(s)} = {self._rounded(s, self._target(s))}")
+
+
+def _is_apart(value: Scalar, reduce: str) -> bool:
+    """True if nothing in the computation of a value is a step of the reduction itself."""
+    if value.op in ("load", "const"):
+        return True
+    op = OPS.get(value.op)
+    return op is not None and op.body is not None and reduce not in op.body.mixes
 
 
 def _depths(nest: Nest) -> list[int]:

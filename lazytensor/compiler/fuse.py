@@ -106,7 +106,9 @@ class _Writer:
         arguments = tuple(self.value(i, index) for i in n.inputs)
         self._count(n)
         attrs = {k: v for k, v in n.attrs.items() if n.op != "cast"}
-        return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs or None))
+        body = OPS[n.op].body
+        assert body is not None, "match.py keeps what has no body out of nests"
+        return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs or None, body.unit))
 
     def _is_loaded(self, n: Node, index: IndexMap) -> bool:
         if (n, index) in self.group.loads or is_leaf(n) or n.op == "result" or n in self.matched:
@@ -125,11 +127,13 @@ class _Writer:
         if isinstance(start, int) and isinstance(step, int):
             access = Access(tuple(s * step for s in at.strides), start + step * at.offset)
             number = self._scalar(Scalar("index", int64, (), access))
-            return number if kind is int64 else self._scalar(Scalar("cast", kind, (number,)))
-        number = self._scalar(Scalar("cast", float64, (self._scalar(Scalar("index", int64, (), at)),)))
+            return number if kind is int64 else self._scalar(Scalar("cast", kind, (number,), unit="move"))
+        place = self._scalar(Scalar("index", int64, (), at))
+        number = self._scalar(Scalar("cast", float64, (place,), unit="move"))
         for op, constant in (("mul", step), ("add", start)):
-            number = self._scalar(Scalar(op, float64, (number, self._scalar(Scalar("const", float64, (), constant)))))
-        return number if kind is float64 else self._scalar(Scalar("cast", kind, (number,)))
+            operands = (number, self._scalar(Scalar("const", float64, (), constant)))
+            number = self._scalar(Scalar(op, float64, operands, unit="add"))
+        return number if kind is float64 else self._scalar(Scalar("cast", kind, (number,), unit="move"))
 
 
 def _literal(n: Node) -> float:

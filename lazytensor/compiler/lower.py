@@ -1,13 +1,12 @@
-"""Lowering: operations that the target does not know become graphs of simpler ones, by their own `decompose`.
+"""Lowering: operations that are not legal on the target become graphs of those that are, as their rows say.
 
-There are two targets. CIRH knows what the vendor's front end prints (`Op.native`); the host keeps every op that has a
-loop body or is `whole`, since log1p(x) is more exact than log(1 + x), and takes `exact` before `decompose`.
+There are two targets. Legal in CIRH is what the vendor's front end prints; the rest is decomposed as it was seen to do.
+On the host everything is legal that is no composite: log1p(x) by one loop is more exact than log(1 + x).
 """
 
 from collections.abc import Callable
 
 from lazytensor import source
-from lazytensor.cirh.rules import lowering
 from lazytensor.ir.graph import Graph, Node, rebuild, same, topological
 from lazytensor.ops import OPS
 
@@ -15,17 +14,13 @@ Rule = Callable[[Node, tuple[Node, ...]], Node | None]
 
 
 def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
-    made = lowering(n.op, inputs, n.attrs)
-    op = OPS[n.op]
-    if made is not None or op.native or op.decompose is None:
-        return made
-    return op.decompose(*inputs, **n.attrs)
+    decomposition = OPS[n.op].cirh.decomposition
+    return None if decomposition is None else decomposition(*inputs, **n.attrs)
 
 
 def _for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
-    op = OPS[n.op]
-    parts = op.exact or (None if op.native or op.scalar or op.whole else op.decompose)
-    return None if parts is None else parts(*inputs, **n.attrs)
+    composite = OPS[n.op].composite
+    return None if composite is None else composite(*inputs, **n.attrs)
 
 
 def lower_to_cirh(graph: Graph) -> Graph:

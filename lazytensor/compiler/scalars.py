@@ -1,6 +1,6 @@
-"""Which pointwise operations may become loop bodies, what they cost, and how one is spelled for Numba.
+"""Which nodes may become loop bodies, what they cost, and how one is spelled for Numba.
 
-The spelling starts from the `scalar` template of the op table. A function in it, such as `exp(`, becomes the helper of
+The spelling starts from the `Body` of the op table. A function in it, such as `exp(`, becomes the helper of
 `lazytensor.runtime.vecmath` for its element type: `exp_f4(`. Integer results are wrapped in their type, because Numba
 would widen them where NumPy wraps around.
 """
@@ -12,29 +12,21 @@ from typing import Any
 
 from lazytensor.dtype import DType, bool_, float64
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import OPS
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import OPS
 
-HELPERS = frozenset(
-    "exp log sin cos tan tanh sigmoid sqrt rsqrt abs sign floor ceil trunc round relu erf log1p expm1 log2 pow fmod "
-    "atan2 maximum minimum gelu_none gelu_tanh".split()
-)
 INSTRUCTIONS = frozenset(
     f"{name}_{kind}"
-    for name in "sum product fence max min maximum minimum sqrt abs floor ceil trunc round".split()
+    for name in (
+        "fence",
+        *(r.helper for r in REDUCTIONS.values() if r.helper),
+        *(name for name, op in OPS.items() if op.body is not None and op.body.is_instruction),
+    )
     for kind in ("f4", "f8")
 )
-_EXACT = frozenset("where neg abs relu maximum minimum clamp sign floor ceil trunc round".split())
-_INTEGER = frozenset("add sub mul neg abs maximum minimum clamp sign where cast".split())
-_BOOLEAN = frozenset("where cast eq ne logical_and logical_or logical_xor logical_not".split())
-_COMPARE = frozenset("gt ge lt le eq ne logical_and logical_or logical_xor logical_not".split())
-_BY_ATTRIBUTE = {"gelu": lambda attrs: f"gelu_{attrs['approximate']}({{0}})"}
-_INTEGER_HELPERS = {"maximum": "max", "minimum": "min", "abs": "abs", "sign": "sign_i"}
+"""Helpers that are one LLVM instruction; they stand in `lazytensor.runtime.intrinsics`."""
 _CALLED = re.compile(r"\b([a-z_]\w*)(?=\()")
-
-
-def _template(op: str, attrs: Mapping[str, Any]) -> str:
-    return _BY_ATTRIBUTE[op](attrs) if op in _BY_ATTRIBUTE else OPS[op].scalar
 
 
 def _types(n: Node) -> list[Type]:
@@ -43,17 +35,16 @@ def _types(n: Node) -> list[Type]:
 
 def is_pointwise(n: Node) -> bool:
     """True where a node may be computed inside a loop nest."""
-    if n.op not in _BY_ATTRIBUTE and not (n.op in OPS and OPS[n.op].scalar):
+    op = OPS.get(n.op)
+    if op is None or op.body is None:
         return False
     types = _types(n)
     if not types or any(t.size == 0 for t in types):
         return False
-    kinds = {t.dtype.kind for t in types[1:]} | {n.type.dtype.kind}
-    if n.op == "cast" or n.op == "where":
-        return True
-    if "f" in kinds:
-        return all(name in HELPERS for name in _CALLED.findall(_template(n.op, n.attrs)))
-    return n.op in (_INTEGER | _COMPARE if "i" in kinds else _BOOLEAN)
+    kinds = {t.dtype.kind for t in types}
+    # The widest kind counts: a choice between numbers has a condition of truth, a comparison a result of it.
+    widest = next(kind for kind in "fib" if kind in kinds)
+    return widest in op.body.kinds
 
 
 def is_reduction(n: Node) -> bool:
@@ -74,7 +65,7 @@ def _is_uniform(n: Node) -> bool:
 
 def is_cheap(n: Node) -> bool:
     """The rule for computing a node twice: at most one flop, and no more reads than its stored value would cost."""
-    if n.op == "gelu" or OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops > n.type.size:
+    if OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops > n.type.size:
         return False
     return sum(not _is_uniform(i) for i in n.inputs) <= 1
 
@@ -104,20 +95,22 @@ def _convert(text: str, source: DType, target: DType) -> str:
 def spell(op: str, dtype: DType, attrs: Mapping[str, Any] | None, texts: list[str], kinds: list[DType]) -> str:
     """The Numba text of one scalar from the texts and types of its arguments, rounded if `dtype` is a half type."""
     if op == "cast":
-        made = _convert(texts[0], kinds[0], dtype)
-        exact = kinds[0] is dtype
+        text, is_exact = _convert(texts[0], kinds[0], dtype), kinds[0] is dtype
     else:
+        body = OPS[op].body
+        assert body is not None, f"{op} has no loop body"
         operand = kinds[-1]
-        form = _CALLED.sub(lambda m: _helper(m.group(1), operand), _template(op, attrs or {}))
-        made = re.sub(r"\bone\b", lambda m: literal(1, operand), form.format(*texts))
-        made = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal(0, operand)})", made)
+        if operand.kind == "i" and body.integer:
+            form = body.integer
+        else:
+            # An attribute may be part of a function's name, so it is put in before the mark of the type.
+            form = body.text.format("{0}", "{1}", "{2}", **(attrs or {}))
+            form = _CALLED.sub(lambda m: f"{m.group(1)}_{'f8' if operand is float64 else 'f4'}", form)
+        text = form.format(*texts)
+        # A bare 1 or 0 would be an int64 for Numba and widen the float32 beside it.
+        text = re.sub(r"\bone\b", lambda m: literal(1, operand), text)
+        text = re.sub(r"([!=]=) 0\)", lambda m: f"{m.group(1)} {literal(0, operand)})", text)
         if dtype.kind == "i" and op != "where":
-            made = f"np.{dtype.host.name}({made})"
-        exact = op in _EXACT
-    return f"round_{dtype.name}({made})" if dtype.is_half and not exact else made
-
-
-def _helper(name: str, dtype: DType) -> str:
-    if dtype.kind == "f":
-        return f"{name}_{'f8' if dtype is float64 else 'f4'}"
-    return _INTEGER_HELPERS[name]
+            text = f"np.{dtype.host.name}({text})"
+        is_exact = body.is_exact
+    return f"round_{dtype.name}({text})" if dtype.is_half and not is_exact else text

@@ -9,7 +9,6 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
@@ -18,6 +17,7 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, broadcast_shape, prepared
 from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
 from lazytensor.ops import index as at
@@ -32,7 +32,7 @@ METHODS = """gather scatter scatter_add scatter_reduce index_select index_add in
     put take_along_dim masked_select masked_scatter nonzero argwhere count_nonzero repeat_interleave"""
 IN_PLACE = """scatter scatter_add scatter_reduce index_add index_copy index_fill index_reduce put masked_scatter"""
 
-_KINDS = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "maximum", "amin": "minimum"}
+_KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
 
 
 def lifted(x: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def scatter_reduce(
     kind = "add" if reduce == "mean" else _KINDS[reduce]
     base = x
     if not include_self:
-        neutral = full(_neutral(kind, x.dtype), values.type)
+        neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
         base = _scattered(x, dim, index, neutral, "set", "scatter_reduce")
     out = _scattered(base, dim, index, values, kind, "scatter_reduce")
     if reduce != "mean":
@@ -132,18 +132,6 @@ def scatter_reduce(
         counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
     counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
     return pw.div(out, counts) if x.dtype.kind == "f" else pw.floor_divide(out, counts)
-
-
-def _neutral(kind: str, dtype: DType) -> float:
-    if kind in ("add", "mul"):
-        return int(kind == "mul")
-    low = kind == "maximum"
-    if dtype.kind == "f":
-        return -math.inf if low else math.inf
-    if dtype.kind == "b":
-        return not low
-    limits = np.iinfo(dtype.host)
-    return int(limits.min if low else limits.max)
 
 
 def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:

@@ -16,9 +16,12 @@ from typing import Any
 
 from lazytensor.dtype import DType
 from lazytensor.errors import CompileError
+from lazytensor.ir.operation import Unit
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 
-REDUCTIONS = ("add", "mul", "maximum", "minimum", "and", "or")
+GIVEN = ("load", "const", "index")
+"""Scalars that come with the iteration and are not computed."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,16 @@ class Access:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value of the body, computed at each iteration from the scalars numbered `args`."""
+    """One value of the body, computed at each iteration from the scalars numbered `args`.
+
+    `unit` of a core computes it, as its operation says; load, const and index take none.
+    """
 
     op: str
     dtype: DType
     args: tuple[int, ...] = ()
     attr: Any = None
+    unit: Unit = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,8 @@ class Nest:
         for n, scalar in enumerate(self.body):
             if any(a >= n for a in scalar.args):
                 raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) needs a later one")
+            if not scalar.unit and scalar.op not in GIVEN:
+                raise CompileError(f"nest {self.name}: scalar {n} ({scalar.op}) has no unit that computes it")
         for store, access in zip(self.stores, self.writes, strict=True):
             moving = [loop.name for loop, s in zip(self.loops, access.strides, strict=True) if loop.is_reduction and s]
             if store.reduce and (store.reduce not in REDUCTIONS or moving):

@@ -10,15 +10,7 @@ import numpy as np
 
 from lazytensor.dtype import round_to
 from lazytensor.ir.nest import Access, Meaning, Nest, Scalar, Store
-
-_UFUNC: dict[str, np.ufunc] = {
-    "add": np.add,
-    "mul": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
+from lazytensor.ir.reduction import REDUCTIONS
 
 
 def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
@@ -62,7 +54,7 @@ def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
     if store.reduce == "add":
         total = np.sum(wide, axis=axes, dtype=wide.dtype)
     else:
-        total = _UFUNC[store.reduce].reduce(wide, axis=axes)
+        total = REDUCTIONS[store.reduce].ufunc.reduce(wide, axis=axes)
     shrunk = Access(tuple(access.strides[i] for i in outer), access.offset)
     _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
 

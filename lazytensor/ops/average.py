@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.conv import Dims, Pairs
-from lazytensor.ops.op import call, const, per_element
+from lazytensor.ops.op import call, const
 from lazytensor.ops.shape import broadcast_to
+from lazytensor.ops.volume import in_volume
 from lazytensor.ops.whole import whole
 
 
@@ -58,19 +60,33 @@ def _work(out: Type, x: Type, *, kernel: Dims, **window: Any) -> Any:
     return per_element(math.prod(kernel))(out, x)
 
 
+_NO_DIVISOR = "Leave divisor_override out and scale the result; give a batch dimension."
+
+
+def _average_in_volume(x: Node, *, divisor: int | None, **window: Any) -> Node | None:
+    if divisor is not None:
+        return None
+    return in_volume("pool_average", len(window["kernel"]), pooled(x.type.shape, **window), x, **window)
+
+
+def _spread_in_volume(x: Node, g: Node, *, divisor: int | None, **window: Any) -> Node | None:
+    rank = len(window["kernel"])
+    return None if divisor is not None else in_volume("pool_average_grad", rank, x.type.shape, x, g, **window)
+
+
 whole(
     "avg_pool",
     average,
     lambda x, **window: Type(pooled(x.shape, **window), x.dtype),
     vjp=lambda g, y, x, **window: (call("avg_pool_grad", x, g, **window),),
-    native=False,
     work=_work,
+    cirh=decomposed(_average_in_volume, _NO_DIVISOR),
 )
 # The values of x do not matter; CIRH takes it for its extents.
 whole(
     "avg_pool_grad",
     _spread,
     lambda x, g, **window: x,
-    native=False,
     work=lambda out, x, g, *, kernel, **window: per_element(math.prod(kernel))(g, out),
+    cirh=decomposed(_spread_in_volume, _NO_DIVISOR),
 )

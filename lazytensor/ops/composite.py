@@ -2,13 +2,15 @@
 
 import numpy as np
 
+from lazytensor.cirh.spelling import number, typed
 from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import cast, ne, where
 from lazytensor.ops.formula import derived, evaluated
-from lazytensor.ops.op import call, full, full_like, op, per_element, same_types
+from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce, spread
 
 
@@ -64,28 +66,26 @@ op(
     lambda x, *, dim: x,
     _softmax,
     vjp=lambda g, y, x, *, dim: (call("softmax_grad", g, y, dim=dim),),
-    decompose=_softmax_parts,
     work=per_element(14),
+    cirh=typed("Softmax", number("axis", "dim"), arrow=False),
 )
 op(
     "softmax_grad",
     same_types,
     evaluated(_softmax_grad),
     vjp=derived(_softmax_grad),
-    decompose=_softmax_grad_parts,
-    exact=_softmax_grad,
-    native=False,
     work=per_element(4),
+    composite=_softmax_grad,
+    cirh=decomposed(_softmax_grad_parts),
 )
 op(
     "log_softmax",
     lambda x, *, dim: x,
     _log_softmax,
     vjp=_log_softmax_vjp,
-    decompose=_log_softmax_cirh,
-    exact=_log_softmax_parts,
-    native=False,
     work=per_element(24),
+    composite=_log_softmax_parts,
+    cirh=decomposed(_log_softmax_cirh),
 )
 
 
@@ -118,6 +118,7 @@ op(
     work=lambda out, logits, labels: Work(
         24 * logits.size, logits.nbytes + labels.nbytes, logits.nbytes + out[0].nbytes
     ),
+    cirh=typed("SparseSoftmaxCrossEntropyWithLogits", lambda n: "axis = 1 : i64", results=("loss", "backprop")),
 )
 
 
@@ -179,10 +180,10 @@ op(
     _nll_type,
     _nll_eval,
     vjp=_nll_vjp,
-    decompose=_nll_parts,
-    exact=_nll_exact,
-    native=False,
     work=lambda out, logits, labels, **attrs: Work(26 * logits.size, logits.nbytes + labels.nbytes, out.nbytes),
+    composite=_nll_exact,
+    cirh=decomposed(_nll_parts),
+    gradient_name="NllLoss",
 )
 
 
@@ -241,10 +242,9 @@ op(
     lambda g, logits, labels, **attrs: logits,
     _xent_grad_eval,
     vjp=_xent_grad_vjp,
-    decompose=_xent_grad_parts,
-    exact=_xent_grad_exact,
-    native=False,
     work=per_element(26),
+    composite=_xent_grad_exact,
+    cirh=decomposed(_xent_grad_parts),
 )
 
 
@@ -283,9 +283,8 @@ op(
     lambda x, target, *, reduction: x if reduction == "none" else Type((), x.dtype),
     _mse_eval,
     vjp=_mse_vjp,
-    decompose=_mse_parts,
-    native=False,
     work=per_element(3),
+    composite=_mse_parts,
 )
 
 
@@ -300,7 +299,6 @@ op(
     lambda x, *, low, high: same_types(x),
     lambda x, *, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
     vjp=_hardtanh_vjp,
-    decompose=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
-    native=False,
     work=per_element(2),
+    composite=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
 )

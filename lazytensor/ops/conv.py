@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from lazytensor.cirh.layers import convolution
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
@@ -153,14 +154,23 @@ def _transposed(x: Node, w: Node, **attrs: Any) -> Node:
     return call("conv_input", x, w, **attrs)
 
 
-op("conv", _conv_type, _conv, vjp=_conv_vjp, work=_work)
-op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, work=_work)
+op("conv", _conv_type, _conv, vjp=_conv_vjp, work=_work, cirh=convolution("FWD"))
+op("conv_input", _input_type, _conv_input, vjp=_conv_input_vjp, work=_work, cirh=convolution("BWD_INPUT", True))
 # The adjoint as a layer of its own: CIRH tells it from the backward pass of a convolution.
-op("conv_transposed", _input_type, _conv_input, vjp=_conv_input_vjp, exact=_transposed, work=_work)
+op(
+    "conv_transposed",
+    _input_type,
+    _conv_input,
+    vjp=_conv_input_vjp,
+    work=_work,
+    composite=_transposed,
+    cirh=convolution("FWD", True),
+)
 op(
     "conv_weight",
     lambda x, g, *, kernel, groups, **attrs: Type((g.shape[1], x.shape[1] // groups, *kernel), x.dtype),
     _conv_weight,
     vjp=_conv_weight_vjp,
     work=_work,
+    cirh=convolution("BWD_KERNEL"),
 )

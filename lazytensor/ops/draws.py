@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from lazytensor.cirh.spelling import NORMAL, UNIFORM
 from lazytensor.dtype import round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.types import Type, Work
@@ -56,5 +57,5 @@ def _draw_work(out: Type, state: Type, **attrs: object) -> Work:
     return Work(0, 0, out.nbytes)
 
 
-op("random_uniform", _drawn, _uniform_eval, work=_draw_work)
-op("random_normal", _drawn, _normal_eval, work=_draw_work)
+op("random_uniform", _drawn, _uniform_eval, work=_draw_work, cirh=UNIFORM)
+op("random_normal", _drawn, _normal_eval, work=_draw_work, cirh=NORMAL)

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.dtype import DType, bool_, round_to
+from lazytensor.cirh.spelling import CAST, clamped, compared_by, method, plain, typed
+from lazytensor.dtype import DType, bool_, float32, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import Body, decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.circular import cosine, sine
-from lazytensor.ops.op import call, combine, full_like, op, per_element, same_types
+from lazytensor.ops.op import call, combine, full_like, op, same_types
 
 FRONT_END_LOG2_E = 1.4427
 """The five digits that the front end multiplies a natural logarithm by; the host computes log2 itself."""
@@ -96,67 +98,29 @@ def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
     return round_to(out, dtype)
 
 
-def _unary(name: str, eval: Any, vjp: Any, scalar: str = "", flops: int = 1, **facets: Any) -> None:
-    op(name, same_types, eval, vjp=vjp, scalar=scalar or name + "({0})", work=per_element(flops), **facets)
+def _pointwise(name: str, arity: int, eval: Any, vjp: Any, flops: int, body: Body | None, **facets: Any) -> None:
+    if body is None:
+        operands = ", ".join(f"{{{k}}}" for k in range(arity))
+        # What takes several flops has no instruction of its own: a core calls a library routine for it.
+        body = Body(f"{name}({operands})", "special" if flops > 1 else "add")
+    op(name, same_types, eval, vjp=vjp, body=body, work=per_element(flops), **facets)
 
 
-# Transcendental functions are counted as 10 flops, the convention of the performance model.
-_unary("exp", np.exp, lambda g, y, x: (g * y,), flops=10)
-_unary("log", np.log, lambda g, y, x: (g / x,), flops=10)
-_unary("sin", sine, lambda g, y, x: (g * call("cos", x),), flops=10)
-_unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), flops=10)
-_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), flops=10)
-_unary("sigmoid", _sigmoid, lambda g, y, x: (g * (y * (1 - y)),), flops=10)
-_unary("sqrt", np.sqrt, lambda g, y, x: (g / (2 * y),), flops=4)
-_unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, y, x: (g * (-0.5 * (y * (y * y))),), flops=4)
-_unary("reciprocal", np.reciprocal, lambda g, y, x: (-(g * (y * y)),), "(one / {0})", 4)
-_unary("abs", np.abs, lambda g, y, x: (g * call("sign", x),))
-_unary("sign", np.sign, lambda g, y, x: (full_like(0, x),))
-_unary("floor", np.floor, lambda g, y, x: (full_like(0, x),))
-_unary("ceil", np.ceil, lambda g, y, x: (full_like(0, x),))
-_unary("round", np.rint, lambda g, y, x: (full_like(0, x),))
-_unary("relu", lambda x: np.where(x <= 0, x.dtype.type(0), x), lambda g, y, x: _relu_vjp(g, y))
-_unary("erf", erf_array, lambda g, y, x: (g * (2 / math.sqrt(math.pi) * call("exp", -(x * x))),), flops=10)
-op(
-    "gelu",
-    lambda x, *, approximate: x,
-    _gelu,
-    vjp=lambda g, y, x, **attrs: (call("gelu_grad", g, x, **attrs),),
-    work=per_element(14),
-    decompose=lambda x, *, approximate: _gelu_parts(x, approximate),
-)
-_unary("neg", np.negative, lambda g, y, x: (-g,), "(-{0})", native=False, decompose=lambda x: x * -1)
-_unary(
-    "log1p", np.log1p, lambda g, y, x: (g / (x + 1),), flops=10, native=False, decompose=lambda x: call("log", x + 1)
-)
-_unary(
-    "expm1", np.expm1, lambda g, y, x: (g * (y + 1),), flops=10, native=False, decompose=lambda x: call("exp", x) - 1
-)
-_unary(
-    "log2",
-    np.log2,
-    lambda g, y, x: (g / (x * math.log(2)),),
-    flops=10,
-    native=False,
-    decompose=lambda x: call("log", x) * FRONT_END_LOG2_E,
-)
-_unary(
-    "tan",
-    np.tan,
-    lambda g, y, x: (g * (1 + y * y),),
-    flops=20,
-    native=False,
-    decompose=lambda x: call("sin", x) / call("cos", x),
-)
-_unary(
-    "silu",
-    lambda x: x * _sigmoid(x),
-    lambda g, y, x: _silu_vjp(g, x),
-    "({0} * sigmoid({0}))",
-    11,
-    native=False,
-    decompose=lambda x: x * call("sigmoid", x),
-)
+def _unary(name: str, eval: Any, vjp: Any, flops: int = 1, body: Body | None = None, **facets: Any) -> None:
+    _pointwise(name, 1, eval, vjp, flops, body, **facets)
+
+
+def _binary(name: str, eval: Any, vjp: Any, flops: int = 1, body: Body | None = None, **facets: Any) -> None:
+    _pointwise(name, 2, eval, vjp, flops, body, **facets)
+
+
+def _flat(g: Node, y: Node, x: Node) -> tuple[Node]:
+    """The gradient of what is constant but for its jumps."""
+    return (full_like(0, x),)
+
+
+def _whole_part(x: Node) -> Node:
+    return call("floor", call("abs", x)) * call("sign", x)
 
 
 def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
@@ -168,17 +132,99 @@ def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
     return (g * (s * (1 + x * (1 - s))),)
 
 
-def _gelu_parts(x: Node, approximate: str) -> Node:
-    half = 0.5 * x
-    if approximate == "tanh":
-        cube = x * (x * x)
-        inner = SQRT_TWO_OVER_PI * (x + 0.044715 * cube)
-        return half * (1 + call("tanh", inner))
-    return half * (1 + call("erf", x * SQRT_HALF))
+# Transcendental functions are counted as 10 flops, the convention of the performance model.
+_unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=plain("Exp", arrow=True))
+_unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"))
+_unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
+_unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
+_unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
+_unary("sigmoid", _sigmoid, lambda g, y, x: (g * (y * (1 - y)),), 10, cirh=plain("Sigmoid", arrow=True))
+_unary(
+    "erf",
+    erf_array,
+    lambda g, y, x: (g * (2 / math.sqrt(math.pi) * call("exp", -(x * x))),),
+    10,
+    cirh=plain("Erf", arrow=True),
+)
+_unary("log1p", np.log1p, lambda g, y, x: (g / (x + 1),), 10, cirh=decomposed(lambda x: call("log", x + 1)))
+_unary("expm1", np.expm1, lambda g, y, x: (g * (y + 1),), 10, cirh=decomposed(lambda x: call("exp", x) - 1))
+_unary(
+    "log2",
+    np.log2,
+    lambda g, y, x: (g / (x * math.log(2)),),
+    10,
+    cirh=decomposed(lambda x: call("log", x) * FRONT_END_LOG2_E),
+)
+_unary(
+    "tan", np.tan, lambda g, y, x: (g * (1 + y * y),), 20, cirh=decomposed(lambda x: call("sin", x) / call("cos", x))
+)
+_unary(
+    "sqrt",
+    np.sqrt,
+    lambda g, y, x: (g / (2 * y),),
+    4,
+    Body("sqrt({0})", "special", is_instruction=True),
+    cirh=plain("Sqrt"),
+)
+_unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, y, x: (g * (-0.5 * (y * (y * y))),), 4, cirh=plain("Rsqrt"))
+_unary(
+    "reciprocal",
+    np.reciprocal,
+    lambda g, y, x: (-(g * (y * y)),),
+    4,
+    Body("(one / {0})", "special"),
+    cirh=plain("Reciprocal"),
+)
+_unary(
+    "silu",
+    lambda x: x * _sigmoid(x),
+    lambda g, y, x: _silu_vjp(g, x),
+    11,
+    Body("({0} * sigmoid({0}))", "special"),
+    cirh=decomposed(lambda x: x * call("sigmoid", x)),
+)
+op(
+    "gelu",
+    lambda x, *, approximate: x,
+    _gelu,
+    vjp=lambda g, y, x, **attrs: (call("gelu_grad", g, x, **attrs),),
+    body=Body("gelu_{approximate}({0})", "special"),
+    work=per_element(14),
+    cirh=typed("Gelu", method, arrow=False),
+)
 
-
-def _binary(name: str, eval: Any, vjp: Any, scalar: str = "", flops: int = 1, **facets: Any) -> None:
-    op(name, same_types, eval, vjp=vjp, scalar=scalar or name + "({0}, {1})", work=per_element(flops), **facets)
+# Results of these are among the numbers of the operand's type, so that half types need no rounding.
+_unary(
+    "abs",
+    np.abs,
+    lambda g, y, x: (g * call("sign", x),),
+    body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, mixes=(), is_instruction=True),
+    cirh=plain("Abs"),
+)
+_unary(
+    "sign", np.sign, _flat, body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True), cirh=plain("Sign")
+)
+_unary("floor", np.floor, _flat, body=Body("floor({0})", is_exact=True, is_instruction=True), cirh=plain("Floor"))
+_unary("ceil", np.ceil, _flat, body=Body("ceil({0})", is_exact=True, is_instruction=True), cirh=plain("Ceil"))
+_unary("round", np.rint, _flat, body=Body("round({0})", is_exact=True, is_instruction=True), cirh=plain("Round"))
+_unary(
+    "trunc", np.trunc, _flat, body=Body("trunc({0})", is_exact=True, is_instruction=True), cirh=decomposed(_whole_part)
+)
+_unary(
+    "relu",
+    lambda x: np.where(x <= 0, x.dtype.type(0), x),
+    lambda g, y, x: _relu_vjp(g, y),
+    body=Body("relu({0})", is_exact=True, mixes=()),
+    cirh=plain("Relu"),
+)
+_unary(
+    "neg",
+    np.negative,
+    lambda g, y, x: (-g,),
+    body=Body("(-{0})", kinds="fi", is_exact=True),
+    cirh=decomposed(lambda x: x * -1),
+    saves=False,
+)
 
 
 def _extremum_vjp(comparison: str) -> Any:
@@ -209,38 +255,104 @@ def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.power(a, b)
 
 
-_binary("add", np.add, lambda g, y, a, b: (g, g), "({0} + {1})")
-_binary("sub", np.subtract, lambda g, y, a, b: (g, -g), "({0} - {1})")
-_binary("mul", np.multiply, lambda g, y, a, b: (g * b, g * a), "({0} * {1})")
-_binary("div", np.divide, lambda g, y, a, b: (g / b, -(g * y / b)), "({0} / {1})", 4)
-_binary("maximum", np.maximum, _extremum_vjp("gt"))
-_binary("minimum", np.minimum, _extremum_vjp("lt"))
-_binary("pow", _floating_pow, _pow_vjp, flops=20)
-_binary("fmod", np.fmod, native=False, vjp=lambda g, y, a, b: (g, -(g * call("trunc", a / b))), flops=8)
-_binary("atan2", np.arctan2, lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))), flops=10)
-_unary("trunc", np.trunc, lambda g, y, x: (full_like(0, x),), native=False)
-
-for _name, _eval, _sign in (
-    ("gt", np.greater, ">"),
-    ("ge", np.greater_equal, ">="),
-    ("lt", np.less, "<"),
-    ("le", np.less_equal, "<="),
-    ("eq", np.equal, "=="),
-    ("ne", np.not_equal, "!="),
+_binary(
+    "add",
+    np.add,
+    lambda g, y, a, b: (g, g),
+    body=Body("({0} + {1})", kinds="fi", mixes=("add",)),
+    cirh=plain("Add"),
+    saves=False,
+)
+_binary(
+    "sub",
+    np.subtract,
+    lambda g, y, a, b: (g, -g),
+    body=Body("({0} - {1})", kinds="fi", mixes=("add",)),
+    cirh=plain("Sub"),
+    saves=False,
+)
+_binary(
+    "mul",
+    np.multiply,
+    lambda g, y, a, b: (g * b, g * a),
+    body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
+    cirh=plain("Mul"),
+)
+_binary(
+    "div", np.divide, lambda g, y, a, b: (g / b, -(g * y / b)), 4, Body("({0} / {1})", "special"), cirh=plain("Div")
+)
+for _name, _extremum, _comparison, _python in (
+    ("maximum", np.maximum, "gt", "max({0}, {1})"),
+    ("minimum", np.minimum, "lt", "min({0}, {1})"),
 ):
-    op(_name, compared, _eval, scalar=f"({{0}} {_sign} {{1}})")
-op("logical_and", compared, np.logical_and, scalar="(({0} != 0) & ({1} != 0))")
-op("logical_or", compared, np.logical_or, scalar="(({0} != 0) | ({1} != 0))")
-op("logical_xor", compared, np.logical_xor, scalar="(({0} != 0) != ({1} != 0))")
-op("logical_not", _tested, np.logical_not, scalar="({0} == 0)", native=False)
-op("isnan", _tested, np.isnan, scalar="({0} != {0})", native=False)
-op("isfinite", _tested, np.isfinite, scalar="(({0} - {0}) == 0)", native=False)
+    _binary(
+        _name,
+        _extremum,
+        _extremum_vjp(_comparison),
+        body=Body(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
+        cirh=clamped(is_maximum=_name == "maximum"),
+    )
+_binary("pow", _floating_pow, _pow_vjp, 20, cirh=plain("Pow"))
+_binary(
+    "fmod",
+    np.fmod,
+    lambda g, y, a, b: (g, -(g * call("trunc", a / b))),
+    8,
+    cirh=decomposed(lambda a, b: a - _whole_part(a / b) * b),
+)
+_binary(
+    "atan2",
+    np.arctan2,
+    lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
+    10,
+    cirh=plain("Atan2"),
+)
+
+
+def _is_finite(x: Node) -> Node | None:
+    """Whether a number is equal to itself and its size to no infinity, as the front end writes it."""
+    if x.type.dtype.kind != "f":
+        return None
+    number, bounded = eq(x, x), ne(call("abs", x), math.inf)
+    return cast(cast(number, float32) * cast(bounded, float32), bool_)
+
+
+def _larger(c: Node, a: Node, b: Node) -> Node | None:
+    """The larger of two, written as a choice."""
+    return call("larger", a, b) if c.op == "gt" and c.inputs == (a, b) and a.type.dtype.kind == "f" else None
+
+
+for _name, _relation, _sign, _kinds in (
+    ("gt", np.greater, ">", "fi"),
+    ("ge", np.greater_equal, ">=", "fi"),
+    ("lt", np.less, "<", "fi"),
+    ("le", np.less_equal, "<=", "fi"),
+    ("eq", np.equal, "==", "fib"),
+    ("ne", np.not_equal, "!=", "fib"),
+):
+    op(_name, compared, _relation, body=Body(f"({{0}} {_sign} {{1}})", kinds=_kinds), cirh=compared_by(_name.upper()))
+for _name, _connective, _text, _cirh in (
+    ("logical_and", np.logical_and, "(({0} != 0) & ({1} != 0))", "And"),
+    ("logical_or", np.logical_or, "(({0} != 0) | ({1} != 0))", "Or"),
+    ("logical_xor", np.logical_xor, "(({0} != 0) != ({1} != 0))", "Xor"),
+):
+    op(_name, compared, _connective, body=Body(_text, kinds="fib"), cirh=plain(_cirh))
+op(
+    "logical_not",
+    _tested,
+    np.logical_not,
+    body=Body("({0} == 0)", kinds="fib"),
+    cirh=decomposed(lambda x: eq(cast(x, bool_), False)),
+)
+op("isnan", _tested, np.isnan, body=Body("({0} != {0})"), cirh=decomposed(lambda x: ne(x, x)))
+op("isfinite", _tested, np.isfinite, body=Body("(({0} - {0}) == 0)"), cirh=decomposed(_is_finite))
 op(
     "where",
     _selected,
     np.where,
     vjp=lambda g, y, c, a, b: (None, where(c, g, 0), where(c, 0, g)),
-    scalar="({1} if {0} else {2})",
+    body=Body("({1} if {0} else {2})", kinds="fib", is_exact=True),
+    cirh=typed("Select").unless(_larger),
 )
 op(
     "clamp",
@@ -251,13 +363,19 @@ op(
         where(call("logical_and", x < low, low < high), g, 0),
         where(call("logical_or", x > high, high < low), g, 0),
     ),
-    scalar="minimum(maximum({0}, {1}), {2})",
+    body=Body("minimum(maximum({0}, {1}), {2})", kinds="fi", integer="min(max({0}, {1}), {2})", is_exact=True),
     work=per_element(2),
+    cirh=typed("Clamp"),
 )
+# Its text depends on the types before and after, which the generator knows; see `scalars.spell`.
 op(
     "cast",
     lambda x, *, dtype: Type(x.shape, dtype),
     _cast_array,
     vjp=lambda g, y, x, *, dtype: (cast(g, x.type.dtype) if x.type.dtype.kind == "f" else None,),
-    scalar="cast",  # the generator spells the conversion, since it depends on the attribute
+    body=Body("cast", "move", kinds="fib"),
+    cirh=CAST,
+    saves=False,
+    renames=True,
+    gradient_name="ToCopy",
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import ON_THE_CLIENT, refused
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full, full_like, op
@@ -75,6 +76,10 @@ def _cubic(factor: float) -> Callable[..., Work]:
     return work
 
 
+def _factor(name: str, infer: Callable[..., Type], eval: Callable[..., np.ndarray], **facets: Any) -> None:
+    op(name, infer, eval, cirh=refused(ON_THE_CLIENT), **facets)
+
+
 def _matrixwise(function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable:
     """A function of one matrix over a stack of them, computed in double precision."""
 
@@ -122,7 +127,7 @@ def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return ((whole + turned(whole)) * 0.5,)
 
 
-op("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3), native=False)
+_factor("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3))
 
 
 # -- systems ---------------------------------------------------------------------------------------------------------
@@ -160,7 +165,7 @@ def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint:
     return -(band(da, None, 0) if lower else band(da, 0, None)), db
 
 
-op("triangular_solve", _system, _triangular, vjp=_triangular_vjp, work=_cubic(1), native=False)
+_factor("triangular_solve", _system, _triangular, vjp=_triangular_vjp, work=_cubic(1))
 
 
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -183,7 +188,7 @@ def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return -matmul(db, y, False, True), db
 
 
-op("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3), native=False)
+_factor("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3))
 
 
 def inverse(a: Node) -> Node:
@@ -212,7 +217,7 @@ def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
     return (first + second - direct,)
 
 
-op("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20), native=False)
+_factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20))
 
 
 # -- determinants ----------------------------------------------------------------------------------------------------
@@ -239,29 +244,32 @@ def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return (along - matmul(matmul(y, g, False, True), xt),)
 
 
-op(
+_factor(
     "det",
     _scalars,
     lambda x: np.asarray(np.linalg.det(_wide(x))).astype(x.dtype),
     vjp=lambda g, y, x: (_spread(g, x) * call("cofactor", x),),
     work=_cubic(2 / 3),
-    native=False,
 )
-op("cofactor", _square, _matrixwise(_cofactors, lambda s: s), vjp=_cofactor_vjp, work=_cubic(20), native=False)
-op(
+_factor(
+    "cofactor",
+    _square,
+    _matrixwise(_cofactors, lambda s: s),
+    vjp=_cofactor_vjp,
+    work=_cubic(20),
+)
+_factor(
     "logabsdet",
     _scalars,
     lambda x: np.asarray(np.linalg.slogdet(_wide(x))[1]).astype(x.dtype),
     vjp=lambda g, y, x: (_spread(g, x) * turned(inverse(x)),),
     work=_cubic(2 / 3),
-    native=False,
 )
-op(
+_factor(
     "det_sign",
     _scalars,
     lambda x: np.asarray(np.linalg.slogdet(_wide(x))[0]).astype(x.dtype),
     work=_cubic(2 / 3),
-    native=False,
 )
 
 
@@ -303,7 +311,7 @@ def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
     return turned(triangular(r, turned(gq + matmul(q, mirrored)), lower=False))
 
 
-op("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4), native=False)
+_factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4))
 
 
 def _reflectors(x: np.ndarray) -> np.ndarray:
@@ -316,12 +324,11 @@ def _reflectors(x: np.ndarray) -> np.ndarray:
     return out
 
 
-op(
+_factor(
     "geqrf",
     lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
     _matrixwise(_reflectors, lambda s: (s[0] + 1, s[1])),
     work=_cubic(2),
-    native=False,
 )
 
 
@@ -369,14 +376,13 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return (out,)
 
 
-op("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic(20), native=False)
-op(
+_factor("svd", _svd_type, _svd, vjp=_svd_vjp, work=_cubic(20))
+_factor(
     "singular_values",
     lambda x: Type((*x.shape[:-2], min(x.shape[-2:])), x.dtype),
     lambda x: np.asarray(np.linalg.svd(_wide(x), compute_uv=False)).astype(x.dtype),
     vjp=lambda g, y, x: (_singular_values_vjp(g, x),),
     work=_cubic(10),
-    native=False,
 )
 
 
@@ -408,7 +414,7 @@ def _eigh_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return ((out + turned(out)) * 0.5,)
 
 
-op("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9), native=False)
+_factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9))
 
 
 # -- the exponential -------------------------------------------------------------------------------------------------
@@ -437,13 +443,12 @@ def _exponential_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     return (turned(rows(turned(rows(call("matrix_exp", whole), 0, n)), n, 2 * n)),)
 
 
-op(
+_factor(
     "matrix_exp",
     _square,
     _matrixwise(_exponential, lambda s: s),
     vjp=_exponential_vjp,
     work=_cubic(2 * TAYLOR_TERMS),
-    native=False,
 )
 
 
@@ -464,12 +469,11 @@ def _lu(a: np.ndarray) -> np.ndarray:
     return np.concatenate([out, pivots[None]])
 
 
-op(
+_factor(
     "lu",
     lambda x: Type((*x.shape[:-2], x.shape[-2] + 1, x.shape[-1]), x.dtype),
     _matrixwise(_lu, lambda s: (s[0] + 1, s[1])),
     work=_cubic(2 / 3),
-    native=False,
 )
 
 
@@ -485,10 +489,9 @@ def _permutation(pivots: np.ndarray, *, n: int, dtype: Any) -> np.ndarray:
     return out.reshape(*lead, n, n)
 
 
-op(
+_factor(
     "permutation",
     lambda pivots, *, n, dtype: Type((*pivots.shape[:-1], n, n), dtype),
     _permutation,
     work=lambda out, pivots, **attrs: Work(pivots.size, pivots.nbytes, out.nbytes),
-    native=False,
 )

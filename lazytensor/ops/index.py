@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.layers import gathering, scattering
+from lazytensor.cirh.spelling import typed
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
-from lazytensor.ops.op import call, full_like, op, per_element
+from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims
-
-COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
 
 
 def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
@@ -72,7 +74,7 @@ def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim
         flat = np.ravel_multi_index(np.broadcast_arrays(*places), out.shape).ravel()
         out += np.bincount(flat, value.ravel(), out.size).reshape(out.shape).astype(out.dtype)
     else:
-        COMBINE[kind].at(out, places, value)
+        REDUCTIONS[kind].ufunc.at(out, places, value)
     return out
 
 
@@ -106,12 +108,23 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
     return to_base, None, where(lone, gather(g * others, index, dim), shared)
 
 
+def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
+    """Elements at their places in order are the values that come with the places; the one at the extreme is it."""
+    if index.op == "arg_reduce" and index.inputs == (x,) and index.attrs["dim"] == dim and index.attrs["keepdim"]:
+        return call("reduce", x, kind=f"{index.attrs['kind']}imum", dims=(dim,), keepdim=True)
+    top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
+    if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
+        return None
+    return call("result", top, index=0)
+
+
 op(
     "gather",
     _gathered,
     lambda x, index, *, dim: x[_grid(index, x.shape[dim], dim)],
     vjp=lambda g, y, x, index, *, dim: (scatter(full_like(0, x), index, g, dim, "add"), None),
     work=lambda out, x, index, *, dim: Work(0, out.nbytes + index.nbytes, out.nbytes),
+    cirh=typed("Gather", gathering).unless(_in_order),
 )
 op(
     "scatter",
@@ -119,6 +132,7 @@ op(
     _scatter_eval,
     vjp=_scatter_vjp,
     work=lambda out, base, index, value, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
+    cirh=typed("Scatter", scattering),
 )
 
 
@@ -198,13 +212,44 @@ def _pick_vjp(g: Node, y: Node, x: Node, *indices: Node, dims: Dims) -> tuple[No
     return place(full_like(0, x), g, indices, dims, True), *(None for _ in indices)
 
 
+def _points(indices: tuple[Node, ...], dims: Dims) -> Node | None:
+    """Coordinates side by side in a new last dimension, where the first dimensions are indexed by one shape."""
+    shape = indices[0].type.shape
+    if dims != tuple(range(len(dims))) or any(i.type.shape != shape for i in indices):
+        return None
+    columns = [call("broadcast_in_dim", i, shape=(*shape, 1), dims=tuple(range(len(shape)))) for i in indices]
+    return columns[0] if len(columns) == 1 else call("concat", *columns, dim=len(shape))
+
+
+def _points_read(x: Node, *indices: Node, dims: Dims) -> Node | None:
+    points = _points(indices, dims)
+    return call("gather_points", x, points) if points is not None else None
+
+
+def _points_added(base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool) -> Node | None:
+    """The front end has no spelling for values that are set at points, only for those that are added."""
+    points = _points(indices, dims) if accumulate else None
+    return call("scatter_points", base, points, value) if points is not None else None
+
+
+def _reversed(x: Node, *, dims: Dims) -> Node:
+    """One dimension after the other, read from its end."""
+    for d in dims:
+        extent = x.type.shape[d]
+        numbers = call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
+        x = call("gather_rows", x, numbers, dim=d)
+    return x
+
+
 op(
     "index_get",
     _picked,
     lambda x, *indices, dims: x[_tuple(x, indices, dims)],
     vjp=_pick_vjp,
     work=lambda out, x, *indices, **attrs: Work(0, out.nbytes + sum(i.nbytes for i in indices), out.nbytes),
-    native=False,
+    cirh=decomposed(
+        _points_read, "Index the first dimensions with tensors of one shape, or use torch.index_select or torch.gather."
+    ),
 )
 op(
     "index_put",
@@ -212,7 +257,7 @@ op(
     _place_eval,
     vjp=_place_vjp,
     work=lambda out, base, value, *indices, **attrs: Work(value.size, base.nbytes + 2 * value.nbytes, out.nbytes),
-    native=False,
+    cirh=decomposed(_points_added, "Write torch.where(mask, new, old) with a mask, or x.scatter(dim, index, values)."),
 )
 op(
     "reverse",
@@ -220,5 +265,5 @@ op(
     lambda x, *, dims: np.flip(x, dims),
     vjp=lambda g, y, x, *, dims: (call("reverse", g, dims=dims),),
     work=per_element(0),
-    native=False,
+    cirh=decomposed(_reversed),
 )

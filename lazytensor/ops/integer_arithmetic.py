@@ -7,8 +7,12 @@ import numpy as np
 from lazytensor.dtype import int32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, full_like, op, per_element, same_types
+from lazytensor.ops.op import call, full_like, op, same_types
+
+_BITS = "Keep masks as bool and combine them with &, | and ~; do arithmetic on integers with +, - and *."
+_IN_THE_LOADER = "Compute it in the data loader, and pass the result in with the batch."
 
 
 def _dividing(ufunc: Any) -> Any:
@@ -23,8 +27,8 @@ def _dividing(ufunc: Any) -> Any:
     return eval
 
 
-def _add(name: str, eval: Any, vjp: Any = None, decompose: Any = None, flops: int = 1) -> None:
-    op(name, same_types, eval, vjp=vjp, decompose=decompose, native=False, whole=True, work=per_element(flops))
+def _integer(name: str, eval: Any, vjp: Any = None, flops: int = 1, **facets: Any) -> None:
+    op(name, same_types, eval, vjp=vjp, work=per_element(flops), **facets)
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
@@ -35,15 +39,20 @@ def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return full_like(0, a), full_like(0, b)
 
 
-_add("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, _floor_quotient, 8)
-_add(
+_integer("floor_divide", _dividing(np.floor_divide), _floor_divide_vjp, 8, cirh=decomposed(_floor_quotient))
+_integer(
     "remainder",
     _dividing(np.remainder),
     lambda g, y, a, b: (g, -(g * call("floor_divide", a, b))),
-    lambda a, b: a - _floor_quotient(a, b) * b,
     8,
+    cirh=decomposed(lambda a, b: a - _floor_quotient(a, b) * b),
 )
-_add("integer_fmod", _dividing(np.fmod), flops=8)
+_integer(
+    "integer_fmod",
+    _dividing(np.fmod),
+    flops=8,
+    cirh=refused("Write a - torch.div(a, b, rounding_mode='floor') * b for numbers of one sign."),
+)
 
 
 def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -53,12 +62,17 @@ def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b < 0, np.where(np.abs(a) == 1, sign, 0), raised).astype(a.dtype)
 
 
-_add("integer_pow", _integer_power, flops=20)
-_add("bitwise_and", np.bitwise_and)
-_add("bitwise_or", np.bitwise_or)
-_add("bitwise_xor", np.bitwise_xor)
-_add("gcd", np.gcd, flops=40)
-_add("lcm", np.lcm, flops=40)
+_integer(
+    "integer_pow",
+    _integer_power,
+    flops=20,
+    cirh=refused("Multiply: x * x, or convert to float, raise, and convert back."),
+)
+_integer("bitwise_and", np.bitwise_and, cirh=refused(_BITS))
+_integer("bitwise_or", np.bitwise_or, cirh=refused(_BITS))
+_integer("bitwise_xor", np.bitwise_xor, cirh=refused(_BITS))
+_integer("gcd", np.gcd, flops=40, cirh=refused(_IN_THE_LOADER))
+_integer("lcm", np.lcm, flops=40, cirh=refused(_IN_THE_LOADER))
 
 
 def _shifted_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -75,8 +89,8 @@ def _shifted_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(inside, np.right_shift(a, np.where(inside, b, last)), gone).astype(a.dtype)
 
 
-_add("left_shift", _shifted_left)
-_add("right_shift", _shifted_right)
+_integer("left_shift", _shifted_left, cirh=refused("Multiply by 2 ** n."))
+_integer("right_shift", _shifted_right, cirh=refused("Divide by 2 ** n with rounding_mode='floor'."))
 
 
 def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
@@ -89,5 +103,18 @@ def _exponent(x: np.ndarray) -> np.ndarray:
         return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32)
 
 
-op("frexp_mantissa", same_types, lambda x: np.frexp(x)[0], vjp=_mantissa_vjp, native=False, work=per_element(2))
-op("frexp_exponent", lambda x: Type(x.shape, int32), _exponent, native=False, work=per_element(2))
+op(
+    "frexp_mantissa",
+    same_types,
+    lambda x: np.frexp(x)[0],
+    vjp=_mantissa_vjp,
+    work=per_element(2),
+    cirh=refused("Divide by 2 ** torch.floor(torch.log2(torch.abs(x)) + 1)."),
+)
+op(
+    "frexp_exponent",
+    lambda x: Type(x.shape, int32),
+    _exponent,
+    work=per_element(2),
+    cirh=refused("Write torch.floor(torch.log2(torch.abs(x))) + 1."),
+)

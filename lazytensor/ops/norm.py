@@ -7,11 +7,21 @@ for CIRH, and a record that gives one of them, which autograd can differentiate 
 import math
 from typing import Any
 
+from lazytensor.cirh.layers import (
+    CHANNEL_GRADIENTS,
+    batch_norm,
+    batch_norm_gradient,
+    epsilon,
+    group_norm,
+    group_norm_gradient,
+)
+from lazytensor.cirh.spelling import typed
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import Legality, decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.formula import Formula, derived, evaluated
-from lazytensor.ops.op import call, op, per_element
+from lazytensor.ops.op import call, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
 from lazytensor.ops.whole import whole
@@ -43,10 +53,10 @@ def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
     return factor * (g - broadcast_to(mean, shape) - unit * broadcast_to(along, shape))
 
 
-def _backward(name: str, formula: Formula, parts: Formula | None = None) -> None:
+def _backward(name: str, formula: Formula, spelling: Legality, parts: Formula | None = None) -> None:
     """Register `name` with one result by index, and `name`_all with three, whose graph is `formula`.
 
-    `parts(name_all, index, ...)` says how CIRH takes the operands, if not as they are.
+    CIRH has the second. `parts(name_all, index, ...)` says how it takes the operands, if not as they are.
     """
 
     def one(*inputs: Node, index: int, **attrs: Any) -> Node:
@@ -55,15 +65,14 @@ def _backward(name: str, formula: Formula, parts: Formula | None = None) -> None
     def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
         return x, params[-1], params[-1]
 
-    op(f"{name}_all", results, evaluated(formula), work=_all_work)
+    op(f"{name}_all", results, evaluated(formula), work=_all_work, cirh=spelling)
     op(
         name,
         lambda g, x, *params, index, **attrs: results(g, x, *params)[index],
         evaluated(one),
         vjp=derived(one),
-        exact=one,
-        decompose=lambda *inputs, index, **attrs: (parts or _as_given)(f"{name}_all", index, *inputs, **attrs),
-        native=False,
+        composite=one,
+        cirh=decomposed(lambda *inputs, index, **attrs: (parts or _as_given)(f"{name}_all", index, *inputs, **attrs)),
         work=per_element(10),
     )
 
@@ -117,8 +126,13 @@ whole(
     _layer_norm_type,
     10,
     vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
+    cirh=typed("LayerNorm", epsilon),
 )
-_backward("layer_norm_grad", _layer_norm_backward)
+_backward(
+    "layer_norm_grad",
+    _layer_norm_backward,
+    typed("LayerNormGrad", epsilon, results=("result", "beta_grad", "gamma_grad")),
+)
 
 
 # -- groups of channels ----------------------------------------------------------------------------------------------
@@ -181,11 +195,21 @@ whole(
     _channel_type,
     10,
     vjp=lambda g, y, x, w, b, **attrs: _gradients("group_norm_grad", g, x, w, **attrs),
-    native=False,
-    decompose=_group_norm_cirh,
+    cirh=decomposed(_group_norm_cirh),
 )
-_backward("group_norm_grad", _group_norm_backward, _row_gradient)
-op("group_norm_rows", lambda x, *params, **attrs: x, evaluated(_group_norm_rows), work=per_element(10))
+_backward(
+    "group_norm_grad",
+    _group_norm_backward,
+    typed("GroupNormGrad", group_norm_gradient, results=CHANNEL_GRADIENTS),
+    _row_gradient,
+)
+op(
+    "group_norm_rows",
+    lambda x, *params, **attrs: x,
+    evaluated(_group_norm_rows),
+    work=per_element(10),
+    cirh=typed("GroupNorm", group_norm),
+)
 
 
 # -- the batch -------------------------------------------------------------------------------------------------------
@@ -247,15 +271,21 @@ def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **att
     return reshape(made, x.type.shape) if index == 0 else made
 
 
-for _name, _formula, _vjp in (
-    ("batch_norm", _batch_norm, derived(_batch_norm)),
-    ("batch_norm_training", _batch_norm_training, _training_vjp),
+for _name, _formula, _vjp, _is_training in (
+    ("batch_norm", _batch_norm, derived(_batch_norm), False),
+    ("batch_norm_training", _batch_norm_training, _training_vjp, True),
 ):
-    whole(_name, _formula, _channel_type, 10, vjp=_vjp, native=False, decompose=_as_image(_name))
+    whole(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=decomposed(_as_image(_name)))
     op(
         f"{_name}_all",
         lambda x, weight, *params, **attrs: (x, weight, weight),
-        evaluated(_with_statistics(_formula, _name.endswith("training"))),
+        evaluated(_with_statistics(_formula, _is_training)),
         work=_all_work,
+        cirh=typed("FusedBatchNorm", batch_norm(_is_training), results=("y", "batch_mean", "batch_variance")),
     )
-_backward("batch_norm_grad", _batch_norm_backward, _image_gradient)
+_backward(
+    "batch_norm_grad",
+    _batch_norm_backward,
+    typed("FusedBatchNormGrad", batch_norm_gradient, results=CHANNEL_GRADIENTS),
+    _image_gradient,
+)

@@ -1,7 +1,7 @@
-"""The op record, its registry, and the one way to make a node."""
+"""Registers operations, and makes nodes of them: the one way to record a step."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,59 +10,30 @@ from lazytensor import source
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node, find, give_operators, intern
-from lazytensor.ir.types import Type, Work
+from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
+from lazytensor.ir.types import Type
 
 
-def per_element(flops: int) -> Callable[..., Work]:
-    """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
-
-    def work(out: Type, *types: Type, **attrs: Any) -> Work:
-        return Work(flops * out.size, sum(t.nbytes for t in types), out.nbytes)
-
-    return work
-
-
-def no_work(out: Type, *types: Type, **attrs: Any) -> Work:
-    """Work of an op that only renames elements."""
-    return Work()
-
-
-@dataclass(frozen=True)
-class Op:
-    """Everything the house knows about one operation.
-
-    infer(*types, **attrs) gives the output Type (a tuple of them for several results) or raises ShapeError.
-    eval(*arrays, **attrs) is its meaning in NumPy.
-    vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
-    gradient flows.
-    scalar is the body for one element, over "{0}", "{1}"; such an op can be fused into a loop nest.
-    decompose(*inputs, **attrs) gives an equal graph of simpler ops. An op without it is primitive.
-    native: the op exists in CIRH under its own spelling; others are decomposed on the way there.
-    exact(*inputs, **attrs) replaces `decompose` on the host, where the front end's graph is less exact than PyTorch.
-    whole: the host computes `eval` itself, because `decompose` is less exact.
-    put(base, value, **attrs) is the base with the elements seen through this view replaced by `value`.
-    work(out_type, *types, **attrs) counts flops and bytes.
-    """
-
-    name: str
-    infer: Callable[..., Any]
-    eval: Callable[..., Any]
-    vjp: Callable[..., Any] | None = None
-    scalar: str = ""
-    decompose: Callable[..., Any] | None = None
-    exact: Callable[..., Any] | None = None
-    native: bool = True
-    whole: bool = False
-    put: Callable[..., Node] | None = None
-    work: Callable[..., Work] = per_element(1)
-
-
-OPS: dict[str, Op] = {}
-
-
-def op(name: str, infer: Callable[..., Any], eval: Callable[..., Any], **facets: Any) -> None:
-    """Register an operation."""
-    OPS[name] = Op(name, infer, eval, **facets)
+def op(
+    name: str, infer: Callable[..., Any], eval: Callable[..., Any], *, cirh: Legality | None = None, **facets: Any
+) -> None:
+    """Register an operation. Raises IncompleteOperation, naming it, if a facet is missing or contradicts another."""
+    record = Op(name=name, infer=infer, eval=eval, cirh=cirh or Legality(), **facets)
+    if name in OPS:
+        raise IncompleteOperation(f"the operation {name!r} has two rows", hint="Give one of them another name.")
+    if cirh is None and record.composite is not None:
+        record = replace(record, cirh=decomposed(record.composite))
+    elif cirh is None and not record.is_leaf:
+        raise IncompleteOperation(
+            f"the operation {name!r} has no facet `cirh`",
+            hint="Give its spelling, a decomposition into operations that CIRH has, or refused() with a hint.",
+        )
+    if record.body is not None and record.composite is not None:
+        raise IncompleteOperation(
+            f"the operation {name!r} has a loop body, and a composite that stands in its place on the host",
+            hint="Drop the composite, or make it `cirh=decomposed(...)`.",
+        )
+    OPS[name] = record
 
 
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
@@ -147,43 +118,44 @@ def same_types(*types: Type, **attrs: Any) -> Type:
     return types[0]
 
 
-op("leaf", lambda **attrs: None, lambda **attrs: None, work=no_work)
-op("state", lambda *, id, type: type, lambda **attrs: None, work=no_work)
-op("batch", lambda *, index, name, type: type, lambda **attrs: None, work=no_work)
+op("leaf", lambda **attrs: None, lambda **attrs: None, work=no_work, is_leaf=True)
+op("state", lambda *, id, type: type, lambda **attrs: None, work=no_work, is_leaf=True)
+op("batch", lambda *, index, name, type: type, lambda **attrs: None, work=no_work, is_leaf=True)
 op(
     "full",
     lambda *, value, type: type,
     lambda *, value, type: np.full(type.shape, value, type.dtype.host),
     work=no_work,
+    is_leaf=True,
 )
 op(
     "const",
     lambda *, data, type: type,
     lambda *, data, type: np.frombuffer(data, type.dtype.host).reshape(type.shape),
     work=no_work,
+    is_leaf=True,
 )
-op(
-    "result",
-    lambda of, *, index: of[index],
-    lambda of, *, index: of[index],
-    work=no_work,
-)
+op("result", lambda of, *, index: of[index], lambda of, *, index: of[index], work=no_work, is_leaf=True)
 op(
     "detach",
     lambda x: x,
     lambda x: x,
-    native=False,
-    decompose=lambda x: x,
     put=lambda base, value: value,
     work=no_work,
+    composite=lambda x: x,
+    saves=False,
+    renames=True,
 )
 # The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
 op(
     "variable",
     lambda x, *, uid: x,
     lambda x, *, uid: x,
-    native=False,
-    decompose=lambda x, *, uid: x,
     put=lambda base, value, *, uid: value,
     work=no_work,
+    composite=lambda x, *, uid: x,
+    saves=False,
+    gradient_name="Clone",
+    is_leaf=True,
+    renames=True,
 )

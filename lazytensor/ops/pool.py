@@ -12,9 +12,11 @@ import numpy as np
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.conv import Dims, Pairs, inside, padded, under
-from lazytensor.ops.op import call, op, per_element
+from lazytensor.ops.op import call, op
+from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 
 def _taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
@@ -68,16 +70,16 @@ op(
     vjp=lambda g, y, x, *, kernel, **attrs: (
         call("window_spread", g, extents=x.type.shape[-len(kernel) :], kernel=kernel, **attrs),
     ),
-    native=False,
     work=_window_work,
+    cirh=refused("Use F.avg_pool1d, avg_pool2d or avg_pool3d and multiply by the size of the window."),
 )
 op(
     "window_spread",
     lambda g, *, extents, kernel, stride, padding: Type((*g.shape[: -len(kernel)], *extents), g.dtype),
     _window_spread,
     vjp=lambda gg, y, g, *, extents, **attrs: (call("window_sum", gg, **attrs),),
-    native=False,
     work=_window_work,
+    cirh=refused("Use F.conv_transpose2d with a weight of ones."),
 )
 
 
@@ -108,8 +110,8 @@ op(
     "window_argmax",
     _argmax_type,
     _window_argmax,
-    native=False,
     work=lambda out, x, *, kernel, **attrs: Work(int(np.prod(kernel)) * out.size, x.nbytes, out.nbytes),
+    cirh=refused("Use F.max_pool1d, max_pool2d or max_pool3d over [N, C, ...]."),
 )
 
 Regions = tuple[tuple[tuple[int, int], ...], ...]
@@ -132,8 +134,8 @@ op(
     "region_argmax",
     lambda x, *, regions: Type((*x.shape[: len(x.shape) - len(regions)], *map(len, regions)), int64),
     _region_argmax,
-    native=False,
     work=lambda out, x, **attrs: Work(x.size, x.nbytes, out.nbytes),
+    cirh=refused("Use F.max_pool2d with a kernel that divides the input evenly."),
 )
 
 
@@ -165,8 +167,8 @@ op(
     _at_type,
     lambda x, places: np.take_along_axis(x, places, -1),
     vjp=lambda g, y, x, places: (call("put_places", g, places, extent=x.type.shape[-1], accumulate=True), None),
-    native=False,
     work=per_element(0),
+    cirh=decomposed(pool_max, "Use F.max_pool2d, whose windows have one size, or x.amax(dim) over whole dimensions."),
 )
 # Without `accumulate` the last of several values for one place stays, as in un-pooling.
 op(
@@ -174,8 +176,10 @@ op(
     lambda g, places, *, extent, accumulate: Type((*g.shape[:-1], extent), g.dtype),
     _put_places,
     vjp=lambda gg, y, g, places, **attrs: (call("at_places", gg, places), None),
-    native=False,
     work=per_element(1),
+    cirh=decomposed(
+        pool_max_gradient, "Un-pool with F.interpolate on the client, or upsample by a transposed convolution."
+    ),
 )
 
 
@@ -195,16 +199,16 @@ op(
     lambda x, *, index, dim: Type((*x.shape[:dim], len(index), *x.shape[dim + 1 :]), x.dtype),
     lambda x, *, index, dim: np.take(x, np.array(index, np.int64), dim),
     vjp=lambda g, y, x, *, index, dim: (call("place_along", g, index=index, dim=dim, extent=x.type.shape[dim]),),
-    native=False,
     work=per_element(0),
+    cirh=refused("Write torch.index_select(x, dim, index) with an index from the batch."),
 )
 op(
     "place_along",
     lambda g, *, index, dim, extent: Type((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype),
     _place_along,
     vjp=lambda gg, y, g, *, index, dim, extent: (call("pick_along", gg, index=index, dim=dim),),
-    native=False,
     work=lambda out, g, **attrs: Work(g.size, g.nbytes, out.nbytes),
+    cirh=refused("Write torch.index_select(x, dim, index) with an index from the batch."),
 )
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lazytensor.cirh.spelling import PRODUCT
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
@@ -52,6 +53,8 @@ op(
     lambda a, b, *, transpose_a, transpose_b: np.matmul(_swap(a, transpose_a), _swap(b, transpose_b)),
     vjp=_product_vjp,
     work=_product_work,
+    cirh=PRODUCT,
+    gradient_name="Mm",
 )
 
 
@@ -97,4 +100,4 @@ def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
     return Work(2 * out.size * w.shape[1] + (out.size if b else 0), x.nbytes + w.nbytes, out.nbytes)
 
 
-op("linear", _linear, _linear_eval, vjp=_linear_vjp, decompose=_linear_parts, native=False, work=_linear_work)
+op("linear", _linear, _linear_eval, vjp=_linear_vjp, work=_linear_work, composite=_linear_parts, gradient_name="Addmm")

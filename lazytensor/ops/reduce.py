@@ -5,16 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.spelling import reduction, typed
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
 from lazytensor.ops.op import call, full_like, op
 from lazytensor.ops.shape import Dims
-
-_UFUNC: dict[str, Any] = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
-_UFUNC |= {"and": np.logical_and, "or": np.logical_or}
 
 
 def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
@@ -30,7 +29,7 @@ def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
 
 
 def _reduce_eval(x: np.ndarray, *, kind: str, dims: Dims, keepdim: bool) -> np.ndarray:
-    return np.asarray(_UFUNC[kind].reduce(x, axis=dims, keepdims=keepdim, dtype=x.dtype))
+    return np.asarray(REDUCTIONS[kind].ufunc.reduce(x, axis=dims, keepdims=keepdim, dtype=x.dtype))
 
 
 def _reduce_work(out: Type, x: Type, **attrs: Any) -> Work:
@@ -102,14 +101,13 @@ def _mean_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[
     return (wide / math.prod(x.type.shape[d] for d in dims),)
 
 
-op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work)
-op("arg_reduce", _arg, _arg_eval, work=_reduce_work)
+op("reduce", _reduced, _reduce_eval, vjp=_reduce_vjp, work=_reduce_work, cirh=typed("Reduce", reduction), saves=False)
+op("arg_reduce", _arg, _arg_eval, work=_reduce_work, cirh=typed("Reduce", reduction))
 op(
     "mean",
     lambda x, *, dims, keepdim: _reduced(x, kind="add", dims=dims, keepdim=keepdim),
     _mean_eval,
     vjp=_mean_vjp,
-    decompose=_mean_parts,
-    native=False,
     work=_reduce_work,
+    composite=_mean_parts,
 )

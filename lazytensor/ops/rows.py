@@ -1,8 +1,11 @@
 """Rows, parts and turns that CIRH knows by name, where the host sees indexing, slices and concatenations."""
 
+from lazytensor.cirh.layers import gathering
+from lazytensor.cirh.spelling import typed
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, ne, where
 from lazytensor.ops.index import pick, place
@@ -25,7 +28,7 @@ def _rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
-whole("gather_rows", _rows, _rows_type)
+whole("gather_rows", _rows, _rows_type, cirh=typed("Gather", gathering))
 
 
 def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
@@ -71,13 +74,12 @@ def _embedding_type(weight: Type, numbers: Type, *, padding: int) -> Type:
     return Type((*numbers.shape, *weight.shape[1:]), weight.dtype)
 
 
-whole("embedding", _embedding, _embedding_type, vjp=_embedding_vjp, native=False, decompose=_embedding_parts)
+whole("embedding", _embedding, _embedding_type, vjp=_embedding_vjp, cirh=decomposed(_embedding_parts))
 whole(
     "embedding_grad",
     _embedding_grad,
     lambda g, numbers, *, rows, padding: Type((rows, g.shape[-1]), g.dtype),
-    native=False,
-    decompose=_embedding_grad_parts,
+    cirh=decomposed(_embedding_grad_parts),
 )
 
 
@@ -94,9 +96,9 @@ whole(
     "part",
     _part,
     lambda x, *, dim, sizes, index: Type((*x.shape[:dim], sizes[index], *x.shape[dim + 1 :]), x.dtype),
-    native=False,
     put=_put_part,
-    decompose=lambda x, *, index, **attrs: call("result", call("split", x, **attrs), index=index),
+    cirh=decomposed(lambda x, *, index, **attrs: call("result", call("split", x, **attrs), index=index)),
+    saves=False,
 )
 
 
@@ -116,4 +118,4 @@ def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
     return call("gather_rows", x, moved - whole_turns, dim=dim)
 
 
-whole("turn", _turned, lambda x, **attrs: x, native=False, decompose=_turned_parts)
+whole("turn", _turned, lambda x, **attrs: x, cirh=decomposed(_turned_parts))

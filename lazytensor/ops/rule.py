@@ -3,8 +3,9 @@
 import numpy as np
 
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import no_work
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import no_work, op
+from lazytensor.ops.op import op
 
 RULE = "rule"
 """Key in a node's memo of the function from a gradient to those of the inputs; without one it goes to the first."""
@@ -33,8 +34,8 @@ op(
     _first_type,
     _first,
     vjp=_vjp,
-    decompose=_first_node,
-    native=False,
     put=lambda base, value, *, uid: value,
     work=no_work,
+    composite=_first_node,
+    saves=False,
 )

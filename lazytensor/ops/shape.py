@@ -5,10 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
+from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, no_work, per_element
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, full_like, no_work, op, per_element
+from lazytensor.ops.elementwise import cast, where
+from lazytensor.ops.op import call, full_like, op
 
 Dims = tuple[int, ...]
 
@@ -117,6 +121,18 @@ def inverse(permutation: Dims) -> Dims:
     return tuple(out)
 
 
+def _fewer_in_order(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
+    """The first few of an order are an order of fewer."""
+    top = x.inputs[0] if x.op == "result" else None
+    if top is None or top.op != "top" or any(starts) or any(s != 1 for s in strides):
+        return None
+    dim = top.attrs["dim"]
+    if any(e != limit for d, (e, limit) in enumerate(zip(x.type.shape, limits, strict=True)) if d != dim):
+        return None
+    fewer = call("top", *top.inputs, **{**top.attrs, "k": limits[dim]})
+    return call("result", fewer, index=x.attrs["index"])
+
+
 op(
     "reshape",
     _reshaped,
@@ -124,6 +140,10 @@ op(
     vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
     put=lambda base, value, *, shape: reshape(value, base.type.shape),
     work=no_work,
+    cirh=typed("Reshape"),
+    saves=False,
+    gradient_name="View",
+    renames=True,
 )
 op(
     "transpose",
@@ -132,6 +152,10 @@ op(
     vjp=lambda g, y, x, *, permutation: (transpose(g, inverse(permutation)),),
     put=lambda base, value, *, permutation: transpose(value, inverse(permutation)),
     work=per_element(0),
+    cirh=TRANSPOSE,
+    saves=False,
+    gradient_name="Permute",
+    renames=True,
 )
 op(
     "broadcast_in_dim",
@@ -139,6 +163,10 @@ op(
     _broadcast_eval,
     vjp=_broadcast_vjp,
     work=per_element(0),
+    cirh=typed("BroadcastInDim", broadcast_dims),
+    saves=False,
+    gradient_name="Expand",
+    renames=True,
 )
 op(
     "slice",
@@ -147,6 +175,8 @@ op(
     vjp=lambda g, y, x, **attrs: (call("slice_update", full_like(0, x), g, **attrs),),
     put=lambda base, value, **attrs: call("slice_update", base, value, **attrs),
     work=per_element(0),
+    cirh=SLICE.unless(_fewer_in_order),
+    saves=False,
 )
 
 
@@ -155,20 +185,40 @@ def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -
     return call("slice_update", g, full_like(0, inner), **attrs), inner
 
 
+def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
+    """A part of a constant is padding around the part."""
+    if base.op != "full" or any(s != 1 for s in strides) or base.type.dtype.kind == "b":
+        return None
+    pairs = tuple((s, e - limit) for s, e, limit in zip(starts, base.type.shape, limits, strict=True))
+    return call("pad", value, pairs=pairs, value=base.attrs["value"])
+
+
 op(
     "slice_update",
     lambda base, value, **attrs: base,
     _slice_update,
     vjp=_slice_update_vjp,
     work=per_element(0),
-    native=False,
+    cirh=decomposed(_padded_part, "Write torch.where(mask, new, old), or torch.cat of the parts."),
+    saves=False,
+    gradient_name="CopySlices",
 )
-op("concat", _concat, lambda *xs, dim: np.concatenate(xs, dim), vjp=_concat_vjp, work=per_element(0))
+op(
+    "concat",
+    _concat,
+    lambda *xs, dim: np.concatenate(xs, dim),
+    vjp=_concat_vjp,
+    work=per_element(0),
+    cirh=typed("Concat", number("axis", "dim")),
+    saves=False,
+    gradient_name="Cat",
+)
 op(
     "arange",
     lambda *, start, step, type: type,
     lambda *, start, step, type: (start + step * np.arange(type.size)).astype(type.dtype.host),
     work=no_work,
+    cirh=ARANGE,
 )
 
 
@@ -177,10 +227,27 @@ def _band(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
     return kept if upper is None else np.tril(kept, upper)
 
 
+def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None:
+    """What lies on and above a diagonal is chosen by comparing the numbers of rows and columns."""
+    if upper is not None or lower is None or x.type.dtype.kind != "f":
+        return None
+    shape = x.type.shape
+    rank = len(shape)
+    wide = []
+    for d in (rank - 2, rank - 1):
+        numbers = call("arange", start=0, step=1, type=Type((shape[d],), int64))
+        kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), float32)
+        wide.append(call("broadcast_in_dim", kept, shape=shape, dims=(rank - 2, rank - 1)))
+    distance = wide[1] - wide[0]
+    return where(distance >= -lower, x, 0)
+
+
 op(
     "band_part",
     lambda x, *, lower, upper: x,
     _band,
     vjp=lambda g, y, x, **attrs: (call("band_part", g, **attrs),),
     work=per_element(0),
+    cirh=BAND.unless(_upper_band),
+    saves=False,
 )

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.layers import SCAN
 from lazytensor.dtype import bool_, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element, refused
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, ne, where
-from lazytensor.ops.op import call, full, full_like, op, per_element
+from lazytensor.ops.op import call, full, full_like, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 
@@ -151,15 +153,39 @@ def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
     return out
 
 
-op("argsort", _places_of, _argsort, work=_sort_work, native=False)
-op("arg_scan", _places_of, _argscan, work=per_element(1), native=False)
-op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1))
-op("arg_pick", _one_of, _arg_pick, work=_sort_work, native=False)
-op("searchsorted", _searched, _search, work=per_element(10), native=False)
+def _first_of_all(x: Node, *, dim: int, descending: bool) -> Node:
+    """The places of all elements in order are those of the first n of n."""
+    top = call("top", x, dim=dim, k=x.type.shape[dim], largest=descending)
+    return call("result", top, index=1)
+
+
+op("argsort", _places_of, _argsort, work=_sort_work, cirh=decomposed(_first_of_all))
+op(
+    "arg_scan",
+    _places_of,
+    _argscan,
+    work=per_element(1),
+    cirh=refused("Compare x with a running maximum that the step carries as state, or take x.amax(dim)."),
+)
+op("scan", lambda x, **attrs: x, _scan, vjp=_scan_vjp, work=per_element(1), cirh=SCAN)
+op(
+    "arg_pick",
+    _one_of,
+    _arg_pick,
+    work=_sort_work,
+    cirh=refused("Sort the row and take its middle: x.sort(dim)[0].select(dim, n // 2)."),
+)
+op(
+    "searchsorted",
+    _searched,
+    _search,
+    work=per_element(10),
+    cirh=refused("Count: (boundaries < x.unsqueeze(-1)).sum(-1)."),
+)
 op(
     "isin",
     lambda x, wanted: Type(x.shape, bool_),
     lambda x, wanted: np.isin(x, wanted),
     work=per_element(10),
-    native=False,
+    cirh=refused("Compare with each: (x.unsqueeze(-1) == wanted).any(-1)."),
 )

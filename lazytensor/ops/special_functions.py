@@ -13,17 +13,18 @@ from lazytensor import source
 from lazytensor.dtype import bool_
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import ON_THE_CLIENT, decomposed, per_element, refused
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
 from lazytensor.ops.elementwise import eq, where
-from lazytensor.ops.op import call, full_like, op, per_element, same_types
+from lazytensor.ops.op import call, full_like, op, same_types
 
 LN2, LN10 = math.log(2), math.log(10)
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
-def _pointwise(name: str, eval: Any, vjp: Any, decompose: Any = None, flops: int = 10, whole: bool = False) -> None:
-    op(name, same_types, eval, vjp=vjp, decompose=decompose, native=False, whole=whole, work=per_element(flops))
+def _pointwise(name: str, eval: Any, vjp: Any, flops: int = 10, **facets: Any) -> None:
+    op(name, same_types, eval, vjp=vjp, work=per_element(flops), **facets)
 
 
 def _less_square(x: Node) -> Node:
@@ -35,58 +36,80 @@ _pointwise(
     "asin",
     np.arcsin,
     lambda g, y, x: (g / call("sqrt", _less_square(x)),),
-    lambda x: call("atan2", x, call("sqrt", _less_square(x))),
+    composite=lambda x: call("atan2", x, call("sqrt", _less_square(x))),
 )
 _pointwise(
     "acos",
     np.arccos,
     lambda g, y, x: (-(g / call("sqrt", _less_square(x))),),
-    lambda x: call("atan2", call("sqrt", _less_square(x)), x),
+    composite=lambda x: call("atan2", call("sqrt", _less_square(x)), x),
 )
-_pointwise("atan", np.arctan, lambda g, y, x: (g / (x * x + 1),), lambda x: call("atan2", x, full_like(1, x)))
+_pointwise("atan", np.arctan, lambda g, y, x: (g / (x * x + 1),), composite=lambda x: call("atan2", x, full_like(1, x)))
 _pointwise(
     "sinh",
     np.sinh,
     lambda g, y, x: (g * call("cosh", x),),
-    lambda x: (call("exp", x) - call("exp", -x)) / 2,
-    whole=True,
+    cirh=decomposed(lambda x: (call("exp", x) - call("exp", -x)) / 2),
 )
 _pointwise(
     "cosh",
     np.cosh,
     lambda g, y, x: (g * call("sinh", x),),
-    lambda x: (call("exp", x) + call("exp", -x)) / 2,
-    whole=True,
+    cirh=decomposed(lambda x: (call("exp", x) + call("exp", -x)) / 2),
 )
-_pointwise("asinh", np.arcsinh, lambda g, y, x: (g / call("sqrt", x * x + 1),))
+_pointwise(
+    "asinh",
+    np.arcsinh,
+    lambda g, y, x: (g / call("sqrt", x * x + 1),),
+    cirh=refused("Write torch.log(x + torch.sqrt(x * x + 1))."),
+)
 _pointwise(
     "acosh",
     np.arccosh,
     lambda g, y, x: (g / (call("sqrt", x + -1) * call("sqrt", x + 1)),),
-    lambda x: call("log", x + call("sqrt", x * x - 1)),
-    whole=True,
+    cirh=decomposed(lambda x: call("log", x + call("sqrt", x * x - 1))),
 )
-_pointwise("atanh", np.arctanh, lambda g, y, x: (g / _less_square(x),))
-_pointwise("exp2", np.exp2, lambda g, y, x: (g * (y * LN2),), lambda x: 2**x)
-_pointwise("log10", np.log10, lambda g, y, x: (g / (x * LN10),), lambda x: call("log", x) / LN10)
+_pointwise(
+    "atanh",
+    np.arctanh,
+    lambda g, y, x: (g / _less_square(x),),
+    cirh=refused("Write 0.5 * torch.log((1 + x) / (1 - x))."),
+)
+_pointwise("exp2", np.exp2, lambda g, y, x: (g * (y * LN2),), composite=lambda x: 2**x)
+_pointwise("log10", np.log10, lambda g, y, x: (g / (x * LN10),), composite=lambda x: call("log", x) / LN10)
 _pointwise(
     "erfc",
     values.erfc,
     lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
-    lambda x: 1 - call("erf", x),
-    whole=True,
+    cirh=decomposed(lambda x: 1 - call("erf", x)),
 )
-_pointwise("erfinv", values.erfinv, lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),), flops=40)
-_pointwise("lgamma", values.lgamma, lambda g, y, x: (g * call("polygamma", x, n=0),), flops=40)
-_pointwise("bessel_i0", values.bessel_i0, lambda g, y, x: (g * call("bessel_i1", x),), flops=40)
-_pointwise("bessel_i1", values.bessel_i1, lambda g, y, x: (g * _bessel_i1_slope(x, y),), flops=40)
+_pointwise(
+    "erfinv",
+    values.erfinv,
+    lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
+    flops=40,
+    cirh=refused(ON_THE_CLIENT),
+)
+_pointwise(
+    "lgamma",
+    values.lgamma,
+    lambda g, y, x: (g * call("polygamma", x, n=0),),
+    flops=40,
+    cirh=refused("Use Stirling's series: (x - 0.5) * torch.log(x) - x + 0.9189385 + 1 / (12 * x)."),
+)
+_pointwise(
+    "bessel_i0", values.bessel_i0, lambda g, y, x: (g * call("bessel_i1", x),), flops=40, cirh=refused(ON_THE_CLIENT)
+)
+_pointwise(
+    "bessel_i1", values.bessel_i1, lambda g, y, x: (g * _bessel_i1_slope(x, y),), flops=40, cirh=refused(ON_THE_CLIENT)
+)
 op(
     "polygamma",
     lambda x, *, n: x,
     values.polygamma,
     vjp=lambda g, y, x, *, n: (g * call("polygamma", x, n=n + 1),),
-    native=False,
     work=per_element(60),
+    cirh=refused("Use the asymptotic series, for n = 0: torch.log(x) - 1 / (2 * x) - 1 / (12 * x * x)."),
 )
 
 
@@ -96,7 +119,7 @@ def _bessel_i1_slope(x: Node, y: Node) -> Node:
     return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
 
 
-op("signbit", lambda x: Type(x.shape, bool_), np.signbit, native=False)
+op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=refused("Write x < 0."))
 
 
 def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
@@ -132,15 +155,49 @@ def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return g * call("xlogy", counted, b), g * a / b
 
 
-_pointwise("hypot", np.hypot, lambda g, y, a, b: (g * (a / y), g * (b / y)))
-_pointwise("copysign", np.copysign, _copysign_vjp, flops=1)
-_pointwise("fmax", np.fmax, _fmax_vjp("ge"), flops=1)
-_pointwise("fmin", np.fmin, _fmax_vjp("le"), flops=1)
-_pointwise("nextafter", np.nextafter, _nextafter_vjp, flops=1)
-_pointwise("logaddexp", np.logaddexp, _logaddexp_vjp(1), flops=22)
-_pointwise("logaddexp2", np.logaddexp2, _logaddexp_vjp(LN2), flops=22)
-_pointwise("xlogy", values.xlogy, _xlogy_vjp, flops=11)
-_pointwise("heaviside", values.heaviside, None, flops=1)
+_pointwise(
+    "hypot", np.hypot, lambda g, y, a, b: (g * (a / y), g * (b / y)), cirh=refused("Write torch.sqrt(a * a + b * b).")
+)
+_pointwise("copysign", np.copysign, _copysign_vjp, flops=1, cirh=refused("Write torch.abs(a) * torch.sign(b)."))
+_pointwise(
+    "fmax",
+    np.fmax,
+    _fmax_vjp("ge"),
+    flops=1,
+    cirh=refused("Write torch.maximum(a, b); replace NaN with torch.where(x != x, other, x) first."),
+)
+_pointwise(
+    "fmin",
+    np.fmin,
+    _fmax_vjp("le"),
+    flops=1,
+    cirh=refused("Write torch.minimum(a, b); replace NaN with torch.where(x != x, other, x) first."),
+)
+_pointwise("nextafter", np.nextafter, _nextafter_vjp, flops=1, cirh=refused("Add a small number of your own."))
+_pointwise(
+    "logaddexp",
+    np.logaddexp,
+    _logaddexp_vjp(1),
+    flops=22,
+    cirh=refused("Write m + torch.log(torch.exp(a - m) + torch.exp(b - m)) with m = torch.maximum(a, b)."),
+)
+_pointwise(
+    "logaddexp2",
+    np.logaddexp2,
+    _logaddexp_vjp(LN2),
+    flops=22,
+    cirh=refused("Write m + torch.log2(2 ** (a - m) + 2 ** (b - m)) with m = torch.maximum(a, b)."),
+)
+_pointwise(
+    "xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=refused("Write torch.where(a == 0, 0.0, a * torch.log(b)).")
+)
+_pointwise(
+    "heaviside",
+    values.heaviside,
+    None,
+    flops=1,
+    cirh=refused("Write torch.where(x > 0, 1.0, torch.where(x < 0, 0.0, values))."),
+)
 
 
 def _gamma_types(a: Type, x: Type) -> Type:
@@ -167,7 +224,7 @@ def _igamma_vjp(sign: float) -> Any:
 
 
 for _name, _eval, _sign in (("igamma", values.igamma, 1.0), ("igammac", values.igammac, -1.0)):
-    op(_name, _gamma_types, _eval, vjp=_igamma_vjp(_sign), native=False, work=per_element(200))
+    op(_name, _gamma_types, _eval, vjp=_igamma_vjp(_sign), work=per_element(200), cirh=refused(ON_THE_CLIENT))
 
 
 def _nan_to_num_vjp(g: Node, y: Node, x: Node, **attrs: float) -> tuple[Node]:
@@ -179,6 +236,6 @@ op(
     lambda x, *, nan, posinf, neginf: x,
     values.nan_to_num,
     vjp=_nan_to_num_vjp,
-    native=False,
     work=per_element(3),
+    cirh=refused("Write torch.where(x != x, torch.zeros_like(x), x), and clamp for infinities."),
 )

@@ -6,8 +6,9 @@ import numpy as np
 
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import per_element, refused
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import call, full_like, op, per_element
+from lazytensor.ops.op import call, full_like, op
 
 Dims = tuple[int, ...]
 
@@ -81,7 +82,7 @@ op(
     vjp=lambda g, y, x, **place: (call("strided_sum", g, shape=x.type.shape, **place),),
     put=lambda base, value, **place: call("strided_put", base, value, **place),
     work=per_element(0),
-    native=False,
+    cirh=refused("Take slices, or torch.stack of slices for overlapping windows."),
 )
 op(
     "strided_sum",
@@ -89,6 +90,13 @@ op(
     _sum,
     vjp=lambda gg, y, g, *, shape, **place: (call("as_strided", gg, **place),),
     work=per_element(1),
-    native=False,
+    cirh=refused("Take slices, or torch.stack of slices for overlapping windows; their gradient is padding."),
 )
-op("strided_put", lambda base, value, **place: base, _put, vjp=_put_vjp, work=per_element(0), native=False)
+op(
+    "strided_put",
+    lambda base, value, **place: base,
+    _put,
+    vjp=_put_vjp,
+    work=per_element(0),
+    cirh=refused("Write torch.where(mask, new, old), or torch.cat of the parts."),
+)

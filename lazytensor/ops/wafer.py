@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.layers import order, padding, pool, splitting
+from lazytensor.cirh.spelling import clamped, plain, typed
 from lazytensor.dtype import int64
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import Body, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.average import average
 from lazytensor.ops.formula import evaluated
 from lazytensor.ops.index import pick, place
-from lazytensor.ops.op import call, no_work, op, per_element
+from lazytensor.ops.op import call, op
 from lazytensor.ops.shape import Dims, reshape, slice_
 
 # -- pointwise -------------------------------------------------------------------------------------------------------
@@ -24,11 +27,12 @@ op(
     "larger",
     lambda a, b: a,
     lambda a, b: np.where(a > b, a, b),
-    scalar="({0} if {0} > {1} else {1})",
+    cirh=clamped(True),
+    body=Body("({0} if {0} > {1} else {1})"),
 )
 
 # The quotient of integers, rounded down.
-op("integer_div", lambda a, b: a, lambda a, b: a // b)
+op("integer_div", lambda a, b: a, lambda a, b: a // b, cirh=plain("Div"))
 
 # -- windows ---------------------------------------------------------------------------------------------------------
 
@@ -48,7 +52,7 @@ def _max_grad(x: Node, g: Node, **window: Any) -> Node:
     return reshape(sent, x.type.shape)
 
 
-def _windowed(name: str, formula: Any, dtype: Any = None) -> None:
+def _windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None:
     def infer(x: Type, *g: Type, **window: Any) -> Type:
         if g:
             return x
@@ -56,18 +60,18 @@ def _windowed(name: str, formula: Any, dtype: Any = None) -> None:
         made = formula(leaf, **window).type
         return made if dtype is None else Type(made.shape, dtype)
 
-    op(name, infer, evaluated(formula), work=_window_work)
+    op(name, infer, evaluated(formula), work=_window_work, **facets)
 
 
 def _window_work(out: Type, x: Type, *g: Type, kernel: Dims, **window: Any) -> Any:
     return per_element(math.prod(kernel))(g[0] if g else out, x, *g)
 
 
-_windowed("pool_max", _max)
-_windowed("pool_max_place", partial(call, "window_argmax"), int64)
-_windowed("pool_max_grad", _max_grad)
-_windowed("pool_average", average)
-_windowed("pool_average_grad", partial(call, "avg_pool_grad"))
+_windowed("pool_max", _max, cirh=pool("MAX"))
+_windowed("pool_max_place", partial(call, "window_argmax"), int64, cirh=pool("ARGMAX"))
+_windowed("pool_max_grad", _max_grad, cirh=pool("MAX", True))
+_windowed("pool_average", average, cirh=pool("AVERAGE"))
+_windowed("pool_average_grad", partial(call, "avg_pool_grad"), cirh=pool("AVERAGE", True))
 
 
 op(
@@ -75,6 +79,7 @@ op(
     lambda x, *, pairs, value: Type(tuple(e + a + b for e, (a, b) in zip(x.shape, pairs, strict=True)), x.dtype),
     lambda x, *, pairs, value: np.pad(x, pairs, constant_values=value) if x.ndim else x,
     work=per_element(0),
+    cirh=typed("pad", padding),
 )
 
 # -- parts -----------------------------------------------------------------------------------------------------------
@@ -96,6 +101,7 @@ op(
     _split_types,
     lambda x, *, dim, sizes: tuple(np.split(x, np.cumsum(sizes)[:-1], dim)),
     work=lambda out, x, **attrs: no_work(x),
+    cirh=typed("Split", splitting),
 )
 
 # -- places ----------------------------------------------------------------------------------------------------------
@@ -115,7 +121,13 @@ def _order_types(x: Type, *, dim: int, k: int, largest: bool) -> tuple[Type, Typ
     return Type(shape, x.dtype), Type(shape, int64)
 
 
-op("top", _order_types, _order, work=lambda out, x, **attrs: per_element(max(1, x.size.bit_length()))(x, x))
+op(
+    "top",
+    _order_types,
+    _order,
+    work=lambda out, x, **attrs: per_element(max(1, x.size.bit_length()))(x, x),
+    cirh=typed("TopK", order, results=("topKValues", "topKIndices")),
+)
 
 
 def columns(points: Node) -> tuple[Node, ...]:
@@ -140,5 +152,12 @@ op(
     lambda x, points: Type((*points.shape[:-1], *x.shape[points.shape[-1] :]), x.dtype),
     evaluated(_points),
     work=per_element(0),
+    cirh=typed("GatherNd", lambda n: "sparse_grad, start_dim = 0 : i64"),
 )
-op("scatter_points", lambda base, points, value: base, evaluated(_scatter_points), work=per_element(1))
+op(
+    "scatter_points",
+    lambda base, points, value: base,
+    evaluated(_scatter_points),
+    work=per_element(1),
+    cirh=typed("ScatterNd"),
+)

@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.layers import boundary, length, rank, slope, softplus_parameters
+from lazytensor.cirh.spelling import method, number, typed
 from lazytensor.dtype import int16
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import eq, gelu_vjp, where
 from lazytensor.ops.formula import Formula, derived, evaluated
-from lazytensor.ops.op import call, full_like, no_work, op, per_element, same_types
+from lazytensor.ops.op import call, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce
 from lazytensor.ops.shape import Dims, reshape
 
@@ -18,7 +21,7 @@ from lazytensor.ops.shape import Dims, reshape
 def whole(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
     """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
     facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
-    op(name, infer, evaluated(formula), exact=formula, **facets)
+    op(name, infer, evaluated(formula), composite=formula, **facets)
 
 
 def softplus(x: Node, *, beta: float, threshold: float) -> Node:
@@ -55,16 +58,24 @@ def _log_sigmoid_parts(x: Node) -> Node:
     return -(most + call("log", total))
 
 
-whole("softplus", softplus, lambda x, **attrs: x, 24)
-whole("elu", elu, lambda x, **attrs: x, 12, vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),))
+whole("softplus", softplus, lambda x, **attrs: x, 24, cirh=typed("Softplus", softplus_parameters, arrow=False))
+whole(
+    "elu",
+    elu,
+    lambda x, **attrs: x,
+    12,
+    vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),),
+    cirh=typed("Elu", slope("alpha"), arrow=False),
+)
 whole(
     "leaky_relu",
     leaky_relu,
     lambda x, **attrs: x,
     2,
     vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
+    cirh=typed("LeakyRelu", slope("slope"), arrow=False),
 )
-whole("log_sigmoid", log_sigmoid, flops=24, native=False, decompose=_log_sigmoid_parts)
+whole("log_sigmoid", log_sigmoid, flops=24, cirh=decomposed(_log_sigmoid_parts))
 
 
 def _square(x: Node) -> Node:
@@ -72,7 +83,7 @@ def _square(x: Node) -> Node:
 
 
 # Its gradient is the front end's: x times two, where that of a product has two terms.
-whole("square", _square, vjp=lambda g, y, x: (g * (x * 2),), native=False, decompose=_square)
+whole("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
 
 
 def _binary_entropy(x: Node, target: Node) -> Node:
@@ -83,7 +94,7 @@ def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, 
     return g * (call("sigmoid", x) - target), g * -x
 
 
-whole("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp, native=False, decompose=_binary_entropy)
+whole("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp)
 
 
 def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
@@ -100,9 +111,9 @@ def _leaky_grad(g: Node, x: Node, *, slope: float) -> Node:
     return where(x > 0, g, g * slope)
 
 
-whole("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30)
-whole("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12)
-whole("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2)
+whole("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed("GeluGrad", method, arrow=False))
+whole("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12, cirh=typed("EluGrad", slope("alpha"), arrow=False))
+whole("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2, cirh=typed("LeakyReluGrad", slope("slope")))
 
 
 def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
@@ -122,7 +133,7 @@ def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tupl
     return (where(zero, 0, wide[0] * (x / where(zero, 1, wide[1]))),)
 
 
-whole("l2_norm", _length, _length_type, 2, vjp=_length_vjp)
+whole("l2_norm", _length, _length_type, 2, vjp=_length_vjp, cirh=typed("L2Norm", length))
 
 
 def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
@@ -155,8 +166,9 @@ op(
     lambda x, *, boundary, scope: x,
     lambda x, *, boundary, scope: x,
     vjp=_crossed,
-    exact=lambda x, *, boundary, scope: x,
     work=no_work,
+    composite=lambda x, *, boundary, scope: x,
+    cirh=typed("ScopeBoundary", boundary),
 )
 
 
@@ -166,10 +178,16 @@ def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
 
 
 # Whether an element is among the k largest along a dimension.
-op("reaches_nth", lambda x, *, k, dim: Type(x.shape, int16), _reaches, work=per_element(10))
+op(
+    "reaches_nth",
+    lambda x, *, k, dim: Type(x.shape, int16),
+    _reaches,
+    work=per_element(10),
+    cirh=typed("NthOrderStatistic", rank),
+)
 
 # The gradient of what was broadcast.
-whole("sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), native=False, decompose=_summed_parts)
+whole("sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), cirh=decomposed(_summed_parts), saves=False)
 
 
 def _biased(x: Node, bias: Node, *, dim: int) -> Node:
@@ -189,5 +207,16 @@ def _bias_grad(g: Node, *, dim: int) -> Node:
     return reduce(g, "add", tuple(d for d in range(len(g.type.shape)) if d != dim))
 
 
-whole("bias_add", _biased, _biased_type, vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)))
-whole("bias_add_grad", _bias_grad, lambda g, *, dim: Type((g.shape[dim],), g.dtype))
+whole(
+    "bias_add",
+    _biased,
+    _biased_type,
+    vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)),
+    cirh=typed("BiasAdd", number("dim")),
+)
+whole(
+    "bias_add_grad",
+    _bias_grad,
+    lambda g, *, dim: Type((g.shape[dim],), g.dtype),
+    cirh=typed("BiasAddGrad", number("dim")),
+)

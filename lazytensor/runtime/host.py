@@ -208,5 +208,5 @@ def _rounder(type: Type, position: int) -> Bind:
 def _rounding_nest(size: int, dtype: DType) -> Nest:
     wide, whole = Type((size,), dtype), Access((1,))
     # The load is declared float32, so that the conversion to the half type is one that rounds.
-    body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,)))
+    body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
     return Nest("round", (Loop("i0", size),), (wide,), (wide,), (whole,), (whole,), body, (Store(0, 1),))

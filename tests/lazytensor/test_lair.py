@@ -24,9 +24,9 @@ def scaled_bias(rows: int, columns: int, reduce: str = "", dtype=float32) -> Nes
     body = (
         Scalar("load", dtype, (), 0),
         Scalar("const", dtype, (), 2.0),
-        Scalar("mul", dtype, (0, 1)),
+        Scalar("mul", dtype, (0, 1), unit="add"),
         Scalar("load", dtype, (), 1),
-        Scalar("add", dtype, (2, 3)),
+        Scalar("add", dtype, (2, 3), unit="add"),
     )
     out, write = (Type((rows,), dtype), Access((1, 0))) if reduce else (full, Access((columns, 1)))
     reads = (Access((columns, 1)), Access((0, 1)))

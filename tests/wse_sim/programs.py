@@ -10,6 +10,7 @@ from lazytensor.dtype import DType, float16, float32, int32
 from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops import OPS
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, Machine
 from wse_sim.phase import (
@@ -27,6 +28,13 @@ from wse_sim.phase import (
 
 patient = settings(deadline=None, max_examples=50)
 quick = settings(deadline=None, max_examples=20)
+
+
+def computed(op: str, dtype: DType, args: tuple[int, ...], attr: dict | None = None) -> Scalar:
+    """A scalar by an operation of the table, with its unit."""
+    body = OPS[op].body
+    assert body is not None, f"{op} has no loop body"
+    return Scalar(op, dtype, args, attr, body.unit)
 
 
 class Builder:
@@ -81,7 +89,7 @@ class Builder:
         strides = [tuple(_strides(self.type(r).shape, len(shape))) for r in reads]
         types = tuple(self.type(r) for r in reads)
         loads = tuple(Scalar("load", self.type(r).dtype, attr=k) for k, r in enumerate(reads))
-        body = (*loads, Scalar(op, self.dtype, tuple(range(len(loads)))))
+        body = (*loads, computed(op, self.dtype, tuple(range(len(loads)))))
         out = Type(shape, self.dtype)
         nest = Nest(
             name or op,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kernel_rows import DTYPES, EPSILON
-from programs import Builder, patient
+from programs import Builder, computed, patient
 
 import lazytensor as lt
 from lazytensor.compiler.lower import lower_to_host
@@ -63,7 +63,7 @@ def single(op: str, types: list, made, rows: int, columns: int) -> Nest:
     access = Access((columns, 1))
     loads = tuple(Scalar("load", type, attr=k) for k, type in enumerate(types))
     name, *attrs = op.split()
-    body = (*loads, Scalar(name, made, tuple(range(len(types))), {"approximate": attrs[0]} if attrs else None))
+    body = (*loads, computed(name, made, tuple(range(len(types))), {"approximate": attrs[0]} if attrs else None))
     operands = tuple(Type((rows, columns), type) for type in types)
     loops = (Loop("i", rows), Loop("j", columns))
     out = (Type((rows, columns), made),)
@@ -117,9 +117,9 @@ def test_nest_may_compare_its_indices():
         Scalar("load", float32, attr=0),
         Scalar("index", int64, attr=Access((1, 0))),
         Scalar("index", int64, attr=Access((0, 1), 1)),
-        Scalar("gt", bool_, (1, 2)),
+        computed("gt", bool_, (1, 2)),
         Scalar("const", float32, attr=float("-inf")),
-        Scalar("where", float32, (3, 0, 4)),
+        computed("where", float32, (3, 0, 4)),
     )
     nest = Nest(
         "mask", (Loop("i", 4), Loop("j", 5)), (kind,), (kind,), (whole,), (whole,), body, (Store(0, 5),)
@@ -134,7 +134,7 @@ def test_long_chain_needs_no_more_tiles_than_are_read_at_once():
     load = Scalar("load", float32, attr=0)
 
     def chain(length: int) -> Nest:
-        body = (load, *(Scalar("add", float32, (n, 0)) for n in range(length)))
+        body = (load, *(computed("add", float32, (n, 0)) for n in range(length)))
         loops = Loop("i", 4), Loop("j", 4)
         return Nest("chain", loops, (kind,), (kind,), (access,), (access,), body, (Store(0, length),)).check()
 
@@ -171,7 +171,7 @@ def nests(draw) -> Nest:
         steps.insert(0, 0 if is_summed else step)
         step *= 1 if is_summed else extent
     loads = tuple(Scalar("load", kind, attr=k) for k in range(3))
-    body = (*loads, Scalar("add", kind, (0, 1)), Scalar("mul", kind, (3, 2)))
+    body = (*loads, computed("add", kind, (0, 1)), computed("mul", kind, (3, 2)))
     combine = draw(st.sampled_from(["add", "maximum"]))
     stores = (Store(0, 4), Store(1, 4, combine)) if any(summed) else (Store(0, 4), Store(1, 3))
     outputs = Type(tuple(extents), kind), Type(tuple(left if any(summed) else extents), kind)

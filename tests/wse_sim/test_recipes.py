@@ -242,10 +242,10 @@ def test_operations_are_counted_by_unit():
     x = b.type(b.input((4, 8)))
     body = (
         Scalar("load", x.dtype, attr=0),
-        Scalar("exp", x.dtype, (0,)),
+        Scalar("exp", x.dtype, (0,), unit="special"),
         Scalar("const", x.dtype, attr=1.0),
-        Scalar("add", x.dtype, (1, 2)),
-        Scalar("cast", float16, (3,)),
+        Scalar("add", x.dtype, (1, 2), unit="add"),
+        Scalar("cast", float16, (3,), unit="move"),
     )
     loops = (Loop("i", 4), Loop("j", 8, is_reduction=True))
     nest = Nest("n", loops, (x,), (x,), (Access((8, 1)),), (Access((1, 0)),), body, (Store(0, 4, "add"),))

@@ -3,6 +3,7 @@
 A nest of the update sweep without a reduction is purely local: state, its slots and the gradient lie alike.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -16,42 +17,6 @@ from wse_sim.phase import IDLE, Broadcast, Compute, Par, Phase, Reduce, Seq
 from wse_sim.plan.recipes.generic import element_bytes, generic
 from wse_sim.plan.wiring import Wiring
 from wse_sim.price.cost import cost, words
-
-# Operations without an instruction of their own, which take the time of a division.
-SPECIAL = frozenset(
-    (
-        "div",
-        "reciprocal",
-        "fmod",
-        "remainder",
-        "sqrt",
-        "rsqrt",
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "pow",
-        "tanh",
-        "sinh",
-        "cosh",
-        "sigmoid",
-        "silu",
-        "gelu",
-        "softplus",
-        "erf",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "atan2",
-    )
-)
-_LEAVES = ("load", "const", "index")
 
 
 @dataclass(frozen=True)
@@ -86,11 +51,9 @@ def count_operations(loops: Nest) -> Counts:
 
     A body without any operation moves its elements.
     """
-    names = [scalar.op for scalar in loops.body if scalar.op not in _LEAVES]
+    units = Counter(scalar.unit for scalar in loops.body)
     reducing = sum(bool(store.reduce) for store in loops.stores)
-    special = sum(name in SPECIAL for name in names)
-    casts = names.count("cast")
-    counts = Counts(len(names) - special - casts + reducing, special, casts)
+    counts = Counts(units["add"] + reducing, units["special"], units["move"])
     return counts if counts != Counts() else Counts(move=len(loops.stores))
 
 

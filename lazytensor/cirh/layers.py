@@ -1,0 +1,175 @@
+"""How the operations of layers are spelled in CIRH: convolutions, windows, normalizations, places, orders."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lazytensor.cirh.listing import Listing, float_text, ints_text, type_text
+from lazytensor.cirh.spelling import arguments, function_type, truth, typed
+from lazytensor.dtype import float32, float64
+from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import Legality
+from lazytensor.ir.reduction import REDUCTIONS
+
+LAYOUTS = {1: "NCL", 2: "NCHW", 3: "NCDHW"}
+"""The name of a layout by the number of spatial dimensions."""
+
+
+def convolution(direction: str, transposed: bool = False) -> Legality:
+    """A convolution or one of its adjoints. Groups are refused, as the vendor's front end does."""
+
+    def attrs(n: Node) -> str:
+        a = n.attrs
+        if a["groups"] != 1:
+            raise CompileError(
+                "'cirh.Convolution' op convolutions with groups != 1 are not supported",
+                where=n.where,
+                hint="Cut input and weight into their groups, convolve each with groups=1, and join with torch.cat.",
+            )
+        listed = {
+            "dilation": ints_text(a["dilation"]),
+            "groups": f"{a['groups']} : i64",
+            "padding": ints_text(low for low, _ in a["padding"]),
+            "stride": ints_text(a["stride"]),
+        }
+        layout = LAYOUTS[len(a["stride"])]
+        head = f'conv_pass_direction = "{direction}", data_format = "{layout}", '
+        return head + ", ".join(f"{k} = {v}" for k, v in listed.items()) + (", transposed" if transposed else "")
+
+    return typed("Convolution", attrs)
+
+
+def pool(kind: str, gradient: bool = False) -> Legality:
+    """Windows over [N, C, D, H, W]; the forward pass names its operand twice."""
+
+    def spell(out: Listing, n: Node) -> str:
+        a = n.attrs
+        pads = [p for pair in ((0, 0), (0, 0), *a["padding"]) for p in pair]
+        body = [
+            'data_format = "NCDHW"',
+            "dilation = dense<1> : tensor<5xi64>",
+            *(["gradient"] if gradient else []),
+            f"ksize = {ints_text((1, 1, *a['kernel']))}",
+            f"padding = {ints_text(pads)}",
+            f'pool_type = "{kind}"',
+            f"strides = {ints_text((1, 1, *a['stride']))}",
+        ]
+        given = (n.inputs[0], n.inputs[-1])
+        names = ", ".join(out.names[i] for i in given)
+        types = ", ".join(type_text(i.type) for i in given)
+        return f'"cirh.Pool"({names}) {{{", ".join(body)}}} : ({types}) -> {type_text(n.type)}'
+
+    return Legality(spell)
+
+
+def epsilon(n: Node) -> str:
+    """What is added to a variance."""
+    return f"epsilon = {float_text(n.attrs['eps'], float32)}"
+
+
+def batch_norm(training: bool) -> Callable[[Node], str]:
+    """Statistics of the batch in training, those given else."""
+
+    def attrs(n: Node) -> str:
+        factor = float_text(n.attrs["momentum"], float32)
+        return f'data_format = "NCHW", {epsilon(n)}, exponential_avg_factor = {factor}, is_training = {truth(training)}'
+
+    return attrs
+
+
+def group_norm(n: Node) -> str:
+    """Groups of channels with weight and bias."""
+    groups = n.attrs["groups"]
+    return f'affine = true, data_format = "NCHW", {epsilon(n)}, num_groups = {groups} : i64'
+
+
+def group_norm_gradient(n: Node) -> str:
+    """The gradient knows its variance, and needs no epsilon."""
+    return f'affine = true, data_format = "NCHW", num_groups = {n.attrs["groups"]} : i64'
+
+
+CHANNEL_GRADIENTS = ("x_backprop", "scale_backprop", "offset_backprop")
+"""The names of the gradients of a normalization with a weight and a bias for each channel."""
+
+
+def batch_norm_gradient(n: Node) -> str:
+    """Of a normalization by the statistics of the batch."""
+    return f'data_format = "NCHW", {epsilon(n)}, is_training = true'
+
+
+def length(n: Node) -> str:
+    """The dimensions of a Euclidean norm."""
+    return f"dims = {ints_text(n.attrs['dims'])}, keepdim = {truth(n.attrs['keepdim'])}"
+
+
+def order(n: Node) -> str:
+    """The k first along a dimension, in order."""
+    a = n.attrs
+    flags = f"largest = {truth(a['largest'])}, sorted = true"
+    return f"dimension = {a['dim']} : i32, k = {a['k']} : i32, {flags}"
+
+
+def _scan(out: Listing, n: Node) -> str:
+    name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
+    if name is None:
+        raise CompileError(
+            f"CIRH has no running {n.attrs['kind']!r}",
+            where=n.where,
+            hint="Write m + torch.log(torch.cumsum(torch.exp(x - m), dim)) with m = x.amax(dim, keepdim=True).",
+        )
+    attrs = f"axis = {n.attrs['dim']} : i64, exclusive = false, reverse = {truth(n.attrs['reverse'])}"
+    return f"cirh.{name} {arguments(out, n)} {{{attrs}}} : {function_type(n)}"
+
+
+SCAN = Legality(_scan)
+
+
+def padding(n: Node) -> str:
+    """One value around the elements."""
+    rank, a = len(n.type.shape), n.attrs
+    value = float_text(a["value"], n.type.dtype) if n.type.dtype.kind == "f" else f"{a['value']} : {n.type.dtype.mlir}"
+    number, kind = value.split(" : ")
+    return (
+        f"constant_values = dense<{number}> : tensor<{rank}x{kind}>, "
+        f"edge_padding_high = {ints_text(high for _, high in a['pairs'])}, "
+        f"edge_padding_low = {ints_text(low for low, _ in a['pairs'])}, "
+        f'interior_padding = {ints_text([0] * rank)}, padding_mode = "CONSTANT"'
+    )
+
+
+def scattering(n: Node) -> str:
+    """What is set, or combined with what is there."""
+    kind = n.attrs["kind"]
+    keyword = "NONE" if kind == "set" else REDUCTIONS[kind].cirh
+    return f'axis = {n.attrs["dim"]} : i64, reduce_kind = "{keyword}"'
+
+
+def gathering(n: Node) -> str:
+    """Elements along one axis."""
+    return f"axis = {n.attrs['dim']} : i64, batch_dims = 0 : i64, is_sparse = false"
+
+
+def splitting(n: Node) -> str:
+    """A dimension cut into sizes."""
+    return f"axis = {n.attrs['dim']} : i64, split_sizes = {ints_text(n.attrs['sizes'])}"
+
+
+def boundary(n: Node) -> str:
+    """The edge of a named stretch of the model."""
+    return f'boundary_type = "{n.attrs["boundary"]}", scope_name = "{n.attrs["scope"]}"'
+
+
+def rank(n: Node) -> str:
+    """Whether an element is among the k largest."""
+    return f"dimension = {n.attrs['dim']} : i64, k = {n.attrs['k']} : i64"
+
+
+def slope(name: str) -> Callable[[Node], str]:
+    """A float32 number, printed with the digits of a float64."""
+    return lambda n: f"alpha = {float_text(float(np.float32(n.attrs[name])), float64)}"
+
+
+def softplus_parameters(n: Node) -> str:
+    """Both parameters with the digits of a float32."""
+    return f"beta = {float_text(n.attrs['beta'], float32)}, threshold = {float_text(n.attrs['threshold'], float32)}"

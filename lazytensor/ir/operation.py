@@ -1,0 +1,132 @@
+"""The record of an operation: all that the house knows about it, from which every set of names elsewhere follows.
+
+The rows stand in `lazytensor.ops`, one file for each family; the table is filled when that package is imported.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type, Work
+
+Formula = Callable[..., Any]
+"""From nodes and attributes to a node, or to a tuple of nodes for several results."""
+Unit = Literal["add", "special", "move", ""]
+"""What does one element on a core: an arithmetic instruction, a library routine, a move, or nothing at all."""
+ON_THE_CLIENT = (
+    "Compute it on the client before the step and pass the result in with the batch, or keep it as a buffer."
+)
+DEFAULT_HINT = "Write this part of the step with operations that CIRH has, or move it to the data loader."
+
+
+class IncompleteOperation(LazyError, TypeError):
+    """A row of the op table lacks a facet, or contradicts itself."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """One element of an operation inside a loop nest.
+
+    `text` is a Python expression over "{0}", "{1}", ... whose functions are those of the generated code's library,
+    without the mark of a type; an attribute may stand in braces too. `integer` is the text for integers, if another.
+    `kinds` are the kinds of element types that the text is right for: "f" floating point, "i" integers, "b" truth.
+    `is_exact`: an operand of a half type gives a result of it, which needs no rounding.
+    `mixes` names the reductions whose steps are in the text too: LLVM, allowed to reorder a sum, would take apart a
+    sum inside the summed value as well. Functions are taken to have both.
+    `is_instruction`: the function in the text is one LLVM instruction.
+    """
+
+    text: str
+    unit: Unit = "add"
+    kinds: str = "f"
+    integer: str = ""
+    is_exact: bool = False
+    mixes: tuple[str, ...] = ("add", "mul")
+    is_instruction: bool = False
+
+
+@dataclass(frozen=True)
+class Legality:
+    """How an operation gets through to CIRH.
+
+    `spelling(listing, node)` prints it: the operation is legal there. `decomposition(*inputs, **attrs)` puts others in
+    its place, from inputs that are legal already; where it gives None the operation stays as it is. What is neither
+    legal nor decomposed is refused with `hint`. `results` are the names of several results; others are numbered.
+    """
+
+    spelling: Callable[[Any, Node], str] | None = None
+    decomposition: Formula | None = None
+    hint: str = DEFAULT_HINT
+    results: tuple[str, ...] = ()
+
+    @property
+    def is_legal(self) -> bool:
+        """True if CIRH has the operation under a name of its own."""
+        return self.spelling is not None
+
+    def unless(self, decomposition: Formula) -> "Legality":
+        """The same, where `decomposition` does not apply."""
+        return replace(self, decomposition=decomposition)
+
+
+def decomposed(formula: Formula, hint: str = DEFAULT_HINT) -> Legality:
+    """CIRH has simpler operations in its place; where `formula` gives None the operation is refused."""
+    return Legality(decomposition=formula, hint=hint)
+
+
+def refused(hint: str) -> Legality:
+    """CIRH has nothing like it; `hint` says in PyTorch's words what to write instead."""
+    return Legality(hint=hint)
+
+
+def per_element(flops: int) -> Callable[..., Work]:
+    """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
+
+    def work(out: Type, *types: Type, **attrs: Any) -> Work:
+        return Work(flops * out.size, sum(t.nbytes for t in types), out.nbytes)
+
+    return work
+
+
+def no_work(out: Type, *types: Type, **attrs: Any) -> Work:
+    """Work of an op that only renames elements."""
+    return Work()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Op:
+    """Everything the house knows about one operation.
+
+    infer(*types, **attrs) gives the output Type (a tuple of them for several results) or raises ShapeError.
+    eval(*arrays, **attrs) is its meaning in NumPy.
+    vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
+    gradient flows. `saves`: the gradient reads a value of the forward pass, so that walking back twice is a mistake.
+    body is one element of it; such an operation can be fused into a loop nest.
+    composite(*inputs, **attrs) is the graph of simpler operations that defines it and that the host runs; without one
+    the host runs the operation itself, by a loop, a library kernel or `eval`.
+    cirh says how it gets through to CIRH; by default as its composite.
+    put(base, value, **attrs) is the base with the elements seen through this view replaced by `value`.
+    work(out_type, *types, **attrs) counts flops and bytes.
+    is_leaf: it stands for a value that is there already, and is no operation of a step.
+    renames: it gives the values of its operand in another shape or type.
+    gradient_name is what PyTorch calls it in a printed `grad_fn`.
+    """
+
+    name: str
+    infer: Callable[..., Any]
+    eval: Callable[..., Any]
+    vjp: Callable[..., Any] | None = None
+    saves: bool = True
+    body: Body | None = None
+    composite: Formula | None = None
+    cirh: Legality = field(default_factory=Legality)
+    put: Callable[..., Node] | None = None
+    work: Callable[..., Work] = per_element(1)
+    is_leaf: bool = False
+    renames: bool = False
+    gradient_name: str = ""
+
+
+OPS: dict[str, Op] = {}

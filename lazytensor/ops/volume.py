@@ -1,0 +1,70 @@
+"""Windows on the way to CIRH, where they always have three dimensions: missing ones are put in and taken out again."""
+
+from typing import Any
+
+from lazytensor.ir.graph import Node
+from lazytensor.ops.op import call
+from lazytensor.ops.shape import Dims, reshape
+
+Window = dict[str, Any]
+ALONE = {"kernel": 1, "stride": 1, "padding": (0, 0), "dilation": 1, "around": 0}
+"""A window's attributes for a dimension that was not there."""
+
+
+def _volume(x: Node, rank: int) -> Node:
+    """[N, C, ...] as [N, C, D, H, W], a dimension at a time."""
+    for k in range(rank, 3):
+        lead = len(x.type.shape) - k
+        x = reshape(x, (*x.type.shape[:lead], 1, *x.type.shape[lead:]))
+    return x
+
+
+def _from_volume(y: Node, shape: Dims, rank: int) -> Node:
+    for k in range(3, rank, -1):
+        lead = len(y.type.shape) - k
+        y = reshape(y, (*y.type.shape[:lead], *y.type.shape[lead + 1 :]))
+    return reshape(y, shape)
+
+
+def _window(window: Window) -> Window:
+    """The attributes for three dimensions."""
+    return {k: (ALONE[k],) * (3 - len(v)) + v if k in ALONE else v for k, v in window.items()}
+
+
+def in_volume(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> Node | None:
+    """`name` over [N, C, ...] with `rank` dimensions of windows, as `shape`; None where a dimension is missing."""
+    if any(len(x.type.shape) != rank + 2 for x in xs):
+        return None
+    y = call(name, *(_volume(x, rank) for x in xs), **_window(window))
+    return _from_volume(y, shape, rank)
+
+
+def _argmax_of(places: Node) -> Node | None:
+    """The `window_argmax` whose places these are, if they are any."""
+    while places.op == "reshape":
+        places = places.inputs[0]
+    return places if places.op == "window_argmax" else None
+
+
+def pool_max(flat: Node, places: Node) -> Node | None:
+    """What is read at the places of the largest elements is the largest elements."""
+    argmax = _argmax_of(places)
+    if argmax is None:
+        return None
+    (x,) = argmax.inputs
+    if reshape(x, flat.type.shape) is not flat:
+        return None
+    rank = len(argmax.attrs["kernel"])
+    pooled = in_volume("pool_max", rank, argmax.type.shape, x, **argmax.attrs)
+    return reshape(pooled, places.type.shape) if pooled is not None else None
+
+
+def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -> Node | None:
+    """What is added at the places of the largest elements is the gradient of the largest elements."""
+    argmax = _argmax_of(places)
+    if argmax is None or not accumulate:
+        return None
+    (x,) = argmax.inputs
+    rank, shape = len(argmax.attrs["kernel"]), x.type.shape
+    dx = in_volume("pool_max_grad", rank, shape, x, reshape(g, argmax.type.shape), **argmax.attrs)
+    return reshape(dx, (*g.type.shape[:-1], extent)) if dx is not None else None
