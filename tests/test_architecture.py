@@ -16,7 +16,7 @@ LONGEST_FILE = 500
 # Lowest layer first. A name covers the modules below it that have no entry of their own. A module imports from lower
 # layers, and within its own layer only from the same entry.
 LAYERS = """
-    lazytensor.errors  lazytensor.config  lazytensor.pytree
+    lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table
     lazytensor.dtype
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.random  lazytensor.encoding
@@ -62,7 +62,14 @@ LAYERS = """
     cstorch_compat.__main__
 """
 RANKS = {name: rank for rank, line in enumerate(LAYERS.splitlines()) for name in line.split()}
-WAIST = ("lazytensor.ir", "lazytensor.runtime.backend", "lazytensor.errors", "lazytensor.config", "lazytensor.dtype")
+WAIST = (
+    "lazytensor.ir",
+    "lazytensor.runtime.backend",
+    "lazytensor.errors",
+    "lazytensor.config",
+    "lazytensor.dtype",
+    "lazytensor.table",
+)
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
 
 Sources = Mapping[str, str]  # module name -> text

@@ -1,6 +1,7 @@
-"""A wafer simulator, first version: it places a finished program on a mesh of PEs and says how long a step takes.
+"""A wafer simulator: it places a finished program on a mesh of PEs and says how long a step takes, and why no less.
 
-It sees programs only as `lazytensor.ir.program.Program`; nothing of tensors, gradients or layers.
+Kernels run on simulated cores as well, cycle by cycle, and closed forms are held to those runs and to published
+measurements. It sees programs only as `lazytensor.ir.program.Program`; nothing of tensors, gradients or layers.
 """
 
 from wse_sim.backend import WaferBackend, WaferExecutable

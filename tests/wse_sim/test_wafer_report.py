@@ -39,7 +39,8 @@ def test_text_says_both_modes_their_limits_and_what_is_not_claimed():
     assert "streaming: step" in text
     assert text.count("limit:") == 2
     assert "of 49,152" in text
-    assert "not been validated" in text
+    assert "`lazywafer validate`" in text
+    assert "have not been compared" in text
 
 
 def test_text_of_a_mode_that_does_not_fit_gives_the_reason_and_no_numbers():

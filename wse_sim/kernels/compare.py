@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lazytensor.table import Column, Table
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
 from wse_sim.kernels.kernel import MeshKernel, blank
@@ -92,9 +93,15 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
 
 def table(rows: Iterable[Comparison]) -> str:
     """The comparisons as lines of text."""
-    lines = [f"{'kernel':22} {'PEs':>7} {'tile':>7} {'type':9} {'closed':>9} {'simulated':>9} {'error':>7}"]
-    for row in rows:
-        pes, tile = (f"{n} x {n}" for n in (row.pes, row.tile))
-        numbers = f"{row.closed:9,} {row.simulated:9,} {row.error:+7.1%}"
-        lines.append(f"{row.name:22} {pes:>7} {tile:>7} {row.dtype:9} {numbers}")
-    return "\n".join(lines)
+    shown = [
+        (r.name, f"{r.pes} x {r.pes}", f"{r.tile} x {r.tile}", r.dtype, r.closed, r.simulated, r.error) for r in rows
+    ]
+    return Table(_COLUMNS, shown).text(gap=1)
+
+
+_COLUMNS = (
+    *(Column("kernel", is_words=True, width=22), Column("PEs", width=7), Column("tile", width=7)),
+    Column("type", is_words=True, width=9),
+    *(Column("closed", "{:,}".format, width=9), Column("simulated", "{:,}".format, width=9)),
+    Column("error", "{:+.1%}".format, width=7),
+)

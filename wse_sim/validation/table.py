@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any
 
+from lazytensor.table import Column, Table
 from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
 from wse_sim.validation.results import ErrorGroup, RowResult, summary
 
@@ -31,17 +32,22 @@ def percent(error: float | None) -> str:
     return _NONE if error is None else f"{100 * error:+.1f} %"
 
 
-def text(found: Sequence[RowResult]) -> str:
+def share(error: float | None) -> str:
+    """An absolute error."""
+    return _NONE if error is None else f"{100 * error:.1f} %"
+
+
+def text(verdicts: Sequence[RowResult]) -> str:
     """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
-    covered = [r for r in found if r.is_covered]
-    notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(found) else [])]
+    covered = [r for r in verdicts if r.is_covered]
+    notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(verdicts) else [])]
     lines = [
         *(f"{r.row.id}: {_both_errors(r)}. {r.reason}" for r in covered if r.reason),
         *_gaps(covered),
         "Not covered:",
-        *(f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in found if not r.is_covered),
+        *(f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered),
     ]
-    tables = (_columns(_row_lines(found), left=2), "\n".join(notes), _columns(_group_lines(found), left=1))
+    tables = (_row_table(verdicts).text(), "\n".join(notes), _group_table(verdicts).text())
     return "\n\n".join((*tables, "\n".join(lines)))
 
 
@@ -51,8 +57,8 @@ def _gaps(covered: Sequence[RowResult]) -> list[str]:
     return ["Not simulated:", *gaps] if gaps else []
 
 
-def _has_simulated(found: Sequence[RowResult]) -> bool:
-    return any(r.simulated is not None for r in found)
+def _has_simulated(verdicts: Sequence[RowResult]) -> bool:
+    return any(r.simulated is not None for r in verdicts)
 
 
 def _both_errors(r: RowResult) -> str:
@@ -61,68 +67,65 @@ def _both_errors(r: RowResult) -> str:
     return percent(r.closed_error) + simulated
 
 
-_HEADS = ("row", "unit", "measured", "closed form", "error", "simulated", "error")
-_GROUP_HEADS = ("rows", "covered", "of them test", "median error", "largest", "simulated", "median", "largest")
-_CLOSED_HEADS = 5  # columns before the simulated ones, in both tables
-
-Lines = list[tuple[str, ...]]
-
-
-def _row_lines(found: Sequence[RowResult]) -> Lines:
-    """Heads and rows; without the columns of the simulation if nothing was simulated."""
-    lines = [_HEADS, *(_cells(r) for r in found if r.is_covered)]
-    return lines if _has_simulated(found) else [line[:_CLOSED_HEADS] for line in lines]
-
-
-def _cells(r: RowResult) -> tuple[str, ...]:
-    mark = "*" if r.fitted else ""
-    closed = (figure(r.closed), percent(r.closed_error))
-    return r.row.id + mark, r.row.unit, figure(r.row.value), *closed, figure(r.simulated), percent(r.simulated_error)
+_ROW_COLUMNS = (
+    *(Column(head, is_words=True) for head in ("row", "unit")),
+    *(Column("measured", figure), Column("closed form", figure), Column("error", percent)),
+    *(Column("simulated", figure), Column("error", percent)),
+)
+_GROUP_COLUMNS = (
+    Column("rows", is_words=True),
+    *(Column("covered"), Column("of them test"), Column("median error", share), Column("largest", share)),
+    *(Column("simulated", figure), Column("median", share), Column("largest", share)),
+)
+_CLOSED_COLUMNS = 5  # before the simulated ones, in both tables
 
 
-def _group_lines(found: Sequence[RowResult]) -> Lines:
-    """As `_row_lines`, for the groups."""
-    simulated = {g.name: g for g in summary(found, "simulated")}
-    lines = [_GROUP_HEADS, *((*_closed_cells(g), *_simulated_cells(simulated.get(g.name))) for g in summary(found))]
-    return lines if simulated else [line[:_CLOSED_HEADS] for line in lines]
+def _cut(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]], has_simulated: bool) -> Table:
+    """Without the columns of the simulation if nothing was simulated."""
+    count = len(columns) if has_simulated else _CLOSED_COLUMNS
+    return Table(columns[:count], [row[:count] for row in rows])
 
 
-def _closed_cells(group: ErrorGroup) -> tuple[str, ...]:
-    return group.name, str(group.rows), str(group.test_rows), *_errors(group)
+def _row_table(verdicts: Sequence[RowResult]) -> Table:
+    """The covered rows beside what the model says of them; an asterisk marks those that a constant was fitted on."""
+    rows = [
+        (
+            r.row.id + ("*" if r.fitted else ""),
+            *(r.row.unit, r.row.value, r.closed, r.closed_error, r.simulated, r.simulated_error),
+        )
+        for r in verdicts
+        if r.is_covered
+    ]
+    return _cut(_ROW_COLUMNS, rows, _has_simulated(verdicts))
 
 
-def _simulated_cells(group: ErrorGroup | None) -> tuple[str, ...]:
-    return (str(group.rows), *_errors(group)) if group else (_NONE,) * 3
+def _group_table(verdicts: Sequence[RowResult]) -> Table:
+    """The errors of each group, by closed forms and by simulation."""
+    simulated = {g.name: g for g in summary(verdicts, "simulated")}
+    rows = [
+        (g.name, g.rows, g.test_rows, g.median, g.largest, *_simulated(simulated.get(g.name)))
+        for g in summary(verdicts)
+    ]
+    return _cut(_GROUP_COLUMNS, rows, bool(simulated))
 
 
-def _errors(group: ErrorGroup) -> tuple[str, str]:
-    return f"{100 * group.median:.1f} %", f"{100 * group.largest:.1f} %"
+def _simulated(group: ErrorGroup | None) -> tuple[int | None, float | None, float | None]:
+    return (group.rows, group.median, group.largest) if group else (None, None, None)
 
 
-def _columns(table: Lines, left: int) -> str:
-    """The first `left` columns are words and stand to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = []
-    for row in table:
-        cells = (c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def markdown(found: Sequence[RowResult]) -> str:
+def markdown(verdicts: Sequence[RowResult]) -> str:
     """The groups as a table, and below it every row that is off by more than 30 % with its reason."""
-    head, *rows = ["| " + " | ".join(line) + " |" for line in _group_lines(found)]
-    lines = [head, "|---" + "|---:" * (head.count("|") - 2) + "|", *rows, ""]
-    if _has_simulated(found):
-        lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in found if r.gap), ""]
-    lines += [f"- `{r.row.id}`, {_both_errors(r)}: {r.reason}." for r in found if r.is_large]
+    lines = [_group_table(verdicts).markdown(), ""]
+    if _has_simulated(verdicts):
+        lines += [SIMULATED_CAPTION, *(f"`{r.row.id}` is not simulated: {r.gap}." for r in verdicts if r.gap), ""]
+    lines += [f"- `{r.row.id}`, {_both_errors(r)}: {r.reason}." for r in verdicts if r.is_large]
     return "\n".join(lines)
 
 
-def as_dict(found: Sequence[RowResult]) -> dict[str, Any]:
+def as_dict(verdicts: Sequence[RowResult]) -> dict[str, Any]:
     """Rows in full, and the groups of both columns."""
     columns = ("closed", "simulated")
-    return {"rows": [_row(r) for r in found], **{c: [vars(g) for g in summary(found, c)] for c in columns}}
+    return {"rows": [_row(r) for r in verdicts], **{c: [vars(g) for g in summary(verdicts, c)] for c in columns}}
 
 
 def _row(r: RowResult) -> dict[str, Any]:

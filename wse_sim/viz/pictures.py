@@ -91,15 +91,15 @@ def activity(done: RunResult) -> Figure:
     return figure
 
 
-def compare_sizes(found: Sequence[SizePoint], name: str = "size") -> Figure:
+def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> Figure:
     """Cycles by the closed form and by the simulation over sizes, and below them the error of the closed form."""
     figure, ((above,), (below,)) = _figure(5, rows=2)
-    sizes = [s.size for s in found]
-    above.loglog(sizes, [s.closed_cycles for s in found], "-", color=_COLOURS["busy"], label="closed form")
-    above.loglog(sizes, [s.simulated_cycles for s in found], "o", color=_COLOURS["on_output"], label="simulated")
+    sizes = [s.size for s in points]
+    above.loglog(sizes, [s.closed_cycles for s in points], "-", color=_COLOURS["busy"], label="closed form")
+    above.loglog(sizes, [s.simulated_cycles for s in points], "o", color=_COLOURS["on_output"], label="simulated")
     above.set_ylabel("cycles")
     above.legend()
-    below.semilogx(sizes, [100 * s.error for s in found], "o-", color=_COLOURS["busy"])
+    below.semilogx(sizes, [100 * s.error for s in points], "o-", color=_COLOURS["busy"])
     below.axhline(0, color="#808080", linewidth=0.8)
     below.set_xlabel(name)
     below.set_ylabel("error of the closed form, %")

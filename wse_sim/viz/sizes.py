@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lazytensor.table import Column, Table
+
 
 @dataclass(frozen=True)
 class SizePoint:
@@ -18,15 +20,9 @@ class SizePoint:
         return self.closed_cycles / self.simulated_cycles - 1
 
 
-_HEADS = ("closed form", "simulated", "error")
-
-
-def compare_sizes(found: Sequence[SizePoint], name: str = "size") -> str:
+def compare_sizes(points: Sequence[SizePoint], name: str = "size") -> str:
     """A line for each size: cycles of both, and the error of the closed form."""
-    lines = [(name, *_HEADS)]
-    lines += [
-        (f"{s.size:,}", f"{s.closed_cycles:,.0f}", f"{s.simulated_cycles:,.0f}", f"{100 * s.error:+.1f} %")
-        for s in found
-    ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(line, widths, strict=True)) for line in lines) + "\n"
+    cycles = (Column(head, "{:,.0f}".format) for head in ("closed form", "simulated"))
+    columns = (Column(name, "{:,}".format), *cycles, Column("error", lambda error: f"{100 * error:+.1f} %"))
+    rows = [(p.size, p.closed_cycles, p.simulated_cycles, p.error) for p in points]
+    return Table(columns, rows).text() + "\n"

@@ -1,0 +1,58 @@
+"""A table as data: columns that know how they are shown, rows of values, and printers that know nothing of either.
+
+A report says once what its columns are; text, Markdown and plain data for JSON are three readings of that, and another
+format is one more function over `heads` and `cells`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head, how a value is shown, and the least width in text. Words stand to the left, figures right."""
+
+    head: str
+    show: Callable[[Any], str] = str
+    is_words: bool = False
+    width: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of values, as many in each as there are columns."""
+
+    columns: tuple[Column, ...]
+    rows: Sequence[Sequence[Any]]
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The first line of every printer."""
+        return tuple(column.head for column in self.columns)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The rows as they are shown."""
+        return [tuple(c.show(v) for c, v in zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def text(self, gap: int = 2) -> str:
+        """Lines of equal columns, `gap` blanks apart, without blanks at their ends."""
+        lines = [self.heads, *self.cells()]
+        widths = [
+            max(c.width, *map(len, cells)) for c, cells in zip(self.columns, zip(*lines, strict=True), strict=True)
+        ]
+        return "\n".join((" " * gap).join(self._aligned(line, widths)).rstrip() for line in lines)
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> list[str]:
+        shapes = zip(line, self.columns, widths, strict=True)
+        return [cell.ljust(width) if column.is_words else cell.rjust(width) for cell, column, width in shapes]
+
+    def markdown(self) -> str:
+        """A table in Markdown, figures aligned to the right."""
+        head, *rows = ["| " + " | ".join(line) + " |" for line in (self.heads, *self.cells())]
+        rule = "".join("|---" if column.is_words else "|---:" for column in self.columns) + "|"
+        return "\n".join([head, rule, *rows])
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """The values themselves by head, a dictionary for each row, for JSON."""
+        return [dict(zip(self.heads, row, strict=True)) for row in self.rows]

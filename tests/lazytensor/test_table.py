@@ -1,0 +1,47 @@
+"""Tables: every printer shows the same cells in the same order."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lazytensor.table import Column, Table
+
+COLUMNS = (Column("name", is_words=True), Column("bytes", "{:,}".format, width=7), Column("share", "{:.1%}".format))
+ROWS = st.lists(
+    st.tuples(st.text("abc", min_size=1), st.integers(0, 10**9), st.floats(0, 1)),
+    max_size=5,
+)
+EXAMPLE = Table(COLUMNS, [("weights", 40_000, 0.5), ("b", 10, 0.0)])
+
+
+def test_text_puts_words_left_and_figures_right():
+    assert EXAMPLE.text().splitlines() == [
+        "name       bytes  share",
+        "weights   40,000  50.0%",
+        "b             10   0.0%",
+    ]
+
+
+def test_markdown_says_the_alignment_of_each_column():
+    assert EXAMPLE.markdown().splitlines()[:3] == [
+        "| name | bytes | share |",
+        "|---|---:|---:|",
+        "| weights | 40,000 | 50.0% |",
+    ]
+
+
+def test_dictionaries_hold_values_and_not_what_is_shown():
+    assert EXAMPLE.as_dicts()[0] == {"name": "weights", "bytes": 40_000, "share": 0.5}
+
+
+@given(ROWS)
+def test_columns_of_text_end_at_the_same_place(rows):
+    lines = Table(COLUMNS, rows).text().splitlines()
+    assert len(lines) == 1 + len(rows)
+    assert len({len(line) for line in lines}) == 1
+
+
+@given(ROWS, st.integers(1, 4))
+def test_text_and_markdown_show_the_same_cells(rows, gap):
+    table = Table(COLUMNS, rows)
+    marked = [line.strip("| ").split(" | ") for line in table.markdown().splitlines()]
+    assert [line.split() for line in table.text(gap).splitlines()] == [marked[0], *marked[2:]]
