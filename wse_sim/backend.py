@@ -66,6 +66,7 @@ class WaferBackend:
 
     def report(self, program: Program) -> Report:
         """The report of `program`, which need not fit."""
+        # By identity: a program holds arrays and has no hash that is cheap.
         if id(program) not in self._reports:
             self._reports[id(program)] = program, simulate(program, self.machine, self.mode)
         return self._reports[id(program)][1]

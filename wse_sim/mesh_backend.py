@@ -62,8 +62,11 @@ class MeshExecutable:
                 call.run(reads, writes, self._read)
             else:
                 CARRIES[instr.kernel](instr, reads, writes[0])
+            # Cores round to the types of their tiles; the buffer's type may be narrower, as it is for a float32 sum
+            # into float16.
             for w in instr.writes:
                 arrays[w][...] = round_to(arrays[w], program.buffers[w].type.dtype)
+        # All new states are read before any is written: one may be another's old value.
         updates = [(old, arrays[new].copy()) for old, new in program.state.values() if old != new]
         for old, value in updates:
             arrays[old][...] = value
@@ -87,6 +90,7 @@ class MeshExecutable:
 
     def _read(self, phase: Phase, memory: np.ndarray) -> np.ndarray:
         machine = self._backend.machine
+        # The data reading has no clock of its own, so its cycles are those of the closed forms.
         if not self._backend.wavelets:
             self.cycles += cost(phase, machine).cycles
             return apply(phase, memory, machine)

@@ -30,6 +30,7 @@ class _Columns:
         return self.room.place(name, self.rect, self.rect.height, self.rect.width * self.cells, self.dtype, bank)
 
     def ghosted(self, name: str, bank: int) -> Placed:
+        # A zero before and behind the column stands for the cells outside.
         self.room.take(1, self.dtype)
         made = self.vector(name, bank)
         self.room.take(2, self.dtype)
@@ -47,6 +48,7 @@ class _Columns:
         build = self.room.builder()
         for i, (a, b) in enumerate(pairs):
             total = Memory(into.base + i, 0)
+            # A destination that stands still accumulates, so a dot product is one operation.
             build.move(total, 0.0, 1)
             build.fmac(total, a.vector(), b.vector(), total, self.cells)
         return Seq((self.local(build), AllReduce(self.rect, "xy", len(pairs), at=into.base)))
@@ -63,7 +65,9 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
     p, s = on.ghosted("p", 1), on.ghosted("s", 1)
     b, x, r, v, t = (on.vector(name, bank) for name, bank in (("b", 2), ("x", 2), ("r", 3), ("v", 2), ("t", 2)))
     rho, alpha, omega, beta = (on.number() for _ in range(4))
+    # (t, s) and (t, t) lie side by side and are reduced in one round.
     pair = Memory(on.room.take(2, WIDE), 0)
+    # x begins at zero, so that the first residual and direction are b itself; (b, b) is the first rho.
     start = on.room.builder()
     for to, source in ((x, None), (r, b), (p, b)):
         start.move(to.vector(), source.vector() if source else 0.0, cells)
@@ -84,6 +88,7 @@ def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") ->
 def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed, out: Placed) -> Phase:
     """out = A u: neighbours' columns come, and six products are added to u."""
     build = on.room.builder()
+    # Neighbours above and below lie in the same column, one element away.
     values = [*(halo.vector() for halo in halos), u.vector(start=-1), u.vector(start=1)]
     total = u.vector()
     for factor, value in zip(matrix, values, strict=True):

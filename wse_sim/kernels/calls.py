@@ -76,6 +76,7 @@ def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     is_left, is_right = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
     if min(len(a), len(b)) < 2 or (is_left and is_right):
         raise LazyError(f"a product of {a} and {b}", hint="Multiply matrices of which one at most is transposed.")
+    # A plain second operand serves all rows of the first: leading axes become rows, and one product does for all.
     if len(b) == 2 and not is_left:
         a = (prod(a[:-1]), a[-1])
     lead = np.broadcast_shapes(a[:-2], b[:-2])
@@ -110,6 +111,7 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         """Labels as rows of zeros and a one."""
         logits, labels = arrays
+        # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product.
         chosen = labels.reshape(-1, 1) == np.arange(columns)
         if not chosen.any(1).all():
             raise LazyError(f"labels that are none of {columns} classes", hint="Label every row.")

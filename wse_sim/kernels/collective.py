@@ -23,8 +23,10 @@ def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> P
     """
     length = rect.width if axis == "x" else rect.height
     begin = launch(rect, machine)
+    # Too short for two halves of two.
     if length < 4:
         return Seq((begin, AllReduce(rect, axis, count)))
+    # As a price: the halves end next to each other in the middle, so a shift by one PE brings the two sums together.
     halves = Reduce(rect, axis, count, 2, "two_phase")
     return Seq((begin, halves, Shift(rect, axis, count, put=count), Broadcast(rect, axis, count, 2)))
 

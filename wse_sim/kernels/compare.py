@@ -85,6 +85,7 @@ class Comparison:
 
 def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WSE2) -> Comparison:
     """Price a kernel, and run it on memories of zeros: its cycles do not depend on the numbers."""
+    # Zeros will do: no instruction takes longer for one number than for another.
     pes, tile = size
     kernel = SAMPLES[name](Rect(0, 0, pes, pes), pes, tile, dtype)
     done = simulate_phase(kernel.phase, machine, blank(kernel)).expect_finished()

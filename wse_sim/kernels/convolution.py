@@ -54,6 +54,8 @@ def convolution(
         "weights", rect, window * window * channels, outputs, dtype, row_kind=everywhere, column_kind=everywhere
     )
     y = room.place("y", rect, height, width * outputs, dtype)
+    # The tile with a border around it, in a buffer of its own: rows of the window are then plain strides, without a
+    # case for the edges.
     wide = columns + 2 * radius
     frame = _Frame(room.take((rows + 2 * radius) * wide * channels, dtype), wide, channels, dtype)
     build = room.builder()
@@ -63,6 +65,7 @@ def convolution(
     exchange: tuple[Phase, ...] = ()
     if radius:
         exchange += borders.exchange("x", (radius, rows), (radius, columns))
+        # In the full width, with the borders that have just come: the corners travel with them.
         exchange += borders.exchange("y", (radius, rows), (0, wide))
     work = Local(rect, _windows(room, frame, weights, y, radius))
     return MeshKernel(Seq((Local(rect, body_of(build)), *exchange, work)), (x, weights), (y,), room.words)
@@ -89,6 +92,7 @@ class _Borders:
             first, last = (row, column), (row + height - radius, column)
             before, after = (row - radius, column), (row + height, column)
         count, dtype = size[0] * size[1] * self.frame.channels, self.frame.dtype
+        # Phases move words that lie together, and strips do not: packed before and unpacked after.
         buffers = [self.room.take(count, dtype) for _ in range(4)]
         out, back = self.room.builder(), self.room.builder()
         flat = [Memory(base_of(address, dtype), 1, dtype) for address in buffers]
@@ -111,6 +115,7 @@ def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int)
     build: Builder = room.builder()
     build.move(y.vector(), 0.0, y.elements)
     line = frame.width * channels
+    # Four loops, the most that a core nests; pixels are the vector, as there are more of them than of anything else.
     with build.loop(window), build.loop(window), build.loop(channels), build.loop(outputs):
         target = Memory(y.base, outputs, y.dtype, (0, 0, 0, 1), ((rows, y.tile_columns),))
         seen = frame.plane(0, rows, (line, channels, 1, 0))

@@ -29,6 +29,7 @@ def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
     _add_bias(build, u, x, bias)
     at, of = t.vector(), u.vector()
     build.mul(at, of, of, count)
+    # u (1 + c u^2) is u + c u^3 with one operation less.
     build.fmac(at, at, GELU_CUBIC, 1.0, count)
     build.mul(at, at, of, count)
     build.mul(at, at, GELU_SCALE, count)
@@ -47,6 +48,7 @@ def _with_bias(rect: Rect, rows: int, columns: int, dtype: str) -> tuple[Room, P
 
 def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
     steps = (x.tile_columns,)
+    # The bias is one row for all: with a step of zero it stays while the rows go by.
     with build.loop(x.tile_rows):
         build.add(target.vector(steps=steps), x.vector(steps=steps), bias.vector(), x.tile_columns)
 
@@ -87,6 +89,7 @@ def adam(
     build.mul(t, g, g, count)
     build.mul(t, t, 1 - betas[1], count)
     build.fmac(v, v, betas[1], t, count)
+    # The corrections of both moments are known when the kernel is built, so they are constants.
     build.mul(t, v, 1 / (1 - betas[1] ** step), count)
     build.special("sqrt", t, t, count)
     build.add(t, t, eps, count)

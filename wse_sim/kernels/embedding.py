@@ -9,6 +9,7 @@ from wse_sim.phase import AllReduce, Local, Seq
 def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
     """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
     room, table, numbers, y = _placed(rect, tokens, vocabulary, width, dtype, "table", "y")
+    # An operand's index is read at one address, so each number is moved there first.
     row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
     build = room.builder()
     with build.loop(y.tile_rows):
@@ -25,6 +26,7 @@ def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dty
     build.move(gradient.vector(), 0.0, gradient.elements)
     with build.loop(dy.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
+        # Target and source are the same row: the same number may come twice, and both are added.
         target = _named(gradient, row)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
     total = AllReduce(rect, "y", gradient.words, at=gradient.address, dtype=dtype)

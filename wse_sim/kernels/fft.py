@@ -23,5 +23,6 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
 
 def _all_to_all(rect: Rect, axis: str, count: int) -> Phase:
     """Every PE of a line sends `count` words to every other: as many as cross the middle, to half the line away."""
+    # The bisection: half the line sends to the other half over one link, and that link is what takes the time.
     half = (rect.width if axis == "x" else rect.height) // 2
     return Shift(rect, axis, count * half, half, put=count * half)

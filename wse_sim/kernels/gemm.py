@@ -60,6 +60,7 @@ def two_hop(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Ph
 def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: str) -> Phase:
     """Tiles come to lie beside those that are multiplied."""
     a, b = _tile_words(tile, machine)
+    # Two tiles and, behind them, two that arrive: addresses matter to the lowering, which copies what would overlap.
     moves = (Shift(rect, "x", a, 1, wrap, 0, a + b), Shift(rect, "y", b, 1, wrap, a, a + b + a))
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 

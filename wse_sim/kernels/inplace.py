@@ -22,6 +22,7 @@ def operand_in_place(
     elements are of an even number of rows.
     """
     room = Room()
+    # Phases count words: a chunk of 16-bit rows is rounded up to whole ones.
     chunk = -(-chunk * ITEM_BYTES[dtype] // WORD_BYTES) * WORD_BYTES // ITEM_BYTES[dtype]
     column, row = Rect(rect.x, rect.y, 1, rect.height), Rect(rect.x, rect.y, rect.width, 1)
     a = room.place("a", column, passing, inner, dtype, is_turned=True)
@@ -30,6 +31,7 @@ def operand_in_place(
     buffers = [room.take(chunk * a.tile_columns, dtype, a.address % BANK_PAIRS) for _ in range(2)]
     starts = range(0, passing, chunk)
     parts: list[Phase] = [clear(rect, room, c)]
+    # A pipeline of three stages takes two steps more than there are chunks, to fill and to drain.
     for i in range(len(starts) + 2):
         stages: list[Phase] = []
         if i < len(starts):

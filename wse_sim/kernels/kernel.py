@@ -19,6 +19,7 @@ from wse_sim.machine import Machine
 from wse_sim.numbers.data import apply
 from wse_sim.phase import Phase
 
+# Two sources of an operation must not begin in the same pair of banks, or its elements take twice as long (SPMM).
 BANK_PAIRS = 4
 """Words of a memory in turn; half of `Machine.sram_banks` of every preset."""
 
@@ -87,6 +88,7 @@ class Placed:
     def held(self, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the matrix on the PE at (x, y), counted from the corner of the rectangle."""
         across = self._across
+        # First the ring that is folded onto the line, then the skew along it: Cannon's places are counted on the ring.
         row, column = (x, y) if self.is_turned else (y, x)
         if self.is_folded:
             row, column = _ring_index(across[0], row), _ring_index(across[1], column)
@@ -122,6 +124,7 @@ class Room:
     def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
         """The address, in words, of room for `elements`."""
         wanted = self._bank if bank is None else bank
+        # At most three words are left empty to begin in the pair that is wanted.
         address = self.words + (wanted - self.words) % BANK_PAIRS
         self._bank = (wanted + 1) % BANK_PAIRS
         self.words = address + words_of(elements, dtype)
@@ -172,6 +175,7 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     memory = blank(kernel)
     for placed in kernel.operands:
         extents = placed.rows, placed.columns
+        # What the kernel itself needs, as a row of ones, is no business of the caller.
         given = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
         _scatter(placed, np.asarray(given), memory)
     return memory
@@ -207,6 +211,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):
         rows, columns = placed.held(x, y)
+        # Tiles are as large as the largest: what the matrix does not reach must not change a sum or a maximum.
         tile[:] = fill
         tile[: len(rows), : len(columns)] = matrix[np.ix_(rows, columns)]
 

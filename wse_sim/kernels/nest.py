@@ -80,6 +80,7 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
     domain = Domain(nest)
     found = {}
     for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
+        # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
         if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
             raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
         found[f"in{k}"] = array.reshape(-1)[domain.read(access)]
@@ -93,6 +94,7 @@ def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[
     for store in nest.stores:
         places = domain.places(nest.writes[store.output])
         if store.reduce:
+            # All columns of a sum have the same place.
             places = places[:, :1]
         outputs[store.output].reshape(-1)[places] = found[f"out{store.output}"]
 
@@ -138,6 +140,7 @@ class _NestBuilder:
 
     def _scalars(self) -> list[Placed | float]:
         """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
+        # 48 KiB hold few tiles: liveness lets a long body do with as many as are alive at once.
         last = {a: n for n, scalar in enumerate(self.nest.body) for a in scalar.args}
         last |= {store.value: len(self.nest.body) for store in self.nest.stores}
         free: dict[str, list[Placed]] = {}
@@ -177,6 +180,7 @@ class _NestBuilder:
         if not self.sums:
             yield Local(self.rect, self._body(whole))
             return
+        # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length.
         held = [len(part("block", self.columns, self.rect.width, x)) for x in range(self.rect.width)]
         for count in sorted(set(held)):
             first, width = held.index(count), held.count(count)
@@ -192,6 +196,7 @@ class _NestBuilder:
         for store in self.nest.stores:
             if store.reduce:
                 build.move(self.sums[store.output].vector(), _STARTS[_known(store)], rows)
+        # With no row or column that is broadcast a tile is one long vector: one setup instead of one for each row.
         whole = (self.rows, self.columns)
         if not self.sums and all((p.rows, p.columns) == whole for p in (*self.inputs, *self.indices)):
             self._row(build, rows * count, is_whole=True)

@@ -27,8 +27,10 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
     room = Room()
     a, b = room.place("a", rect, m, k, dtype), room.place("b", rect, k, n, dtype)
     c = room.place("c", rect, m, n, sum_dtype or dtype)
+    # Two panels of each operand: one is multiplied while the next is broadcast into the other.
     panels = [(room.again(a), room.again(b)) for _ in range(2)]
     parts: list[Phase] = [clear(rect, room, c)]
+    # One step more than panels: the first only brings tiles, the last only multiplies.
     for i in range(rect.width + 1):
         moves: tuple[Phase, ...] = ()
         if i < rect.width:
@@ -96,6 +98,7 @@ def _rotating(
     parts: list[Phase] = [clear(rect, room, c.here)]
     if has_skew:
         parts += [turn for tile in (a, b) for turn in tile.into_place(room)]
+    # With `has_skew` the caller's matrices lie in plain tiles where the turns begin.
     operands = tuple(replace(tile.first, skew="") if has_skew else tile.first for tile in (a, b))
     parts += rounds(room, a, b, c, stays)
     return MeshKernel(Seq(tuple(parts)), operands, (c.here,), room.words)

@@ -21,6 +21,7 @@ class _Rows:
         self.rect, self.room = rect, Room()
         self.x = self.room.place("x", rect, rows, columns, dtype, fill=fill)
         self.y = self.room.place("y", rect, rows, columns, dtype)
+        # In float32 the result is worked out where it will lie.
         self.work = self.y if dtype == WIDE else self.room.place("work", rect, rows, columns, WIDE)
         self.phases: list[Phase] = []
 
@@ -36,6 +37,8 @@ class _Rows:
         """An operation over every row; a statistic gives or takes one element of each."""
         operands = [self._row(operand) for operand in (target, *sources)]
         with builder.loop(self.x.tile_rows):
+            # A statistic has stride 0 within a row: as a target it accumulates, as a source it is the same for all
+            # columns.
             getattr(builder, op)(*operands, self.x.tile_columns)
 
     def _row(self, operand: Placed | Memory) -> Memory:
@@ -82,10 +85,12 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
     on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
     target = on.room.place("target", rect, rows, columns, dtype)
     count = on.x.tile_rows
+    # Two sums of each row behind each other go through one all-reduce, whose latency is most of its price.
     both = Memory(on.room.take(2 * count, WIDE))
     total, aimed = both, Memory(both.base + count)
     build = _less_the_largest(on)
     build.move(aimed, 0.0, count)
+    # Filled columns are minus infinity, and minus infinity times a target of zero would be NaN.
     build.max(on.work.vector(), on.work.vector(), LOWEST, on.work.elements)
     on.each_row(build, "fmac", aimed, on.work, target, aimed)
     _exponentials(on, build, total)
@@ -137,6 +142,7 @@ def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps:
     build = on.room.builder()
     build.mul(mean, mean, 1 / columns, count)
     on.each_row(build, "sub", on.work, on.x, mean)
+    # Filled columns hold minus the mean by now: ones and zeros take them out of the sum of squares.
     on.each_row(build, "mul", on.work, on.work, real)
     build.move(spread, 0.0, count)
     on.each_row(build, "fmac", spread, on.work, on.work, spread)

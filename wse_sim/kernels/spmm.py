@@ -27,6 +27,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
     listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
     numbers = Memory(base_of(room.take(2, INDEX), INDEX), 1, INDEX)
+    # 16-bit numbers of one element: row, column, and a value of one or two.
     step = 2 + ITEM_BYTES[dtype] // 2
     value = Memory(
         base_of(listed.address, dtype) + (1 if dtype == "float32" else 2), 0, dtype, (step * 2 // ITEM_BYTES[dtype],)
@@ -55,5 +56,6 @@ def elements_of(a: np.ndarray, rect: Rect, dtype: str = "float32") -> np.ndarray
             row, column = np.nonzero(tile)
             values = view(pack(tile[row, column][:, None], dtype), INDEX)[:, : ITEM_BYTES[dtype] // 2]
             lists.append(np.concatenate([row[:, None], column[:, None], values], 1).astype(np.uint16).reshape(-1))
+    # At least one element: a loop has at least one round, and an element of value zero adds nothing.
     most = max(2 + ITEM_BYTES[dtype] // 2, *(len(one) for one in lists))
     return np.array([np.pad(one, (0, most - len(one))) for one in lists]).reshape(rect.height, -1)

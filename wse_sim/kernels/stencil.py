@@ -21,6 +21,7 @@ def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0)
     multiplications, 17 additions, 8 multiply-adds and 1 subtraction for each cell, as the paper counts them. The
     multiply-adds read one column at several offsets, which lie in one bank; `slowdown` replaces what that costs.
     """
+    # Broadcasts by turns: on a line of five PEs one sends at a time, so each PE hears each neighbour within reach once.
     turns = STAR_RADIUS + 1
     exchange = [Broadcast(rect, axis, cells, length // turns) for axis, length in _axes(rect)]
     sums = Compute(rect, "add", 17 + 17 + 1, cells, 4)
@@ -40,6 +41,7 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
     which finds its place and stores it. Then each tap is one vector operation over the whole tile: the first
     multiplies, the others multiply and add.
     """
+    # A star has 4 r + 1 taps and needs no corner.
     corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
     products = (Compute(rect, "add", 1, side**2, 4), Compute(rect, "fma", taps - 1, side**2, 4))
     return Seq((_borders(rect, radius * side, False, machine), *corners, *products))
@@ -48,6 +50,7 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
 def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase:
     """`words` to each side, or to each corner by way of a side."""
     across, down = min(2, rect.width - 1), min(2, rect.height - 1)
+    # Corners come by way of a side, so there are as many as pairs of sides.
     ways = across * down if is_corner else across + down
     moves = Par(tuple(Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS))
     return Seq((moves, scalar(rect, ways * words, machine.task_start_cycles + PLACE_CYCLES)))
@@ -60,6 +63,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
     25-point star. Columns are handed on by one PE in four directions at once, once for each distance.
     """
     radius, room = len(weights) - 1, Room()
+    # Cells of zero before and behind the column: what lies above and below is the same vector at a shifted start.
     room.take(radius, dtype)
     u = room.place("u", rect, rect.height, rect.width * cells, dtype)
     room.take(radius + 1, dtype)
@@ -74,6 +78,7 @@ def star(rect: Rect, cells: int, weights: tuple[float, ...], dtype: str = "float
         for side in halo:
             build.add(total.vector(), total.vector(), side.vector(), cells)
         build.fmac(v.vector(), total.vector(), weights[distance], v.vector(), cells)
+    # A column travels one PE further in each exchange: no route is longer than a hop, whatever the radius.
     exchange = [hand_on(rect, near, far) for near, far in pairwise([[u] * len(DIRECTIONS), *halos])]
     return MeshKernel(Seq((*exchange, Local(rect, body_of(build)))), (u,), (v,), room.words)
 

@@ -46,6 +46,7 @@ def stream_of(weights: np.ndarray, rows: int, dtype: str = "float32") -> np.ndar
     for row in range(rows):
         own = np.asarray(weights, np.float32)[_inputs(weights, rows, row)]
         outputs, inputs = np.nonzero(own.T)
+        # Indices and values share one stream of 16-bit numbers, as sparse wavelets have 16 bits of each.
         values = view(pack(own[inputs, outputs][:, None], dtype), INDEX)
         heads = [inputs, outputs] if dtype == "float32" else [inputs]
         tails = values if dtype == "float32" else values[:, :1]
@@ -73,6 +74,7 @@ def _row(
     build = room.builder()
     build.move(y.vector(), 0.0, y.elements)
     local = Rect(mesh.x, mesh.y + row, mesh.width, 1)
+    # Rows whose weights are all zero get none: work goes with what is not zero.
     if not own.any():
         return Local(local, body_of(build))
     _products(build, np.count_nonzero(own, axis=0), x, y, stream, numbers)
@@ -89,6 +91,7 @@ def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: 
         target = Memory(y.base, 1, y.dtype, index=numbers.base + 1, index_step=tokens)
         value = Memory(stream.address + 1, 0, x.dtype, (2,))
         with build.loop(int(counts.sum())):
+            # The indices go to fixed places first, since an operand's index is read at one address.
             build.move(numbers, stream.vector(steps=(4,)), 2)
             build.fmac(target, value, named, target, tokens)
         return

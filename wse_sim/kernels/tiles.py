@@ -35,9 +35,12 @@ class MatrixView:
 
 def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
     """c += a b: for each inner index and each index of the shorter side, one operation over the longer side."""
+    # A vector operation has a setup: along the longer side there are fewer of them.
     along_x = c.columns >= c.rows
     with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):
         if along_x:
+            # The inner index is outermost, so consecutive operations add to different rows of c and not to one element
+            # again and again.
             target = c.along("x", (0, c.row_stride))
             left, right = a.along("", (a.column_stride, a.row_stride)), b.along("x", (b.row_stride, 0))
         else:

@@ -29,8 +29,10 @@ def linear_step(
     x, w = turning("x", m, k, dtype, "row"), turning("w", k, n, dtype, "column")
     target, dy = turning("target", m, n, dtype, ""), turning("dy", m, n, dtype, "")
     y, dw, dx = turning("y", m, n, WIDE, ""), turning("dw", k, n, WIDE, "column"), turning("dx", m, k, WIDE, "row")
+    # The difference is taken in float32 and rounded once, into dy.
     work = room.again(y.here, bank=3)
     parts: list[Phase] = [clear(rect, room, y.here, dw.here, dx.here)]
+    # Both operands turn all the way home, since the two products of the backward pass read them again.
     parts += rounds(room, x, w, y, "c", comes_home=True)
     parts.append(_difference(room, dy.here, y.here, target.here, work))
     parts += rounds(room, x, dy, dw, "b")

@@ -92,6 +92,7 @@ def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int
     positions, channels = mesh.part(context), mesh.part(model.width)
     lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
     scores = mesh.sum("x", mesh.words(positions))
+    # The largest score and later the sum of exponentials, one word for each.
     over_positions = mesh.sum("y", 1)
     kept = mesh.words(mesh.part(model.kv_width))
     return (
@@ -124,6 +125,7 @@ def prefill(model: TransformerExtents, rect: Rect, tokens: int, machine: Machine
     """All of `tokens` at once, through all layers."""
     mesh = _SquareMesh(rect, machine)
     rows, d, kv, h = mesh.part(tokens), model.width, model.kv_width, model.hidden
+    # Each head has scores of its own, while channels of all heads share one product.
     scores = model.heads * rows * mesh.part(tokens)
     layer = Seq(
         (

@@ -26,6 +26,8 @@ class Turning:
 
     def __init__(self, room: Room, placed: Placed):
         self.first = self.here = placed
+        # Two buffers in the same pair of banks: while one is multiplied the other fills, and what stands beside them in
+        # an operation never changes its distance in banks.
         self._other = room.again(placed) if placed.skew else placed
 
     @property
@@ -41,6 +43,8 @@ class Turning:
     def into_place(self, room: Room) -> Iterator[Phase]:
         """Plain tiles turn into their places: line s takes part in s of the turns, and copies in the others."""
         rect, size = self.first.rect, self.first.rect.width
+        # Line s has to turn s times. In turn s the lines from s on take part; those before are at home and only change
+        # buffers, so that all tiles lie in the same one.
         for s in range(1, size if self.first.skew else 1):
             builder = room.builder()
             builder.move(self._other.vector(), self.here.vector(), self.here.elements)
@@ -59,8 +63,11 @@ def rounds(room: Room, a: Turning, b: Turning, c: Turning, stays: str, comes_hom
     last = a.first.rect.width - 1
     for i in range(last + 1):
         work = product(room, (a.here, b.here, c.here), _TRANSPOSED[stays])
+        # `work` was built with the buffers of this round, before the turn exchanges them: the next tiles arrive in the
+        # others.
         moves = [tile.turn() for tile in (a, b) if tile.turns and (i < last or comes_home)]
         yield step(tuple(moves), work)
+        # A result cannot turn beside its own product: its sums have to be complete first.
         if c.turns:
             yield c.turn()
 

@@ -19,6 +19,7 @@ from wse_sim.price.cost import Cost
 
 ROUNDS = 5
 """Rounds of cutting and correcting; 16 made the slowest stage of MLPs of 20 to 2,000 kernels at most 4 % faster."""
+# A full correction would take cycles as inverse to the area; hops and whole tiles make them less than that.
 _DAMPING = 0.7
 _STREAM_HINT = "Use weight-streaming mode, a smaller batch or a larger machine."
 
@@ -73,6 +74,7 @@ def place_pipelined(wiring: Wiring, demand_bytes: Sequence[int], price: Price, m
     case = _Case(wiring, demand_bytes, price, machine)
     _require_room(case)
     tried = list(_attempts(case)) if wiring.kernels else [{}]
+    # Rounds are tried and the best is kept: corrections do not always get better from one to the next.
     roomy = [case.parts(slots) for slots in tried if case.has_room(slots)]
     if not roomy:
         _refuse_tight(case, tried[-1])
@@ -82,12 +84,14 @@ def place_pipelined(wiring: Wiring, demand_bytes: Sequence[int], price: Price, m
 def _attempts(case: _Case) -> Iterator[dict[int, Rect]]:
     """Slots for all kernels: by shares of time, corrected from round to round, and at last by memory alone."""
     mesh, kernels = Rect.whole(case.machine), case.wiring.kernels
+    # Memory comes first: a kernel gets the PEs that hold its data, and only what is left over is shared out by time.
     least = {i: case.least_area(i) for i in kernels}
     shares = _first_shares(kernels, case.price, mesh)
     for _ in range(ROUNDS):
         slots = cut(mesh, kernels, _areas(shares, least, mesh.area), least)
         yield slots
         _correct(case, shares, least, slots)
+    # Last resort for full meshes: areas by memory alone, without regard to time.
     yield cut(mesh, kernels, {i: float(max(1, case.demand_bytes[i])) for i in kernels})
 
 
@@ -144,6 +148,7 @@ def _refuse_tight(case: _Case, slots: Mapping[int, Rect]) -> None:
 
 def _first_shares(kernels: Sequence[int], price: Price, mesh: Rect) -> dict[int, float]:
     """The cycles of each kernel on an equal part of the mesh: its work, with what it sends."""
+    # As many equal cells as a square needs to hold all kernels.
     parts = math.isqrt(max(1, len(kernels) - 1)) + 1
     width, height = max(1, mesh.width // parts), max(1, mesh.height // parts)
     return {i: float(max(1, price(i, width, height).cycles)) for i in kernels}
@@ -151,6 +156,7 @@ def _first_shares(kernels: Sequence[int], price: Price, mesh: Rect) -> dict[int,
 
 def _areas(shares: dict[int, float], least: dict[int, int], area: int) -> dict[int, float]:
     """What memory needs, and the rest of the mesh by shares."""
+    # Nothing to spare means that memory has taken all; then the cut follows the least areas.
     spare = max(0, area - sum(least.values()))
     total = sum(shares.values())
     return {i: least[i] + spare * share / total for i, share in shares.items()}
@@ -162,6 +168,8 @@ def _correct(case: _Case, shares: dict[int, float], least: dict[int, int], slots
     mean = sum(cycles.values()) / len(cycles)
     for i, taken in cycles.items():
         shares[i] *= (taken / mean) ** _DAMPING
+        # Cuts are whole rows and columns, so a slot may come out smaller than asked for: ask for a tenth more next
+        # time.
         if slots[i].area < case.least_area(i):
             least[i] += math.ceil(least[i] / 10)
 
@@ -170,8 +178,11 @@ def best_part(i: int, slot: Rect, demand: int, price: Price, machine: Machine) -
     """Halve the sides of `slot` as long as that makes kernel `i` faster and leaves room for its `demand` bytes."""
     least = _least_area(demand, machine)
     width, height = slot.width, slot.height
+    # Greedy and not exhaustive: every size looked at is a phase program to be priced, and this is asked for each kernel
+    # in each round.
     while True:
         halves = [(ceil_div(width, 2), height), (width, ceil_div(height, 2))]
+        # Smaller rectangles have fewer bytes in all, so memory bounds the halving.
         roomy = [(w, h) for w, h in halves if w * h >= least]
         best = min(((price(i, w, h).cycles, w, h) for w, h in roomy), default=None)
         if best is None or best[0] >= price(i, width, height).cycles:
@@ -207,6 +218,8 @@ def _halve(
     """Cut across the longer side, or across the shorter if only that leaves every half its least area."""
     one_each = dict.fromkeys(group, 1)
     is_wide = rect.width >= rect.height
+    # Across the longer side first: near-squares keep collectives short. At worst every kernel gets a PE, and memory is
+    # checked later.
     for needed, cuts_x in ((least, is_wide), (least, not is_wide), (one_each, is_wide)):
         length, across = (rect.width, rect.height) if cuts_x else (rect.height, rect.width)
         if found := _best_cut(group, areas, needed, length, across):
@@ -222,9 +235,11 @@ def _best_cut(
     total, total_needed = sum(areas[i] for i in group), sum(needed[i] for i in group)
     best: tuple[float, int, int] | None = None
     ahead, ahead_needed = 0.0, 0
+    # Kernels keep the order of the program, so neighbours in it stay neighbours on the mesh.
     for n, i in enumerate(group[:-1], 1):
         ahead += areas[i]
         ahead_needed += needed[i]
+        # Where a cut leaves both sides enough whole rows for the least areas of their kernels.
         low, high = ceil_div(ahead_needed, across), length - ceil_div(total_needed - ahead_needed, across)
         off = abs(ahead - total / 2)
         if low <= high and (best is None or off < best[0]):

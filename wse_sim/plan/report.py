@@ -191,6 +191,7 @@ def _place(rect: tuple[int, int, int, int] | None) -> str:
 
 def _short(n: int) -> str:
     """Whole numbers with separators as long as they are short, then with a power of a thousand."""
+    # As many figures as fit the column with separators; beyond that four digits and a letter.
     if n < 10_000_000:
         return f"{n:,}"
     for factor, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G")):

@@ -66,7 +66,9 @@ def schedule(tasks: Sequence[Task]) -> Timeline:
     spans: list[TimeSpan] = []
     last_on: dict[str, int] = {}
     for task in tasks:
+        # A lane does one thing at a time, so the task before on it is one more to wait for.
         waits = [*task.after, *([last_on[task.lane]] if task.lane in last_on else [])]
+        # The last to end is the one that let it start: following these links back gives the critical path.
         cause = max(waits, key=lambda i: spans[i].end_cycles, default=None)
         start = spans[cause].end_cycles if cause is not None else 0
         last_on[task.lane] = len(spans)

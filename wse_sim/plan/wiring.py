@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type, Work
 
+# No index of an instruction, so it can stand in the same place and compare unequal to all.
 OUTSIDE = -1
 """The source of a tensor that no kernel of the program made."""
 
@@ -94,15 +95,19 @@ def wire(program: Program) -> Wiring:
     results: list[tuple[int, ...]] = []
     preparing: set[int] = set()
     for i, instr in enumerate(program.instrs):
+        # A buffer may be written several times: who wrote it last before this instruction is what its reader waits for.
         read = _unique(holder.get(r, BufferVersion(r, OUTSIDE)) for r in instr.reads)
         if is_free(instr):
             _look_through(instr, read, holder, resident)
             operands.append(())
             results.append(())
             continue
+        # Casts and transposes of weights depend on no sample: done once for a batch, they are weights like those that
+        # they read.
         if _prepares(program, instr, read, resident):
             preparing.add(i)
             resident.update(instr.writes)
+        # After the reads: an instruction may write the buffer that it reads.
         holder.update({w: BufferVersion(w, i) for w in instr.writes})
         operands.append(read)
         results.append(tuple(dict.fromkeys(instr.writes)))
@@ -139,11 +144,14 @@ def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], res
         return False
     size_in = sum(program.buffers[o.buffer].type.size for o in read)
     size_out = sum(program.buffers[w].type.size for w in instr.writes)
+    # What is larger than all that it reads was not prepared from it: a mask of random numbers made of a counter, for
+    # example.
     return size_out <= size_in
 
 
 def _per_sample(program: Program, operands: Sequence[tuple[BufferVersion, ...]], resident: set[int]) -> frozenset[int]:
     size = batch_size(program)
+    # A gradient may have as many rows as the batch by chance; only an update reads gradients, so that tells them apart.
     by_update = {
         o.buffer
         for instr, read in zip(program.instrs, operands, strict=True)
@@ -173,10 +181,12 @@ def flows(wiring: Wiring) -> tuple[Flow, ...]:
     """
     found = []
     for (buffer, source), users in wiring.users.items():
+        # State and constants lie with each of their readers and need not travel.
         if source == OUTSIDE and wiring.kind(buffer) != "batch":
             continue
         size = wiring.type(buffer).nbytes
         found += [Flow(buffer, source, i, size) for i in users]
+    # A result that is fetched twice leaves the wafer once.
     for fetch in dict.fromkeys(wiring.program.fetches):
         held = wiring.final[fetch]
         if held.source != OUTSIDE:
@@ -191,5 +201,6 @@ def _refreshes(wiring: Wiring) -> Iterable[Flow]:
             continue
         size = wiring.type(held.buffer).nbytes
         for i in wiring.users.get((start, OUTSIDE), ()):
+            # The kernel that updates a weight has the new one already.
             if i != held.source:
                 yield Flow(held.buffer, held.source, i, size, is_refresh=True)

@@ -29,6 +29,7 @@ def one_line(phase: Leaf) -> Leaf | Repeat:
     Raises NotRead for a large move over both axes and for a large stream, of which no line stands for the whole.
     """
     match phase:
+        # Every PE does the same and meets nobody.
         case Compute() | Local():
             return replace(phase, rect=Rect(0, 0, 1, 1))
         case Shift():
@@ -47,6 +48,8 @@ def _line(rect: Rect, axis: str, groups: int = 1) -> Rect:
 
 def _relayed(phase: Shift) -> Shift | Repeat:
     """A long shift as several shorter ones that load each link as much: words are stored on the way and sent on."""
+    # All PEs shift at once, so h ways lie over each link whether words go h hops at once or in steps: the load is the
+    # same.
     times = ceil_div(abs(phase.hops), RELAY_HOPS)
     if times < 2 or phase.wrap:
         return phase
@@ -72,6 +75,7 @@ def _corner(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
     """Of lines that are cut into groups, the first group."""
     width = rect.width // groups if axis == "x" else rect.width
     height = rect.height // groups if axis == "y" else rect.height
+    # What a core issues and waits for is decided by its neighbours, so eight PEs a side show the sharing of slots.
     return Rect(0, 0, min(width, CORNER_PES), min(height, CORNER_PES))
 
 

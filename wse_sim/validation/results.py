@@ -57,12 +57,15 @@ def results(rows: Iterable[MeasuredRow], simulated: Cycles | None = None) -> lis
 
 
 def _result(row: MeasuredRow, simulated: Cycles | None) -> RowResult:
+    # Both lists are searched at once: a longer beginning among the rows not covered takes a row out of a model's
+    # family.
     name = beginning(row, [*MODELS, *UNCOVERED])
     if name not in MODELS:
         return RowResult(row, reason=UNCOVERED.get(name, UNKNOWN_FAMILY))
     model = MODELS[name]
     try:
         closed = model(row, closed_form)
+    # A row of a covered family that gives other parameters is no failure of the program.
     except KeyError as e:
         return RowResult(row, reason=f"the model needs {e}, which the row does not give")
     made = _read(model, RowResult(row, closed, fitted=FITTED.get(row.id, "")), simulated)

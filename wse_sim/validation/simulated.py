@@ -26,6 +26,8 @@ def simulated(phase: Phase, machine: Machine) -> float:
         case Repeat(times, body):
             return times * simulated(body, machine)
         case Par(parts):
+            # The corner is too short for the length of a line, a line alone has no sharing: whichever is longer is
+            # closer.
             alone = [simulated(part, machine) for part in parts if not isinstance(part, Compute | Local)]
             return max(_cycles(corner(phase), machine), *alone)
     line = one_line(phase)

@@ -51,6 +51,7 @@ def busiest_links(done: RunResult, count: int = 10, ports: Sequence[str] = LINKS
 
 def _largest(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
     """Rows and columns of the largest counts that are not 0."""
+    # Stable, so that of equal links those further north and west come first, on every platform.
     order = np.argsort(-counts.reshape(-1), kind="stable")[:count]
     return [divmod(int(i), counts.shape[1]) for i in order if counts.reshape(-1)[i]]
 
@@ -111,6 +112,7 @@ def blocks(values: np.ndarray, columns: int, of: np.ufunc = np.maximum) -> np.nd
     height, width = values.shape
     if width <= columns:
         return values
+    # A character is about twice as high as wide; so are the blocks, or the map would be stretched.
     high = max(1, min(height, round(height * columns / width / 2)))
     rows = [i * height // high for i in range(high)]
     return of.reduceat(of.reduceat(values, rows, axis=0), [i * width // columns for i in range(columns)], axis=1)

@@ -36,6 +36,7 @@ def _load(name: str) -> ModuleType:
 
 def _figure(high: float, columns: int = 1, rows: int = 1) -> tuple[Figure, Any]:
     """A figure of `high` inches and its axes, [rows, columns] of them."""
+    # Without pyplot: no global state, no window, no choice of a backend.
     figure = _load("figure").Figure(figsize=(_WIDE, high), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 

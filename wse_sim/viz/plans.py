@@ -47,6 +47,7 @@ def _cell(placed: list[KernelRow], x: int, y: int, wide: int, high: int, width: 
     for n, row in enumerate(placed):
         rx, ry, rw, rh = row.rect or (0, 0, 0, 0)
         shared = max(0, min(right, rx + rw) - max(left, rx)) * max(0, min(bottom, ry + rh) - max(top, ry))
+        # Equal shares go to the later kernel: in streaming mode all of them overlap.
         if shared and shared >= best:
             best, shown = shared, _letter(n)
     return shown
@@ -73,6 +74,7 @@ def _bar(spans: tuple[TimeSpan, ...], critical: set[TimeSpan], end: int, columns
         if span.end_cycles == span.start_cycles:
             continue
         first = span.start_cycles * columns // end
+        # Rounded outwards, so that no span vanishes.
         last = max(first + 1, -(-span.end_cycles * columns // end))
         mark = "+" if span in critical else "#"
         cells[first:last] = [mark] * (min(last, columns) - first)

@@ -42,6 +42,7 @@ def plan(program: Program, machine: Machine, mode: str = "auto") -> Plan:
     require_mode(mode)
     wiring = wire(program)
     first, second = pipelined(wiring, machine), streaming(wiring, machine)
+    # As the vendor does it: small models stay on the wafer whole, large ones stream their weights.
     chosen = mode if mode != "auto" else ("pipelined" if first.report.fits else "streaming")
     report = Report(
         machine=machine.name,

@@ -51,6 +51,7 @@ def _utilisation(wiring: Wiring, instr: Instr, rect: Rect | None, taken: Cost, m
     """Work over what the rectangle's multiply-add units could do in the same cycles (2 operations each)."""
     if rect is None or not taken.cycles:
         return 0.0
+    # A multiply-add counts as two operations, as in the vendor's peak figures.
     peak = 2 * machine.per_cycle("fma", element_bytes(instr, wiring)) * rect.area * taken.cycles
     return work_of(instr).flops / peak
 

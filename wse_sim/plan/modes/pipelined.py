@@ -64,6 +64,8 @@ def demand_bytes(wiring: Wiring) -> list[int]:
         for operand in wiring.operands[i]:
             size, waits = per_sample_bytes(wiring, operand.buffer), 1
             if operand.buffer in wiring.per_sample:
+                # While a sample is on its way through the stages between maker and reader, as many others follow it:
+                # the activation of a forward stage waits in as many copies until its backward stage comes.
                 waits = depths[i] - (depths[operand.source] if operand.source != OUTSIDE else 0)
             held[operand.buffer] = size * max(1, waits)
         demands[i] = sum(held.values())
@@ -75,12 +77,14 @@ def stage_depths(wiring: Wiring) -> list[int]:
     depths = [0] * len(wiring.program.instrs)
     for i in wiring.kernels:
         sources = (o.source for o in wiring.operands[i] if o.source != OUTSIDE)
+        # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
         depths[i] = 1 + max((depths[s] for s in sources), default=0)
     return depths
 
 
 def edge_bytes(traffic: tuple[Flow, ...]) -> tuple[int, int]:
     """Bytes over the wafer's edge in a step: each batch tensor once, however many kernels read it; the fetches."""
+    # By buffer: one copy crosses the edge and is multicast to all kernels that read it.
     entering = {flow.buffer: flow.bytes for flow in traffic if flow.source == OUTSIDE}
     return sum(entering.values()), sum(flow.bytes for flow in traffic if flow.target == OUTSIDE)
 
@@ -90,6 +94,8 @@ def _price(wiring: Wiring, traffic: tuple[Flow, ...], machine: Machine) -> Price
     leaving: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
     for flow in traffic:
         if flow.target != OUTSIDE:
+            # What comes over the edge is bounded by its bandwidth as well; what comes from a neighbour only by the
+            # links.
             entering[flow.target]["edge" if flow.source == OUTSIDE else "fabric"] += flow.bytes
         if flow.source != OUTSIDE:
             # A multicast: one copy leaves for all kernels, another for the edge.
@@ -97,6 +103,7 @@ def _price(wiring: Wiring, traffic: tuple[Flow, ...], machine: Machine) -> Price
 
     @cache
     def price(i: int, width: int, height: int) -> Cost:
+        # Where a rectangle stands makes no difference to a price: distances between rectangles are left out.
         rect = Rect(0, 0, width, height)
         streams: list[Phase] = [Stream(rect, n, "in", port) for port, n in entering[i].items() if n]
         for port in ("edge", "fabric"):
@@ -104,6 +111,7 @@ def _price(wiring: Wiring, traffic: tuple[Flow, ...], machine: Machine) -> Price
             if total:
                 streams.append(Stream(rect, total, "out", port))
         body = phase_program(wiring.program.instrs[i], wiring, rect, machine)
+        # In steady state a stage computes on one sample while it takes the next and sends the last one.
         return cost(Par((*streams, body)), machine)
 
     return price
@@ -121,6 +129,8 @@ def _first_sample(wiring: Wiring, placement: Placement) -> Timeline:
 
 
 def _sample_cycles(wiring: Wiring, i: int, taken: Cost) -> int:
+    # What is done once for the batch (an update, a cast of weights) gives its first sample no part of it: it counts
+    # whole.
     if wiring.is_on_host(i):
         return taken.cycles
     return taken.latency_cycles + ceil_div(taken.cycles - taken.latency_cycles, wiring.batch_size)
@@ -136,6 +146,7 @@ def _steady(wiring: Wiring, placement: Placement, bytes_in: int, bytes_out: int,
     if edge_cycles > taken.cycles:
         what = f"{bytes_in:,} bytes in" if bytes_in >= bytes_out else f"{bytes_out:,} bytes out"
         return edge_cycles, f"edge I/O: {what} a step; the slowest stage, {label}, needs {taken.cycles:,} cycles"
+    # Whatever makes up more of the slowest stage is named as the limit.
     if 2 * taken.compute_cycles >= taken.cycles:
         return taken.cycles, f"compute of {label}, the slowest stage"
     return taken.cycles, f"moving data in {label}, the slowest stage ({taken.compute_cycles:,} cycles are arithmetic)"

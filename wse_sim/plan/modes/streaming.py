@@ -58,6 +58,7 @@ def streaming(wiring: Wiring, machine: Machine) -> ModePlan:
     except PlacementError as error:
         return does_not_fit(MODE, error)
     placement = place_streaming(wiring, tuple(traffic), _body_price(wiring, machine), machine)
+    # A step is a plain sum: one kernel has the whole wafer at a time.
     layers = {i: _layer(crossing, placement.costs[i], machine) for i, crossing in traffic.items()}
     step_cycles = sum(layer.all.cycles for layer in layers.values())
     report = ModeReport(
@@ -97,6 +98,8 @@ def _arriving(wiring: Wiring, i: int, arrived: set[BufferVersion]) -> tuple[int,
     for operand in wiring.operands[i]:
         size = wiring.type(operand.buffer).nbytes
         if operand.buffer in wiring.resident:
+            # A weight comes again each time that a kernel needs it: the wafer keeps none, which is the point of this
+            # mode.
             weights += size
         elif not _is_made_on_wafer(wiring, operand) and operand not in arrived:
             arrived.add(operand)
@@ -115,6 +118,7 @@ def _leaving_bytes(wiring: Wiring, i: int) -> int:
     for buffer in wiring.results[i]:
         version = BufferVersion(buffer, i)
         users = wiring.users.get((buffer, i), ())
+        # Everything else is read by later kernels on the wafer and stays there.
         if version in asked_for or any(wiring.is_on_host(u) for u in users):
             total += wiring.type(buffer).nbytes
     return total
@@ -170,6 +174,7 @@ def _limit(wiring: Wiring, layers: dict[int, _Layer], step_cycles: int) -> str:
     """The side that decides more of the step's cycles, and its largest kernel."""
     if not layers:
         return "nothing to compute"
+    # Layers whose arithmetic does not hide their stream.
     waiting = {i: layer for i, layer in layers.items() if layer.all.cycles > layer.computing.cycles}
     wait_cycles = sum(layer.all.cycles for layer in waiting.values())
     if 2 * wait_cycles > step_cycles:
@@ -192,5 +197,6 @@ def _timeline(wiring: Wiring, layers: dict[int, _Layer]) -> Timeline:
         label, here = wiring.program.instrs[i].label, len(tasks)
         lanes = (("edge in", layer.arriving), ("mesh", layer.computing), ("edge out", layer.leaving))
         tasks += [Task(lane, label, taken.cycles, before) for lane, taken in lanes if taken.cycles]
+        # A layer without any cycles adds no task; then the next one waits for what the last one waited for.
         before = tuple(range(here, len(tasks))) or before
     return schedule(tasks)

@@ -30,4 +30,5 @@ def element_bytes(instr: Instr, wiring: Wiring) -> int:
     """Bytes of an element that a kernel computes on: the widest floating-point operand, else the widest."""
     types = [wiring.type(b).dtype for b in (*instr.reads, *instr.writes)]
     floating = [d.itemsize for d in types if d.is_floating_point]
+    # An index or a mask beside floats does not set the rate; with nothing to go by a word is assumed.
     return max(floating or [d.itemsize for d in types] or [4])

@@ -42,6 +42,7 @@ def nest(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
     shared = IDLE if instr.direction == "update" else _shared_operands(instr, loops, wiring, rect, machine)
     if not any(loop.is_reduction for loop in loops.loops):
         return Seq((shared, *_computes(counts, 1, ceil_div(rows, rect.area), rect, itemsize)))
+    # Whether a sum is worth its words on the fabric depends on its depth and on the latency: the closed forms decide.
     body = min(_reductions(counts, rows, depth, itemsize, rect, machine), key=lambda phase: cost(phase, machine).cycles)
     return Seq((shared, body))
 
@@ -89,6 +90,7 @@ def _reductions(counts: Counts, rows: int, depth: int, itemsize: int, rect: Rect
             lines_x, lines_y = rect.width // parts_x, rect.height // parts_y
             own_rows = ceil_div(rows, lines_x * lines_y)
             own_depth = ceil_div(depth, parts_x * parts_y)
+            # Vector operations run along the longer side: setups are paid once for each of them.
             short, long = sorted((own_rows, own_depth))
             sent = words(own_rows, itemsize, machine)
             yield Seq(

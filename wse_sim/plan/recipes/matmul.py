@@ -47,8 +47,10 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     lead_b, _, n = _matrix(b, bool(instr.attrs.get("transpose_b")), is_left=False)
     names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in wiring.resident)
     itemsize = element_bytes(instr, wiring)
+    # Rows of all products follow one another: one product of a taller matrix, and no rounds.
     if not lead_b and not instr.attrs.get("transpose_a"):
         return Product(1, prod(lead_a) * m, n, k, itemsize, names)
+    # The same with the columns of the second operand.
     if not lead_a and not instr.attrs.get("transpose_b"):
         return Product(1, m, prod(lead_b) * n, k, itemsize, names)
     return Product(max(prod(lead_a), prod(lead_b)), m, n, k, itemsize, names)
@@ -65,6 +67,7 @@ def _matrix(shape: tuple[int, ...], is_transposed: bool, is_left: bool) -> tuple
 
 def _arrangements(product: Product, rect: Rect, machine: Machine) -> Iterator[Phase]:
     """Every way to do it; several products share the rectangle in horizontal strips, or follow one another."""
+    # Many small products side by side keep the mesh full; a few large ones are better one after another.
     for strips in {1, min(product.batch, rect.height)}:
         rounds = ceil_div(product.batch, strips)
         for one in _single(product, rect, strips, machine):
@@ -74,6 +77,7 @@ def _arrangements(product: Product, rect: Rect, machine: Machine) -> Iterator[Ph
 def _single(product: Product, rect: Rect, strips: int, machine: Machine) -> Iterator[Phase]:
     m, n, k = product.m, product.n, product.k
     cut = _Strips(rect, strips, product.itemsize, machine)
+    # A weight that lies on the mesh is not moved: only arrangements in which it stays are open.
     if "b" in product.resident or not product.resident:
         yield cut.operand_in_place(passing=m, inner=k, outer=n)
     if "a" in product.resident or not product.resident:

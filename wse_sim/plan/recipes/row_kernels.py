@@ -33,7 +33,9 @@ def row_program(
     if not rows * columns:
         return IDLE
     choices = [
-        _with_parts(steps, rows, columns, itemsize, rect, machine, parts) for parts in {1, min(columns, rect.width)}
+        # The two extremes only: no words on the fabric, or as many PEs for each row as it has columns.
+        _with_parts(steps, rows, columns, itemsize, rect, machine, parts)
+        for parts in {1, min(columns, rect.width)}
     ]
     return min(choices, key=lambda phase: cost(phase, machine).cycles)
 
@@ -49,5 +51,6 @@ def _with_parts(
         elements = own_rows if step.is_per_row else own_rows * own_columns
         phases.append(Compute(rect, step.op, step.count, elements, itemsize))
         if step.has_all_reduce:
+            # One word for each row that the PE has a part of; all of its rows go in one operation.
             phases.append(AllReduce(rect, "x", words(own_rows, itemsize, machine), lines))
     return Seq(tuple(phases))

@@ -10,6 +10,7 @@ from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.recipes.row_kernels import RowStep, row_program
 from wse_sim.plan.wiring import Wiring
 
+# Two all-reductions for each row, which is why whole rows on one PE win as long as rows are short.
 STEPS = (
     RowStep("add", has_all_reduce=True),  # largest logit of the row
     RowStep("add"),  # less that

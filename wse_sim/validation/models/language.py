@@ -10,6 +10,7 @@ from wse_sim.machine import WSE2
 from wse_sim.validation.reading import Cycles
 from wse_sim.validation.rows import MeasuredRow
 
+# WaferLLM converts cycles at 1.1 GHz, the vendor's examples at 0.85: a figure is read at the clock of its authors.
 FAST_WSE2 = replace(WSE2, clock_hz=1.1e9)
 _GRIDS = range(360, 721, 60)  # the meshes that WaferLLM's tables name
 

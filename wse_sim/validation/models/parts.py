@@ -25,6 +25,7 @@ def vector(row: MeasuredRow, cycles: Cycles) -> float:
         slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
         return cycles(Compute(_PE, "fma", 1, n, 4, slowdown=slowdown), WSE2)
     pairs = WSE2.sram_banks // 2
+    # The second vector begins behind the first, in its pair of banks or one further.
     first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
     return cycles(Local(_PE, (Vector("fmac", (first, second, 2.0, first), n),)), WSE2)
 
@@ -54,6 +55,7 @@ def relay(hops: int, words: int) -> Phase:
 
 
 def relay_word(row: MeasuredRow, cycles: Cycles) -> float:
+    # As the campaign does it: slopes of straight lines through times, so that fixed costs fall out.
     return (cycles(relay(1, 1001), WSE3) - cycles(relay(1, 1), WSE3)) / 1000
 
 
