@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cstorch_compat.torch as torch_module
+from cstorch_compat.check.operations import OPERATORS
 from cstorch_compat.torch import linalg
 from cstorch_compat.torch.nn import functional, utils
 from lazytensor import source, trace
@@ -29,8 +30,6 @@ PASSED_ON = frozenset(
     write view_through array contiguous_cell spend accumulate item tolist numpy""".split()
 )
 """Names that call the user's functions back, ask for no computation, or read values, which the step notices itself."""
-OPERATORS = """add sub mul truediv floordiv mod pow matmul and or xor lshift rshift gt ge lt le eq ne getitem setitem
-    neg invert abs""".split()
 CONTAINERS = (Sequential, ModuleList, ModuleDict)
 
 
@@ -98,7 +97,7 @@ class Watch:
             for name, value in list(vars(module).items()):
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
                     self._replace(module, name, self._wrapped(f"{prefix}.{name}", value))
-        wanted = {f"__{o}__" for o in OPERATORS} | {f"__r{o}__" for o in OPERATORS} | {f"__i{o}__" for o in OPERATORS}
+        wanted = {f"__{prefix}{o}__" for o in (*OPERATORS, "setitem") for prefix in ("", "r", "i")}
         for name, value in list(vars(Tensor).items()):
             if name in PASSED_ON or (name.startswith("_") and name not in wanted):
                 continue

@@ -30,9 +30,10 @@ def _refuse(found: DeferredObject, *_: Any) -> NoReturn:
     )
 
 
-_USES = (
-    *("bool", "int", "float", "complex", "index", "len", "iter", "call", "getitem", "contains", "eq", "ne", "lt", "le"),
-    *("gt", "ge", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "neg", "array", "hash", "str"),
-)
+_USES = """
+    __bool__ __int__ __float__ __complex__ __index__ __len__ __iter__ __call__ __getitem__ __contains__ __eq__ __ne__
+    __lt__ __le__ __gt__ __ge__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __neg__
+    __array__ __hash__ __str__
+""".split()
 for _use in _USES:
-    setattr(DeferredObject, f"__{_use}__", _refuse)
+    setattr(DeferredObject, _use, _refuse)

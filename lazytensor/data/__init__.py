@@ -25,7 +25,6 @@ from lazytensor.data.worker_errors import DataOptionError, OptionTypeError, Samp
 __all__ = [
     "BatchSampler",
     "ChainDataset",
-    "SampleTypeError",
     "ConcatDataset",
     "DataLoader",
     "DataOptionError",
@@ -33,6 +32,7 @@ __all__ = [
     "IterableDataset",
     "OptionTypeError",
     "RandomSampler",
+    "SampleTypeError",
     "Sampler",
     "SequentialSampler",
     "Subset",

@@ -1,5 +1,6 @@
 """The op table: one record for each operation, one file for each family."""
 
+from lazytensor.ir.operation import OPS, Op
 from lazytensor.ops import (
     average,
     composite,
@@ -22,7 +23,7 @@ from lazytensor.ops import (
     wafer,
     whole,
 )
-from lazytensor.ops.op import OPS, Op, call, const, full, full_like
+from lazytensor.ops.op import call, const, full, full_like
 
 __all__ = [
     "OPS",
@@ -30,8 +31,9 @@ __all__ = [
     "average",
     "call",
     "composite",
-    "conv",
     "const",
+    "conv",
+    "factor",
     "full",
     "full_like",
     "index",
@@ -42,13 +44,12 @@ __all__ = [
     "pool",
     "random",
     "reduce",
+    "rows",
     "rule",
     "shape",
-    "special",
     "sort",
+    "special",
     "strided",
-    "factor",
-    "rows",
     "wafer",
     "whole",
 ]

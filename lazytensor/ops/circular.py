@@ -15,7 +15,7 @@ _REACH = 1e5
 """Angles beyond it lose digits in the reduction; NumPy's float64 functions take them."""
 
 
-def _half_wave(x: np.ndarray, shift: float, beyond: Callable) -> np.ndarray:
+def _half_wave(x: np.ndarray, shift: float, beyond: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """The sine wave that rises through zero at `shift` half turns; `beyond` gives it for large angles."""
     wide = x.astype(np.float64)
     near = np.where(np.abs(wide) <= _REACH, wide, 0.0)
@@ -34,7 +34,7 @@ def _half_wave(x: np.ndarray, shift: float, beyond: Callable) -> np.ndarray:
 def sine(x: np.ndarray) -> np.ndarray:
     """sin of radians, elementwise. A zero keeps its sign."""
     if x.dtype != np.float32:
-        return np.sin(x)
+        return np.asarray(np.sin(x))
     return np.where(x == 0, x, _half_wave(x, 0.0, np.sin))
 
 

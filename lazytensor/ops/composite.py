@@ -16,12 +16,12 @@ from lazytensor.ops.reduce import kept_shape, reduce, spread
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     e = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf))
-    return e / np.sum(e, axis=dim, keepdims=True)
+    return np.asarray(e / np.sum(e, axis=dim, keepdims=True))
 
 
 def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
-    return shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True))
+    return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True)))
 
 
 def _softmax_parts(x: Node, *, dim: int) -> Node:
@@ -218,7 +218,7 @@ def _xent_grad_eval(
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = g / logits.dtype.type(np.count_nonzero(keep) if reduction == "mean" else 1)
         out = backprop * (scale[:, None] if reduction == "none" else scale)
-    return np.where(keep[:, None], out, logits.dtype.type(0))
+    return np.asarray(np.where(keep[:, None], out, logits.dtype.type(0)))
 
 
 def _xent_grad_vjp(
@@ -263,7 +263,7 @@ def _reduced(x: Node, reduction: str) -> Node:
 def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarray:
     square = (x - target) ** 2
     if reduction == "none":
-        return square
+        return np.asarray(square)
     total = np.sum(square, dtype=x.dtype)
     return np.asarray(total / x.dtype.type(x.size) if reduction == "mean" else total)
 

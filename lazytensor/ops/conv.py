@@ -83,7 +83,7 @@ def _grouped(w: np.ndarray, groups: int) -> np.ndarray:
 def _conv(x: np.ndarray, w: np.ndarray, *, groups: int, **attrs: Any) -> np.ndarray:
     out = output_extents(x.shape[2:], w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"])
     columns = _patches(x, w.shape[2:], out, groups, attrs)
-    return np.matmul(_grouped(w, groups), columns).reshape(x.shape[0], w.shape[0], *out)
+    return np.asarray(np.matmul(_grouped(w, groups), columns).reshape(x.shape[0], w.shape[0], *out))
 
 
 def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **attrs: Any) -> np.ndarray:
@@ -111,7 +111,7 @@ def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **a
     columns = _patches(x, kernel, out, groups, attrs)
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
     total = np.matmul(places, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
-    return total.reshape(g.shape[1], x.shape[1] // groups, *kernel)
+    return np.asarray(total.reshape(g.shape[1], x.shape[1] // groups, *kernel))
 
 
 def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | None, Node | None]:

@@ -21,7 +21,7 @@ def _mixed(z: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         z = (z ^ (z >> np.uint64(30))) * MIX1
         z = (z ^ (z >> np.uint64(27))) * MIX2
-        return z ^ (z >> np.uint64(31))
+        return np.asarray(z ^ (z >> np.uint64(31)))
 
 
 def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
@@ -36,7 +36,7 @@ def _uniform_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
     words = random_words(state, call, type.size)
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
-    return values.reshape(type.shape)
+    return np.asarray(values.reshape(type.shape))
 
 
 def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:

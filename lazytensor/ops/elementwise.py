@@ -45,13 +45,13 @@ def erf_array(x: np.ndarray) -> np.ndarray:
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        return (1 / (1 + np.exp(-x))).astype(x.dtype)
+        return np.asarray((1 / (1 + np.exp(-x))).astype(x.dtype))
 
 
 def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
     if approximate == "tanh":
-        return (0.5 * x * (1 + np.tanh(SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x)))).astype(x.dtype)
-    return (0.5 * x * (1 + erf_array(x * x.dtype.type(SQRT_HALF)))).astype(x.dtype)
+        return np.asarray((0.5 * x * (1 + np.tanh(SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x)))).astype(x.dtype))
+    return np.asarray((0.5 * x * (1 + erf_array(x * x.dtype.type(SQRT_HALF)))).astype(x.dtype))
 
 
 def gelu_vjp(g: Node, y: Node, x: Node, *, approximate: str) -> tuple[Node]:
@@ -252,7 +252,7 @@ def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
 
 def _floating_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return np.power(a, b)
+        return np.asarray(np.power(a, b))
 
 
 _binary(

@@ -80,7 +80,9 @@ def _factor(name: str, infer: Callable[..., Type], eval: Callable[..., np.ndarra
     op(name, infer, eval, cirh=refused(ON_THE_CLIENT), **facets)
 
 
-def _matrixwise(function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Callable:
+def _matrixwise(
+    function: Callable[..., Any], shape: Callable[[tuple[int, ...]], tuple[int, ...]]
+) -> Callable[..., np.ndarray]:
     """A function of one matrix over a stack of them, computed in double precision."""
 
     def over(x: np.ndarray, **attrs: Any) -> np.ndarray:
@@ -233,7 +235,7 @@ def _cofactors(a: np.ndarray) -> np.ndarray:
     """The derivative of the determinant, also where the matrix has no inverse."""
     u, s, vh = np.linalg.svd(a)
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
-    return np.linalg.det(u) * np.linalg.det(vh) * (u * others) @ vh
+    return np.asarray(np.linalg.det(u) * np.linalg.det(vh) * (u * others) @ vh)
 
 
 def _cofactor_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:

@@ -11,10 +11,8 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ir.operation import OPS, Formula
 from lazytensor.ir.types import Type, Where
-from lazytensor.ops.op import OPS
-
-Formula = Callable[..., Any]
 
 
 def evaluated(formula: Formula) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ def _dividing(ufunc: Any) -> Any:
         if b.dtype.kind != "f" and not np.all(b):
             raise ShapeError("ZeroDivisionError", hint="Integers cannot be divided by zero; convert them to float.")
         with np.errstate(all="ignore"):
-            return ufunc(a, b)
+            return np.asarray(ufunc(a, b))
 
     return eval
 

@@ -18,9 +18,9 @@ from lazytensor.cirh.layers import (
 from lazytensor.cirh.spelling import typed
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import Legality, decomposed, per_element
+from lazytensor.ir.operation import Formula, Legality, decomposed, per_element
 from lazytensor.ir.types import Type
-from lazytensor.ops.formula import Formula, derived, evaluated
+from lazytensor.ops.formula import derived, evaluated
 from lazytensor.ops.op import call, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
@@ -60,7 +60,8 @@ def _backward(name: str, formula: Formula, spelling: Legality, parts: Formula | 
     """
 
     def one(*inputs: Node, index: int, **attrs: Any) -> Node:
-        return formula(*inputs, **attrs)[index]
+        gradient: Node = formula(*inputs, **attrs)[index]
+        return gradient
 
     def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
         return x, params[-1], params[-1]

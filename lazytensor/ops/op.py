@@ -13,6 +13,8 @@ from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
 from lazytensor.ir.types import Type
 
+__all__ = ["OPS", "call", "combine", "const", "full", "full_like", "op", "same_types"]
+
 
 def op(
     name: str, infer: Callable[..., Any], eval: Callable[..., Any], *, cirh: Legality | None = None, **facets: Any
@@ -27,6 +29,10 @@ def op(
         raise IncompleteOperation(
             f"the operation {name!r} has no facet `cirh`",
             hint="Give its spelling, a decomposition into operations that CIRH has, or refused() with a hint.",
+        )
+    elif not (record.is_leaf or record.cirh.is_legal or record.cirh.decomposition or record.cirh.hint):
+        raise IncompleteOperation(
+            f"the operation {name!r} is refused in CIRH without a hint", hint="Say in PyTorch's words what to write."
         )
     if record.body is not None and record.composite is not None:
         raise IncompleteOperation(
@@ -56,7 +62,7 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     return made
 
 
-_fulls: dict[tuple, Node] = {}
+_fulls: dict[tuple[Any, ...], Node] = {}
 FULLS_KEPT = 4096
 """Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
 

@@ -78,7 +78,7 @@ def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
     y = np.matmul(x.reshape(-1, x.shape[-1]), w.T)
     if b:
         y += b[0]
-    return y.reshape(*x.shape[:-1], w.shape[0])
+    return np.asarray(y.reshape(*x.shape[:-1], w.shape[0]))
 
 
 def _linear_parts(x: Node, w: Node, *b: Node) -> Node:

@@ -82,12 +82,12 @@ def _arg(x: Type, *, kind: str, dim: int, keepdim: bool) -> Type:
 
 
 def _arg_eval(x: np.ndarray, *, kind: str, dim: int, keepdim: bool) -> np.ndarray:
-    return (np.argmax if kind == "max" else np.argmin)(x, axis=dim, keepdims=keepdim).astype(np.int64)
+    return np.asarray((np.argmax if kind == "max" else np.argmin)(x, axis=dim, keepdims=keepdim).astype(np.int64))
 
 
 def _mean_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
-    total = reduce(x, "add", dims, keepdim)
-    return total / math.prod(x.type.shape[d] for d in dims)
+    count: int = math.prod(x.type.shape[d] for d in dims)
+    return reduce(x, "add", dims, keepdim) / count
 
 
 def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:

@@ -36,7 +36,7 @@ def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
     if not descending:
         return np.argsort(x, axis=dim, kind="stable").astype(np.int64)
     back = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
-    return np.flip(x.shape[dim] - 1 - back, dim).astype(np.int64)
+    return np.asarray(np.flip(x.shape[dim] - 1 - back, dim).astype(np.int64))
 
 
 def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
@@ -52,7 +52,7 @@ def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
 def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
     if reverse:
         return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
-    return _SCAN[kind].accumulate(x, dim, dtype=x.dtype)
+    return np.asarray(_SCAN[kind].accumulate(x, dim, dtype=x.dtype))
 
 
 def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:

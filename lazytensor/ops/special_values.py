@@ -60,7 +60,7 @@ def erfinv(x: np.ndarray) -> np.ndarray:
         step = error * math.sqrt(math.pi) / 2 * np.exp(y * y)
         y = y - step / (1 + y * step)
     edge = np.where(size == 1, np.inf, np.nan)
-    return np.copysign(np.where(inside, y, edge), x)
+    return np.asarray(np.copysign(np.where(inside, y, edge), x))
 
 
 def _lgamma_of(x: float) -> float:
@@ -85,7 +85,7 @@ def _digamma_series(x: np.ndarray) -> np.ndarray:
     square, tail = 1 / (x * x), np.zeros_like(x)
     for k in range(len(BERNOULLI), 0, -1):
         tail = square * (BERNOULLI[k - 1] / (2 * k) + tail)
-    return np.log(x) - 0.5 / x - tail
+    return np.asarray(np.log(x) - 0.5 / x - tail)
 
 
 def _zeta_series(s: int, q: np.ndarray) -> np.ndarray:
@@ -121,7 +121,7 @@ def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
     value = total + _zeta_series(n + 1, q)
     if n == 1:
         value = np.where(reflected, (math.pi / np.sin(math.pi * np.fmod(x, 1))) ** 2 - value, value)
-    return (-1.0) ** (n + 1) * math.factorial(n) * value
+    return np.asarray((-1.0) ** (n + 1) * math.factorial(n) * value)
 
 
 def _bessel_series(order: int, x: np.ndarray) -> np.ndarray:
@@ -139,7 +139,7 @@ def _bessel_far(order: int, x: np.ndarray) -> np.ndarray:
         term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
         total = total + term
     half = np.exp(x / 2)
-    return half * (half * total / np.sqrt(2 * math.pi * x))
+    return np.asarray(half * (half * total / np.sqrt(2 * math.pi * x)))
 
 
 def _bessel(order: int, x: np.ndarray) -> np.ndarray:
@@ -190,7 +190,7 @@ def _upper_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:
         value = value * c * d
         if not (np.abs(c * d - 1) > 1e-15).any():
             break
-    return value
+    return np.asarray(value)
 
 
 def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -223,7 +223,7 @@ def igammac(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def xlogy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a * log(b), and 0 where a is 0 unless b is NaN."""
     with np.errstate(all="ignore"):
-        return np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b))
+        return np.asarray(np.where((a == 0) & ~np.isnan(b), a.dtype.type(0), a * np.log(b)))
 
 
 def heaviside(x: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
@@ -233,4 +233,4 @@ def heaviside(x: np.ndarray, at_zero: np.ndarray) -> np.ndarray:
 
 def nan_to_num(x: np.ndarray, *, nan: float, posinf: float, neginf: float) -> np.ndarray:
     """x with numbers in place of NaN and the infinities."""
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    return np.asarray(np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf))

@@ -9,10 +9,10 @@ from lazytensor.cirh.spelling import method, number, typed
 from lazytensor.dtype import int16
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import decomposed, no_work, per_element
+from lazytensor.ir.operation import Formula, decomposed, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import eq, gelu_vjp, where
-from lazytensor.ops.formula import Formula, derived, evaluated
+from lazytensor.ops.formula import derived, evaluated
 from lazytensor.ops.op import call, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce
 from lazytensor.ops.shape import Dims, reshape
