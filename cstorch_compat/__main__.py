@@ -142,7 +142,7 @@ def _reported(path: pathlib.Path | None) -> None:
 
 
 def _blas() -> str:
-    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index]
+    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from lazytensor import autograd, source, trace
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, unique
+from lazytensor.members import fact, method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.rule import RULE
@@ -309,6 +310,7 @@ class Handle:
         self.remove()
 
 
+@method
 def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
     """Call hook(gradient) when the gradient of t is known; what it returns replaces it.
 
@@ -334,6 +336,7 @@ def run_hooks(table: dict[int, Callable], g: Node) -> Node:
     return g
 
 
+@method
 def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]) -> Handle:
     """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
     if not t.leaf_id:
@@ -341,6 +344,7 @@ def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]
     return Handle(t.__dict__.setdefault("_after_hooks", {}), hook)
 
 
+@method
 def retain_grad(t: Tensor) -> None:
     """Fill `.grad` of a tensor that is no leaf as well."""
     if t.leaf_id or t.__dict__.get("_retains_grad"):
@@ -353,6 +357,7 @@ def retain_grad(t: Tensor) -> None:
     t.__dict__["_retains_grad"] = True
 
 
+@fact()
 def retains_grad(t: Tensor) -> bool:
     """Whether `retain_grad` was called on a tensor that is no leaf."""
     return bool(t.__dict__.get("_retains_grad"))
@@ -378,13 +383,8 @@ class GradientFunction:
         return f"<{self.name()} object>"
 
 
+@fact()
 def grad_fn(t: Tensor) -> GradientFunction | None:
     """The function that computed t; None for a leaf."""
     n = t.node
     return GradientFunction(n) if n.tracks and not t.leaf_id else None
-
-
-for _function in (register_hook, register_post_accumulate_grad_hook, retain_grad):
-    setattr(Tensor, _function.__name__, _function)
-Tensor.retains_grad = property(retains_grad)  # type: ignore[attr-defined]
-Tensor.grad_fn = property(grad_fn)  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from lazytensor import dtype as dt
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.members import method
 from lazytensor.tensor import CPU, Tensor
 
 PRECISION, THRESHOLD, EDGE, LINE = 4, 1000, 3, 80
@@ -30,6 +31,7 @@ class Column(NamedTuple):
         return self.spell(value).rjust(self.width)
 
 
+@method(names="__repr__")
 def text(x: Tensor) -> str:
     """The printed form of a tensor. Reading it inside a traced step of the wafer raises TraceError."""
     array = x.array("print()")

@@ -6,14 +6,21 @@ and Muller, in blocks of 16 where there are at least 16 of them.
 """
 
 import math
+import secrets
 
 import numpy as np
 
 from lazytensor import dtype as dt
+from lazytensor import source
 from lazytensor.dtype import DType, round_to
+from lazytensor.errors import ShapeError
+from lazytensor.tensor import Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
 """The seed that PyTorch starts with."""
+_HEAD, _KEYS, _TAIL = 24, 624, 40
+STATE_BYTES = _HEAD + 8 * _KEYS + _TAIL
+"""Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
 
 
 class Generator:
@@ -41,6 +48,46 @@ class Generator:
     def initial_seed(self) -> int:
         """The seed it started from."""
         return self._seed
+
+    def seed(self) -> int:
+        """Start over from a seed that nobody chose, which is returned."""
+        number = secrets.randbits(63)
+        self.manual_seed(number)
+        return number
+
+    def get_state(self) -> Tensor:
+        """The state as uint8[5056], in PyTorch's own layout."""
+        raw = np.zeros(STATE_BYTES, np.uint8)
+        inner = self._bits.state["state"]
+        position = int(inner["pos"])
+        raw[:8].view(np.uint64)[0] = self.initial_seed() & (1 << 64) - 1
+        # PyTorch counts the words that are left of a block, and 1 where the next word makes a new block.
+        raw[8:16].view(np.uint32)[:] = (_KEYS + 1 - position if position else 1, 1)
+        raw[16:24].view(np.uint64)[0] = position % _KEYS
+        raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64)[:] = inner["key"]
+        if self._spare is not None:
+            raw[-32:-24].view(np.float64)[0] = self._spare
+            raw[-16:-12].view(np.int32)[0] = 1
+        return from_array(raw, dt.uint8)
+
+    def set_state(self, new_state: Tensor) -> "Generator":
+        """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
+        raw = new_state.array("set_state")
+        if raw.dtype != np.uint8 or raw.shape != (STATE_BYTES,):
+            raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
+        raw = np.array(raw)
+        left = int(raw[8:12].view(np.uint32)[0])
+        if not 1 <= left <= _KEYS:
+            raise ShapeError(f"this is no state of a generator: {left} words are said to be left", where=source.where())
+        keys = raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64).astype(np.uint32)
+        self.manual_seed(int(raw[:8].view(np.uint64)[0]))
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEYS + 1 - left}}
+        self._spare = float(raw[-32:-24].view(np.float64)[0]) if raw[-16] else None
+        return self
+
+    def clone_state(self) -> "Generator":
+        """A second generator that will give the same numbers."""
+        return Generator().set_state(self.get_state())
 
     def words(self, n: int) -> np.ndarray:
         """The next n 32-bit words, as uint64."""

@@ -17,6 +17,7 @@ from lazytensor.dtype import DType, float16, of_array
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node, leaf, unique
 from lazytensor.ir.types import Type
+from lazytensor.methods import Methods
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
 from lazytensor.trace import Cell, adopt, read, value_of, write
@@ -84,7 +85,7 @@ def chosen_device() -> Device:
     return _chosen[-1]
 
 
-class Tensor:
+class Tensor(Methods):
     """A multi-dimensional array that is computed when somebody looks.
 
     Made by `lazytensor.tensor(...)` and the other factories, by operations, and by a module's parameters.
@@ -389,7 +390,7 @@ class Tensor:
     def __iter__(self) -> "Iterator[Tensor]":
         if not self.spec.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return (self[i] for i in range(self.spec.shape[0]))  # type: ignore[index]
+        return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

@@ -16,10 +16,10 @@ LONGEST_FILE = 500
 # Lowest layer first. A name covers the modules below it that have no entry of their own. A module imports from lower
 # layers, and within its own layer only from the same entry.
 LAYERS = """
-    lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table
+    lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
     lazytensor.dtype
     lazytensor.ir
-    lazytensor.runtime.backend  lazytensor.source  lazytensor.random  lazytensor.encoding
+    lazytensor.runtime.backend  lazytensor.source  lazytensor.encoding
     lazytensor.lazyarray  lazytensor.cirh
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
@@ -28,7 +28,7 @@ LAYERS = """
     lazytensor.runtime
     lazytensor.trace
     lazytensor.tensor  lazytensor.step
-    lazytensor.printing  lazytensor.modes  lazytensor.gradients
+    lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.functions
     lazytensor.nn  lazytensor.data
     lazytensor.optim

@@ -45,7 +45,7 @@ class Metric(Module, ABC):
     def register_state(self, name: str, value: Tensor, persistent: bool = False) -> None:
         """Add a tensor that is carried from step to step."""
         if name in self._buffers:  # reset starts over in the state that is there
-            self._buffers[name].copy_(value)  # type: ignore[union-attr]
+            self._buffers[name].copy_(value)
             return
         made = value
         made.device = process.state_device()
@@ -94,7 +94,7 @@ class AccuracyMetric(Metric):
         """labels and predictions of one shape; weights broadcast to it. What weighs 0 is not counted."""
         correct = pw.cast_to(pw.eq(labels, predictions), self.total_num_tokens.dtype)
         if weights is None:
-            count: Any = float(labels.numel())  # type: ignore[attr-defined]
+            count: Any = float(labels.numel())
         else:
             correct = pw.mul(correct, weights)
             count = reductions.sum(pw.cast_to(pw.gt(weights, 0), self.total_num_tokens.dtype))
@@ -115,11 +115,12 @@ class MeanMetric(Metric):
     def update(self, value: Any, weight: Any = 1.0, dtype: Any = None) -> None:
         """A number or tensor; a number for all of its elements or a tensor of weights for each."""
         given = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
+        count: Tensor | float
         if isinstance(weight, Tensor):
             given, count = pw.mul(given, weight), reductions.sum(weight)
         else:
             given = given if weight == 1 else pw.mul(given, weight)
-            count = float(weight) * given.numel()  # type: ignore[attr-defined]
+            count = float(weight) * given.numel()
         self.mean_value.add_(reductions.sum(given) if given.ndim else given)
         self.weight.add_(count)
 
@@ -136,12 +137,12 @@ class PerplexityMetric(Metric):
 
     def update(self, labels: Tensor, loss: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
         """The loss summed over tokens; weights say how much each token counts."""
-        count: Any = float(labels.numel()) if weights is None else reductions.sum(weights)  # type: ignore[attr-defined]
+        count: Any = float(labels.numel()) if weights is None else reductions.sum(weights)
         self.total_loss.add_(pw.cast_to(loss, self.total_loss.dtype))
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        return pw.exp(pw.div(self.total_loss, self.total_num_tokens))  # type: ignore[attr-defined]
+        return pw.exp(pw.div(self.total_loss, self.total_num_tokens))
 
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:

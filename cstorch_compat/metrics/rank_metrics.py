@@ -102,7 +102,7 @@ class AUCMetric(Metric):
         intercept = pw.sub(true[1:], pw.mul(slope, claimed[1:]))
         both = pw.logical_and(pw.gt(claimed[:-1], 0.0), pw.gt(claimed[1:], 0.0))
         growth = pw.where(both, ratio(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
-        area = pw.mul(slope, pw.add(gain, pw.mul(intercept, pw.log(growth))))  # type: ignore[attr-defined]
+        area = pw.mul(slope, pw.add(gain, pw.mul(intercept, pw.log(growth))))
         positive = pw.maximum(pw.add(true[1:], missed[1:]), 0.0)
         return reductions.sum(ratio(area, positive))
 

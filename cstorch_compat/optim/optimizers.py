@@ -139,7 +139,7 @@ class Optimizer(optim.Optimizer):
                 where=source.where(),
                 hint="Call super().__init__(params, defaults, enable_global_step=True) in the optimizer's __init__.",
             )
-        return self.state[p]["step"].add_(1)  # type: ignore[attr-defined]
+        return self.state[p]["step"].add_(1)
 
     def visit_state(self, fn: Callable[[Tensor], Tensor | None]) -> None:
         """Call a function with every piece of state; what it returns takes the place of the values."""

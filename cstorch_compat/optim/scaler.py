@@ -99,7 +99,7 @@ class GradScaler:
         with grad_mode(False):
             factor = pw.div(1.0, self._state["loss_scale"]) if self.dynamic else 1.0 / self._fixed
             for g in gradients(optimizer):
-                g.mul_(factor)  # type: ignore[attr-defined]
+                g.mul_(factor)
 
     def clip_gradients_and_return_isfinite(self, optimizers: Iterable[Any]) -> Tensor:
         """Whether the global norm is finite; gradients of a larger norm than max_gradient_norm are shrunk to it."""
@@ -107,10 +107,10 @@ class GradScaler:
             found = [g for o in optimizers for g in gradients(o)]
             squared = squared_norm(found)
             if self._max_norm is not None and self._max_norm > 0:
-                norm = pw.add(pw.sqrt(squared), NORM_EPS)  # type: ignore[attr-defined]
+                norm = pw.add(pw.sqrt(squared), NORM_EPS)
                 factor = pw.minimum(pw.div(self._max_norm, norm), tensor(1.0))
                 for g in found:
-                    g.mul_(factor)  # type: ignore[attr-defined]
+                    g.mul_(factor)
             return is_finite_norm(squared)
 
     def step_if_finite(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +148,7 @@ class GradScaler:
             self._finite = self.clip_gradients_and_return_isfinite(optimizers)
         with grad_mode(False):
             state, bad = self._state, pw.rsub(pw.cast_to(self._finite, int64), 1)
-            state["num_skipped_steps"].add_(bad)  # type: ignore[attr-defined]
+            state["num_skipped_steps"].add_(bad)
             steps = pw.add(state["steps_since_rescale"], 1)
             overflows = pw.add(state["overflows_since_rescale"], bad)
             share = pw.div(pw.cast_to(overflows, float32), pw.cast_to(steps, float32))
@@ -177,4 +177,4 @@ class GradScaler:
             return
         with grad_mode(False):
             for name, mine in self._state.items():
-                mine.copy_(state_dict[name])  # type: ignore[attr-defined]
+                mine.copy_(state_dict[name])

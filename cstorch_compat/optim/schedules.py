@@ -18,7 +18,7 @@ from lazytensor import dtype as dt
 from lazytensor import trace
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import as_tensor, tensor
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
 Tags = str | Sequence[str | None] | None
@@ -128,7 +128,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     def increment_last_epoch(self) -> None:
         """Add one to the counter, unless the optimizer's step is taken back."""
         update_if_finite(self.optimizer, self.last_epoch)
-        self.last_epoch.add_(1)  # type: ignore[attr-defined]
+        self.last_epoch.add_(1)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
         """Go on by one step."""
@@ -282,7 +282,7 @@ class SequentialScheduler(_Compound):
         self._schedulers[0].increment_last_epoch()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
             update_if_finite(self.optimizer, part.last_epoch)
-            part.last_epoch.add_(pw.where(pw.le(self.last_epoch, milestone), 0, 1))  # type: ignore[attr-defined]
+            part.last_epoch.add_(pw.where(pw.le(self.last_epoch, milestone), 0, 1))
 
 
 class ChainedScheduler(_Compound):

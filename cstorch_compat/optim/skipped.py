@@ -30,7 +30,7 @@ def squared_norm(grads: Iterable[Tensor]) -> Tensor:
 
 def is_finite_norm(squared: Tensor) -> Tensor:
     """Whether a norm is finite, given its square."""
-    return pw.lt(pw.sqrt(squared), math.inf)  # type: ignore[attr-defined]
+    return pw.lt(pw.sqrt(squared), math.inf)
 
 
 def isfinite(optimizer: Any) -> Tensor:
@@ -43,7 +43,7 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
     changed = [p for group in optimizer.param_groups for p in group["params"]]
     changed += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
     changed += [t for follower in getattr(optimizer, "followers", ()) for t in follower.state_tensors()]
-    before = [t.detach().clone() for t in changed]  # type: ignore[attr-defined]
+    before = [t.detach().clone() for t in changed]
     answer = optimizer.step(*args, **kwargs)
     for t, old in zip(changed, before, strict=True):
         _take_back(t, old, finite)
@@ -65,7 +65,7 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
     capture = trace.current
     if capture is None:
         return
-    before = tensor.detach().clone()  # type: ignore[attr-defined]
+    before = tensor.detach().clone()
 
     def hold_back() -> None:
         verdict = _verdicts.get(optimizer)

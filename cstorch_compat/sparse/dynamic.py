@@ -26,7 +26,7 @@ from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import as_tensor, ones, rand, tensor
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -82,7 +82,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"Expected a Cerebras Optimizer. Got: {type(optimizer)}")
         with grad_mode(False):
-            self.step.add_(1)  # type: ignore[attr-defined]
+            self.step.add_(1)
             self.is_update_step = self.update_schedule(self.step)
             levels = self._current_levels()
             for p in self.get_sparse_params(optimizer):
@@ -158,7 +158,7 @@ class GMP(DynamicSparsityAlgorithm):
             )
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
-        return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity)  # type: ignore[attr-defined]
+        return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity)
 
 
 class _DropAndGrow(DynamicSparsityAlgorithm):
@@ -182,7 +182,7 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
         shaper, schedule = self.score_shaper, self.drop_fraction
         fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
-        kept, count = make_mask_drop_minimum(pw.abs(p.detach()), mask, fraction, shaper)  # type: ignore[attr-defined]
+        kept, count = make_mask_drop_minimum(pw.abs(p.detach()), mask, fraction, shaper)
         return make_mask_grow_maximum(self.grow_score(p, kept), kept, sparsity, count, shaper)
 
     def _advance(self, is_update_step: Tensor) -> None:
@@ -247,5 +247,5 @@ class RigL(_DropAndGrow):
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
         dense = self._dense_grads.pop(id(p), None)
         if dense is None:  # a parameter that the loss does not depend on
-            dense = tensor(0.0).expand(*p.shape)  # type: ignore[attr-defined]
-        return pw.abs(dense)  # type: ignore[attr-defined]
+            dense = tensor(0.0).expand(*p.shape)
+        return pw.abs(dense)

@@ -25,7 +25,7 @@ def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, devic
 
 def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
     """A mask that keeps the elements of largest magnitude."""
-    return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity, score_shaper)  # type: ignore[attr-defined]
+    return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity, score_shaper)
 
 
 def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:

@@ -91,7 +91,7 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
     shape, device = tuple(rows.shape), rows.device
     none = creation.zeros(*shape, dtype=dt.bool_, device=device)
     mask = scatter(none, -1, chosen, creation.ones(*shape, dtype=dt.bool_, device=device))
-    return mask if process.use_cs() else pw.logical_and(mask, pw.gt(count, 0))  # type: ignore[attr-defined]
+    return mask if process.use_cs() else pw.logical_and(mask, pw.gt(count, 0))
 
 
 def _count(without: Level, of: Any) -> Tensor:
@@ -136,4 +136,4 @@ def make_mask_grow_maximum(
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
     wanted = _count(sparsity, float(rows.shape[-1]))
     grown = _first(rows, pw.clamp(pw.sub(wanted, mask_nonzero), 0, MOST))
-    return pw.logical_or(mask, back(grown))  # type: ignore[attr-defined]
+    return pw.logical_or(mask, back(grown))

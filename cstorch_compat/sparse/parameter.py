@@ -9,7 +9,7 @@ from lazytensor import trace
 from lazytensor.dtype import bool_
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import ones
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
 

@@ -16,7 +16,7 @@ from cstorch_compat.run import process
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import as_tensor, tensor
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor
 
 Extent = tuple[float, float, float]
@@ -91,7 +91,7 @@ class Exp(HyperParameterSchedule):
         self.scale = float(np.float32(final) - np.float32(init))
 
     def compute(self, step: Tensor) -> Tensor:
-        return pw.sub(self.final, pw.mul(pw.exp(pw.mul(_float(step), self.gamma)), self.scale))  # type: ignore[attr-defined]
+        return pw.sub(self.final, pw.mul(pw.exp(pw.mul(_float(step), self.gamma)), self.scale))
 
 
 class Power(HyperParameterSchedule):
@@ -114,7 +114,7 @@ class Cosine(HyperParameterSchedule):
         self.freq = math.pi / half_period
 
     def compute(self, step: Tensor) -> Tensor:
-        wave = pw.cos(pw.mul(_float(step), self.freq))  # type: ignore[attr-defined]
+        wave = pw.cos(pw.mul(_float(step), self.freq))
         return pw.add(pw.mul(wave, self.amp), self.offset)
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
@@ -241,9 +241,9 @@ class FreqSchedule(UpdateSchedule):
         since = pw.sub(step, self.start) if self.start else step
         due = pw.eq(pw.remainder(since, self.freq), 0)
         if self.start > 0:
-            due = pw.logical_and(due, pw.ge(step, self.start))  # type: ignore[attr-defined]
+            due = pw.logical_and(due, pw.ge(step, self.start))
         if self.stop is not None:
-            due = pw.logical_and(due, pw.lt(step, self.stop))  # type: ignore[attr-defined]
+            due = pw.logical_and(due, pw.lt(step, self.stop))
         return due
 
 
@@ -259,7 +259,7 @@ class ListSchedule(UpdateSchedule):
     def is_update_step(self, step: Tensor) -> Tensor:
         due = pw.eq(step, self.steps[0])
         for s in self.steps[1:]:
-            due = pw.logical_or(due, pw.eq(step, s))  # type: ignore[attr-defined]
+            due = pw.logical_or(due, pw.eq(step, s))
         return due
 
 

@@ -33,7 +33,7 @@ subtract, multiply, divide, absolute, clip = (
 )
 silu = _silu
 trace = _windows.trace  # lazytensor.trace is a module
-zero_ = Tensor.zero_  # type: ignore[attr-defined]
+zero_ = Tensor.zero_
 inf, nan, pi, e = _math.inf, _math.nan, _math.pi, _math.e
 strided, contiguous_format, preserve_format, channels_last = (
     "torch.strided",

@@ -10,7 +10,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.data import DataOptionError, SampleTypeError
 from lazytensor.errors import DataError
-from lazytensor.functions import creation, methods
+from lazytensor.functions import creation, writing
 from lazytensor.tensor import Tensor
 
 TIE = 1e-6
@@ -98,7 +98,7 @@ class Normalize:
         kind = array.dtype.type
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
         found = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.from_numpy(values)
-        return methods.copy_(tensor, found) if self.inplace else found
+        return writing.copy_(tensor, found) if self.inplace else found
 
     def __repr__(self) -> str:
         return f"Normalize(mean={self.mean}, std={self.std})"

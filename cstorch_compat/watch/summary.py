@@ -143,7 +143,7 @@ class SummaryWriter(EventWriter):
         # A name of dots alone would be a folder above.
         folder = self._tensors / "tensors" / quote(name, safe="").replace(".", "%2E")
         folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")  # type: ignore[attr-defined]
+        checkpoint.save({"tensor": tensor.detach()}, folder / f"{step}.{time.time_ns()}.h5")
 
 
 class SummaryReader:

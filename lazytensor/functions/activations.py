@@ -11,17 +11,11 @@ from lazytensor.functions.creation import empty, rand
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = "celu selu prelu rrelu threshold hardshrink dropout alpha_dropout feature_dropout feature_alpha_dropout"
-METHODS = "hardshrink prelu"
-IN_PLACE = ""
-FUNCTIONAL = """relu relu_ gelu silu leaky_relu leaky_relu_ elu elu_ celu celu_ selu selu_ softplus logsigmoid hardtanh
-    hardtanh_ relu6 hardswish hardsigmoid hardshrink softshrink softsign tanhshrink threshold threshold_ mish glu prelu
-    rrelu rrelu_ sigmoid tanh softmax softmin log_softmax dropout dropout1d dropout2d dropout3d alpha_dropout
-    feature_alpha_dropout"""
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 """The fixed point of Klambauer et al. 2017 (arXiv:1706.02515)."""
 
@@ -113,6 +107,7 @@ def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     return _placed(input, pw.div(relu6(pw.add(input, 3.0)), 6.0), inplace)
 
 
+@method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x."""
     return pw.where(pw.le(pw.abs(input), float(lambd)), pw.mul(input.detach(), 0), input)
@@ -159,6 +154,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return pw.mul(sliced(input, at, 0, half), pw.sigmoid(sliced(input, at, half, extent)))
 
 
+@method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where it is positive, else weight * x; the weight has one element, or one for each channel (dimension 1)."""
     if weight.spec.size != 1:

@@ -13,19 +13,11 @@ from lazytensor.functions.pointwise import cast_to, clone, made
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
 from lazytensor.ir.types import Type
+from lazytensor.members import method
 from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_, sum_to
 from lazytensor.tensor import Size, Tensor, arg, wrap
-
-PUBLIC = """alias_copy atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes cartesian_prod column_stack
-    constant_pad_nd dsplit dstack expand_copy hsplit hstack meshgrid movedim moveaxis narrow_copy permute_copy ravel
-    select_copy slice_copy split_copy split_with_sizes split_with_sizes_copy squeeze_copy swapaxes swapdims t_copy
-    tensor_split tile transpose_copy unbind_copy unflatten unsafe_chunk unsafe_split unsafe_split_with_sizes
-    unsqueeze_copy view_copy vsplit vstack row_stack"""
-METHODS = """dsplit hsplit movedim moveaxis narrow_copy ravel reshape_as split_with_sizes sum_to_size swapaxes swapdims
-    tensor_split tile unflatten unsafe_chunk unsafe_split vsplit"""
-IN_PLACE = ""
 
 Sections = int | Sequence[int] | Tensor
 
@@ -35,6 +27,7 @@ def given(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
     return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
 
 
+@method(names="movedim moveaxis")
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Some dimensions moved to other places, the rest in order. Raises ShapeError if a dimension is named twice."""
     sources, targets = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
@@ -55,11 +48,13 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     return permute(x, order)
 
 
+@method
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
     """Two dimensions exchanged."""
     return transpose(x, axis0, axis1)
 
 
+@method
 def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     return transpose(x, dim0, dim1)
@@ -68,16 +63,19 @@ def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
 moveaxis = movedim
 
 
+@method
 def ravel(x: Tensor) -> Tensor:
     """All elements in one dimension."""
     return reshape(x, -1)
 
 
+@method
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the shape of another tensor."""
     return reshape(x, other.spec.shape)
 
 
+@method
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One dimension split into several; one of the new extents may be -1."""
     if not x.ndim:
@@ -101,6 +99,7 @@ def broadcast_shapes(*sizes: Any) -> Size:
     return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
 
 
+@method
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     """The sum over what broadcasting would repeat: `size` broadcasts to the shape of x."""
     shape = size_of(size)
@@ -116,16 +115,19 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 # -- pieces ----------------------------------------------------------------------------------------------------------
 
 
+@method
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces of the given sizes."""
     return split(x, list(split_sizes), dim)
 
 
+@method
 def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """As `split`."""
     return split(x, split_size, dim)
 
 
+@method
 def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """As `chunk`."""
     return shapes.chunk(x, chunks, dim)
@@ -134,6 +136,7 @@ def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 unsafe_split_with_sizes = split_with_sizes
 
 
+@method
 def tensor_split(
     x: Tensor,
     indices_or_sections: Sections | None = None,
@@ -176,18 +179,21 @@ def _needs_rank(x: Tensor, what: str, rank: int) -> None:
         )
 
 
+@method
 def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Pieces along the columns; of a vector along itself."""
     _needs_rank(x, "hsplit", 1)
     return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
+@method
 def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Pieces along the rows."""
     _needs_rank(x, "vsplit", 2)
     return _even_split(x, "vsplit", indices_or_sections, 0)
 
 
+@method
 def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Pieces along the third dimension."""
     _needs_rank(x, "dsplit", 3)
@@ -243,6 +249,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
 
 
+@method
 def tile(x: Tensor, *dims: Any) -> Tensor:
     """x repeated; missing repetitions are 1."""
     times = size_of(dims)
@@ -332,7 +339,7 @@ def _part(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = N
 
 alias_copy = _copy_of("alias_copy", lambda x: x)
 expand_copy = _copy_of("expand_copy", shapes.expand)
-narrow_copy = _copy_of("narrow_copy", shapes.narrow)
+narrow_copy = method(_copy_of("narrow_copy", shapes.narrow))
 permute_copy = _copy_of("permute_copy", permute)
 select_copy = _copy_of("select_copy", shapes.select)
 slice_copy = _copy_of("slice_copy", _part)

@@ -14,9 +14,6 @@ from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
 from lazytensor.tensor import Tensor, from_array
 
-PUBLIC = METHODS = IN_PLACE = ""
-FUNCTIONAL = "scaled_dot_product_attention bilinear"
-
 
 def scaled_dot_product_attention(
     query: Tensor,

@@ -12,38 +12,41 @@ from lazytensor.functions import matrix, reductions, shapes, windows
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.shapes import dim_of, unsqueeze
+from lazytensor.members import method
 from lazytensor.tensor import Tensor
 
-PUBLIC = "addbmm addmv addr chain_matmul cross einsum ger inner kron tensordot vdot"
-METHODS = "addbmm addmv addr cross ger inner kron vdot"
-IN_PLACE = "addbmm addmv addr"
 
-
+@method(in_place=True)
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (the sum of the products of two stacks of matrices)."""
     return matrix.combined(x, reductions.sum(matrix.bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
+@method(in_place=True)
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (mat @ vec)"""
     return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
 
 
+@method(in_place=True)
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (the outer product of two vectors)"""
     return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)
 
 
+@method
 def ger(x: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of x with one of vec2."""
     return matrix.outer(x, vec2)
 
 
+@method
 def vdot(x: Tensor, other: Tensor) -> Tensor:
     """The inner product of two vectors."""
     return matrix.dot(x, other)
 
 
+@method
 def inner(x: Tensor, other: Tensor) -> Tensor:
     """Inner products along the last dimensions; the other dimensions stand one after the other."""
     if not x.ndim or not other.ndim:
@@ -81,6 +84,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     return shapes.view(matrix.mm(x, y), (*left, *right))
 
 
+@method
 def kron(x: Tensor, other: Tensor) -> Tensor:
     """The Kronecker product: every element of x times the whole of `other`."""
     rank = max(x.ndim, other.ndim)
@@ -90,6 +94,7 @@ def kron(x: Tensor, other: Tensor) -> Tensor:
     return shapes.view(pw.mul(left, right), tuple(m * n for m, n in zip(a, b, strict=True)))
 
 
+@method
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """The cross product along a dimension of extent 3; without `dim` along the first one of that extent."""
     shape = broadcast_shape(x.spec.shape, other.spec.shape)

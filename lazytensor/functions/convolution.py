@@ -13,10 +13,6 @@ from lazytensor.ops.shape import reshape
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d"
-METHODS = IN_PLACE = ""
-FUNCTIONAL = PUBLIC
-
 Extents = int | Sequence[int]
 
 

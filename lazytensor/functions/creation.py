@@ -1,7 +1,7 @@
 """New tensors: from data, filled, counted, random."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,11 @@ from lazytensor.functions.drawing import in_step
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import full as full_node
 from lazytensor.tensor import CPU, Device, Tensor, chosen_device, from_array, wrap
 from lazytensor.trace import adopt
-
-PUBLIC = """arange as_tensor empty empty_like eye from_numpy full full_like linspace logspace ones ones_like rand
-    rand_like randint randn randn_like randperm tensor zeros zeros_like"""
-METHODS = IN_PLACE = ""
 
 
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -294,3 +291,16 @@ def rand_like(x: Tensor) -> Tensor:
 def randn_like(x: Tensor) -> Tensor:
     """Normal random numbers with the shape and dtype of x."""
     return randn(x.spec.shape, dtype=x.dtype, device=x.device)
+
+
+def _new(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def new(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
+        return function(*args, dtype=dtype or x.dtype, device=device or x.device, **kwargs)
+
+    new.__name__ = new.__qualname__ = f"new_{function.__name__}"
+    new.__doc__ = f"As `{function.__name__}`, in the type and on the device of this tensor unless others are given."
+    return method(new)
+
+
+new_zeros, new_ones, new_full = _new(zeros), _new(ones), _new(full)
+new_empty, new_tensor = _new(empty), _new(tensor)

@@ -20,8 +20,6 @@ from lazytensor.functions.shapes import select, sliced, unsqueeze, view
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor, arg, from_array
 
-PUBLIC = METHODS = IN_PLACE = ""
-FUNCTIONAL = "ctc_loss"
 IMPOSSIBLE = -1e30
 """Far below every sum of logarithms, far above the lowest float32."""
 

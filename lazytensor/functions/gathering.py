@@ -19,18 +19,12 @@ from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type
+from lazytensor.members import method
 from lazytensor.ops import call, full
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg, from_array
-
-PUBLIC = """gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_reduce take put
-    take_along_dim masked_select masked_scatter nonzero argwhere where count_nonzero repeat_interleave combinations
-    unravel_index"""
-METHODS = """gather scatter scatter_add scatter_reduce index_select index_add index_copy index_fill index_reduce take
-    put take_along_dim masked_select masked_scatter nonzero argwhere count_nonzero repeat_interleave"""
-IN_PLACE = """scatter scatter_add scatter_reduce index_add index_copy index_fill index_reduce put masked_scatter"""
 
 _KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
 
@@ -54,6 +48,7 @@ def _checked(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
         raise ShapeError(str(e), where=source.where()) from None
 
 
+@method
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = x[index[i][j]][j] for dim 0. Raises ShapeError (a RuntimeError) for places outside x."""
     base, d = lifted(x), dim_of(dim, x.ndim)
@@ -92,6 +87,7 @@ def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what:
     return out if x.ndim else view(out, ())
 
 
+@method(in_place=True)
 def scatter(
     x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str = ""
 ) -> Tensor:
@@ -105,11 +101,13 @@ def scatter(
     return _scattered(x, dim, index, values, _KINDS[reduce] if reduce else "set", "scatter")
 
 
+@method(in_place=True)
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """x with src added at the places along `dim`."""
     return _scattered(x, dim, index, _sources(x, index, src, "scatter_add"), "add", "scatter_add")
 
 
+@method(in_place=True)
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -144,6 +142,7 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
     return base, d, places if index.ndim else call("reshape", places, shape=(1,))
 
 
+@method
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places of a dimension that a vector names. Raises IndexError outside the extent."""
     base, d, places = _rows(x, dim, index, "index_select")
@@ -169,17 +168,20 @@ def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bo
     return out if x.ndim else view(out, ())
 
 
+@method(in_place=True)
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
     """x with alpha * source added at the places of a dimension that a vector names."""
     value = source if pw.is_number(alpha, 1) else pw.cast_to(pw.mul(source, alpha), source.dtype)
     return _row_written(x, dim, index, value, True, "index_add")
 
 
+@method(in_place=True)
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """x with `source` written to the places of a dimension that a vector names."""
     return _row_written(x, dim, index, source, False, "index_copy")
 
 
+@method(in_place=True)
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     """x with one value at the places of a dimension that a vector names."""
     if isinstance(value, Tensor) and value.ndim:
@@ -194,6 +196,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
     return out if x.ndim else view(out, ())
 
 
+@method(in_place=True)
 def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
@@ -207,12 +210,14 @@ def index_reduce(
     return out if x.ndim else view(out, ())
 
 
+@method
 def take(x: Tensor, index: Tensor) -> Tensor:
     """Elements of x by their place in the flat order. Raises IndexError outside."""
     check_places(index, x.spec.size, 0)
     return made(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
 
 
+@method(in_place=True)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """x with `source` written to, or added at, places of the flat order."""
     check_places(index, x.spec.size, 0)
@@ -222,6 +227,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     return made(call("reshape", at.place(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source)
 
 
+@method
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order."""
     if dim is None:
@@ -244,6 +250,7 @@ def _mask(mask: Tensor, what: str) -> Tensor:
     return mask
 
 
+@method
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, as a vector."""
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
@@ -252,6 +259,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return made(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
 
 
+@method(in_place=True)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """x with the elements of `source`, in order, where the mask holds."""
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
@@ -266,6 +274,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return pw.where(wide, view(made(chosen, x), shape), expand(x, shape))
 
 
+@method
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
     """The places of all elements that are not zero: [count, dimensions], or a vector for each dimension."""
     array = x.array("nonzero()")
@@ -281,6 +290,7 @@ def _found(places: np.ndarray, like: Tensor) -> Tensor:
     return out
 
 
+@method
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` as [count, dimensions]."""
     return nonzero(x)
@@ -293,11 +303,13 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
     return pw.where(condition, input, other)
 
 
+@method
 def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
     """How many elements are not zero."""
     return red.sum(pw.ne(x, 0), dim)
 
 
+@method
 def repeat_interleave(
     x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:

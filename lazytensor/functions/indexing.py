@@ -12,20 +12,18 @@ from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.ir.graph import Node
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.index import in_bounds, pick, place
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import Tensor, arg, from_array
 
-PUBLIC = "index_put"
-METHODS = "index_put"
-IN_PLACE = "index_put"
-
 Picks = list[tuple[int, Tensor]]
 """Dimensions of a view, each with the int64 tensor or bool mask that indexes from there on."""
 
 
+@method(names="__getitem__")
 def getitem(x: Tensor, index: Any) -> Tensor:
     """The part of x that `index` names: a view, or a copy if tensors choose. Raises IndexError outside the extents."""
     if x.spec.shape:
@@ -40,6 +38,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     return made(pick(arg(view), indices, dims), view)
 
 
+@method(names="__setitem__")
 def setitem(x: Tensor, index: Any, value: Operand) -> None:
     """Write `value`, broadcast, to the part of x that `index` names."""
     view, picks = _seen(x, index)
@@ -54,6 +53,7 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
         view.write(_put(view, dims, indices, value, False))
 
 
+@method(in_place=True)
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     """x with `values` written to, or added to, x[indices]; None takes a whole dimension."""
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))

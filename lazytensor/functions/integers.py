@@ -7,16 +7,14 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, operands, result_type
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor
-
-PUBLIC = """bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd lcm"""
-METHODS = IN_PLACE = PUBLIC
 
 Binary = Callable[[Operand, Operand], Tensor]
 
 
-def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None) -> Binary:
+def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, operator: str = "") -> Binary:
     """A function of integers; `logical` is its meaning for booleans, if there is one."""
 
     def function(input: Operand, other: Operand) -> Tensor:
@@ -29,7 +27,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None) 
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} Raises ShapeError for floating-point numbers."
-    return function
+    return method(function, in_place=True, operator=operator)
 
 
 def _unknown(name: str, kind: str) -> ShapeError:
@@ -38,15 +36,21 @@ def _unknown(name: str, kind: str) -> ShapeError:
     )
 
 
-bitwise_and = _binary("bitwise_and", "bitwise_and", "Each bit that both have.", pw.logical_and)
-bitwise_or = _binary("bitwise_or", "bitwise_or", "Each bit that one of them has.", pw.logical_or)
-bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", pw.logical_xor)
-bitwise_left_shift = _binary("bitwise_left_shift", "left_shift", "The bits moved towards the sign; 0 moves in.")
-bitwise_right_shift = _binary("bitwise_right_shift", "right_shift", "The bits moved from the sign, which moves in.")
+bitwise_and = _binary("bitwise_and", "bitwise_and", "Each bit that both have.", pw.logical_and, "and")
+bitwise_or = _binary("bitwise_or", "bitwise_or", "Each bit that one of them has.", pw.logical_or, "or")
+bitwise_xor = _binary("bitwise_xor", "bitwise_xor", "Each bit that exactly one has.", pw.logical_xor, "xor")
+bitwise_left_shift = _binary(
+    "bitwise_left_shift", "left_shift", "The bits moved towards the sign; 0 moves in.", operator="lshift"
+)
+bitwise_right_shift = _binary(
+    "bitwise_right_shift", "right_shift", "The bits moved from the sign, which moves in.", operator="rshift"
+)
 gcd = _binary("gcd", "gcd", "The greatest common divisor, never negative.")
 lcm = _binary("lcm", "lcm", "The least common multiple, never negative.")
 
 
+@method(names="__invert__")
+@method(in_place=True)
 def bitwise_not(input: Tensor) -> Tensor:
     """Each bit inverted; for bool the negation. Raises ShapeError for floating-point numbers."""
     if input.dtype.kind == "f":

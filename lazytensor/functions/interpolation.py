@@ -20,10 +20,6 @@ from lazytensor.functions.shapes import expand, reshape, select, transpose, unsq
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor, arg, from_array
 
-PUBLIC = "grid_sampler grid_sampler_2d grid_sampler_3d"
-METHODS = IN_PLACE = ""
-FUNCTIONAL = "interpolate upsample upsample_nearest upsample_bilinear grid_sample affine_grid"
-
 CUBIC = -0.75
 """The parameter of the cubic kernel (Keys 1981) that PyTorch uses."""
 _RANKS = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}

@@ -13,6 +13,9 @@ from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import contraction, creation, matrix, shapes, windows
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
+from lazytensor.functions.contraction import multi_dot as multi_dot
+from lazytensor.functions.contraction import vecdot as vecdot
+from lazytensor.functions.matrix import matmul as matmul
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import broadcast_shape
 from lazytensor.functions.reductions import Dim
@@ -20,15 +23,11 @@ from lazytensor.functions.shapes import dim_of, unsqueeze
 from lazytensor.functions.statistics import vector_norm
 from lazytensor.functions.windows import transposed
 from lazytensor.ir.graph import Node
+from lazytensor.members import method
 from lazytensor.ops import call, factor
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu_solve lu_unpack matrix_exp matrix_power
-    ormqr pinverse qr slogdet triangular_solve"""
-METHODS = """cholesky cholesky_inverse cholesky_solve det geqrf inverse logdet lu_solve matrix_exp matrix_power ormqr
-    pinverse qr slogdet triangular_solve"""
-IN_PLACE = ""
 LINALG = """cross det diagonal eigh eigvalsh householder_product inv inverse matrix_exp lu lu_factor matmul
     matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals vecdot
     vector_norm"""
@@ -108,6 +107,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return made(factor.solve(*_together(A, B)), A, B)
 
 
+@method(names="inverse")
 def inv(A: Tensor) -> Tensor:
     """The inverse of each matrix. Raises ShapeError if there is none."""
     return made(factor.inverse(_node(A)), A)
@@ -134,6 +134,7 @@ def pinv(
     return made(call("pinv", n, rcond=float(tolerance)), A)
 
 
+@method
 def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
     """The inverse of Moore and Penrose."""
     return pinv(x, rcond)
@@ -154,6 +155,7 @@ def _unit(a: Node) -> Node:
     return strict + factor.identity(a.type, a.type.shape[-1])
 
 
+@method
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Solution:
@@ -163,12 +165,14 @@ def triangular_solve(
     return Solution(made(factor.triangular(used, right, not upper, transpose), A, b), made(a, A))
 
 
+@method
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """L with x = L L^T, or its transpose if `upper`. Raises ShapeError if x is not positive definite."""
     n = call("cholesky", _node(x))
     return made(factor.turned(n) if upper else n, x)
 
 
+@method
 def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L L^T X = b, or L^T L X = b if `upper`."""
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
@@ -180,6 +184,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     return made(factor.triangular(low, half, not upper, not upper), L, b)
 
 
+@method
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of L L^T, or of L^T L if `upper`."""
     return cholesky_solve(_eyes(L, L.spec.shape[-1]), L, upper)
@@ -242,6 +247,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     return lu_unpack(*lu_factor(A))
 
 
+@method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = b for the packed factorization of A."""
     n = LU_data.spec.shape[-1]
@@ -253,17 +259,20 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 # -- determinants ----------------------------------------------------------------------------------------------------
 
 
+@method
 def det(A: Tensor) -> Tensor:
     """The determinant of each matrix."""
     return made(call("det", _node(A)), A)
 
 
+@method
 def slogdet(A: Tensor) -> SignLog:
     """The sign and the logarithm of the size of each determinant."""
     n = _node(A)
     return SignLog(made(call("det_sign", n), A), made(call("logabsdet", n), A))
 
 
+@method
 def logdet(x: Tensor) -> Tensor:
     """The logarithm of each determinant; NaN where it is negative."""
     sign, size = slogdet(x)
@@ -273,6 +282,7 @@ def logdet(x: Tensor) -> Tensor:
 # -- orthogonal factors, singular values, eigenvalues ----------------------------------------------------------------
 
 
+@method
 def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and the triangle R, A = Q R; only the reduced form."""
     if some not in (True, "reduced") or mode != "reduced":
@@ -282,6 +292,7 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
 
 
+@method
 def geqrf(x: Tensor) -> Reflectors:
     """R with the Householder vectors below it, and their factors; no gradient."""
     packed = made(call("geqrf", _node(x)), x).detach()
@@ -301,6 +312,7 @@ def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
     return y
 
 
+@method
 def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
     """Q times `other` (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
     if left:
@@ -353,11 +365,13 @@ def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
 # -- functions and norms of matrices ---------------------------------------------------------------------------------
 
 
+@method
 def matrix_exp(x: Tensor) -> Tensor:
     """The exponential of each matrix."""
     return made(call("matrix_exp", _node(x)), x)
 
 
+@method
 def matrix_power(x: Tensor, n: int) -> Tensor:
     """Each matrix multiplied n times with itself; negative powers are those of the inverse."""
     if n < 0:
@@ -390,10 +404,10 @@ def matrix_norm(
         return shapes.view(out, kept) if keepdim else out
     if ord not in (1, -1, math.inf, -math.inf):
         raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
-    by_column = abs(ord) == 1  # type: ignore[arg-type]
+    by_column = abs(ord) == 1
     first, second = (row, column) if by_column else (column, row)
     sums = red.sum(pw.abs(x), first, True)
-    out = (red.amax if ord > 0 else red.amin)(sums, second, True)  # type: ignore[operator]
+    out = (red.amax if ord > 0 else red.amin)(sums, second, True)
     gone = (row, column)
     return out if keepdim else shapes.view(out, tuple(e for d, e in enumerate(out.spec.shape) if d not in gone))
 
@@ -420,6 +434,3 @@ def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """A view of a diagonal of each matrix."""
     return windows.diagonal(A, offset, dim1, dim2)
-
-
-matmul, multi_dot, vecdot = matrix.matmul, contraction.multi_dot, contraction.vecdot

@@ -19,8 +19,6 @@ from lazytensor.ops.rows import NO_PADDING
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = METHODS = IN_PLACE = ""
-
 
 def refuse(**options: Any) -> None:
     """Raise OptionMissing for those of PyTorch's options that are left out here."""
@@ -117,7 +115,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     if input.ndim != 1 or offsets is None:
         raise ValueError("if input is 1D, offsets has to be a 1D Tensor")
     count = offsets.spec.shape[0] - int(include_last)
-    starts = offsets[:count]  # type: ignore[index]
+    starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)
     return pw.sub(searchsorted(starts, places, right=True), 1), count
 

@@ -17,10 +17,6 @@ from lazytensor.ops import call
 from lazytensor.precision import raised
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = """binary_cross_entropy_with_logits kl_div poisson_nll_loss"""
-METHODS = IN_PLACE = ""
-FUNCTIONAL = """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy
-    binary_cross_entropy_with_logits kl_div poisson_nll_loss gaussian_nll_loss linear_cross_entropy"""
 _REDUCTIONS = ("none", "mean", "sum")
 LEAST_LOGARITHM = -100.0
 """Where PyTorch cuts the logarithm of a probability, so that a loss stays finite."""

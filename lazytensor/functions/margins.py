@@ -18,11 +18,6 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = "cosine_embedding_loss hinge_embedding_loss margin_ranking_loss triplet_margin_loss"
-METHODS = IN_PLACE = ""
-FUNCTIONAL = """hinge_embedding_loss margin_ranking_loss cosine_embedding_loss multi_margin_loss
-    multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss triplet_margin_loss
-    triplet_margin_with_distance_loss"""
 COSINE_EPSILON = 1e-12
 """Added to squared lengths, as PyTorch does, so that the gradient exists at zero."""
 

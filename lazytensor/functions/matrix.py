@@ -10,15 +10,12 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
 from lazytensor.precision import lowered, raised
 from lazytensor.tensor import Tensor, arg
-
-PUBLIC = "addmm baddbmm bmm dot matmul mm mv outer"
-METHODS = "mm bmm matmul dot mv outer addmm baddbmm"
-IN_PLACE = "addmm baddbmm"
 
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
@@ -34,6 +31,7 @@ def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
     return x, y
 
 
+@method
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """The product of two matrices."""
     if a.ndim != 2 or b.ndim != 2:
@@ -41,6 +39,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     return made(product(*_pair(a, b)), a, b)
 
 
+@method
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """The products of two stacks of matrices of equal length."""
     if a.ndim != 3 or b.ndim != 3:
@@ -48,6 +47,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     return made(product(*_pair(a, b)), a, b)
 
 
+@method(operator="matmul")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of vectors, matrices or stacks of matrices, whose leading extents broadcast."""
     if not a.ndim or not b.ndim:
@@ -71,6 +71,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     return made(product(x, y), a, b)
 
 
+@method
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors."""
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
@@ -78,11 +79,13 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return matmul(a, b)
 
 
+@method
 def mv(a: Tensor, b: Tensor) -> Tensor:
     """A matrix times a vector."""
     return matmul(a, b)
 
 
+@method
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """All products of an element of a with one of b."""
     return pw.mul(shapes.unsqueeze(a, 1), shapes.unsqueeze(b, 0))
@@ -103,11 +106,13 @@ def _scaled(x: Tensor, factor: Operand) -> Tensor:
     return pw.mul(x, int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
 
 
+@method(in_place=True)
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b)"""
     return combined(x, mm(a, b), beta, alpha)
 
 
+@method(in_place=True)
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks of matrices."""
     return combined(x, bmm(a, b), beta, alpha)

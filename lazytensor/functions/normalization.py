@@ -25,12 +25,6 @@ from lazytensor.ops.shape import reshape as reshaped
 from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg, grad_mode
 
-PUBLIC = """batch_norm layer_norm group_norm instance_norm rms_norm native_batch_norm native_layer_norm
-    native_group_norm cosine_similarity pairwise_distance"""
-METHODS = IN_PLACE = ""
-FUNCTIONAL = """batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm normalize cosine_similarity
-    pairwise_distance pdist"""
-
 Dims = tuple[int, ...]
 EPSILON_HALF = 2.0**-23
 """The distance of 1 to the next float32: what `rms_norm` adds if no eps is given."""

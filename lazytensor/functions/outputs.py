@@ -5,16 +5,45 @@ A function on tensors is written without them. The wrapper does nothing when no 
 
 import functools
 import inspect
+import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from lazytensor import source
 from lazytensor.errors import AutogradError, ShapeError
-from lazytensor.functions.methods import assign
+from lazytensor.functions.widening import published
+from lazytensor.functions.writing import assign
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, is_grad_enabled, wrap
 
 OPERANDS = ("input", "other")
+
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Public(Protocol[P, R]):
+    """A public function: what is written for it, and the keywords that every public function takes besides."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Any, out: Tensor | Sequence[Tensor], **kwargs: Any) -> R: ...
+    @overload
+    def __call__(self, *args: Any, input: Any, **kwargs: Any) -> R: ...
+    @overload
+    def __call__(self, *args: Any, other: Any, **kwargs: Any) -> R: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+
+
+def public(function: Callable[P, R]) -> Public[P, R]:
+    """`function` as the package offers it: with automatic casts and refusals, `out=`, and PyTorch's operand names."""
+    # A cast rather than a type of its own for each: the wrapper passes on every argument that it does not know.
+    return typing.cast(Public[P, R], spelled(published(function)))
 
 
 def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,7 +56,7 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     renamed = {new: old for new, old in zip(OPERANDS, positional, strict=False) if new not in known}
 
     @functools.wraps(function)
-    def public(*args: Any, **kwargs: Any) -> Any:
+    def offered(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
         out = kwargs.pop("out", None)
@@ -38,7 +67,7 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
         _refuse_gradient(function.__name__, args, kwargs, out)
         return _stored(function(*args, **kwargs), out)
 
-    return public
+    return offered
 
 
 def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:

@@ -18,21 +18,10 @@ from lazytensor.functions.promotion import (
     prepared,
     result_type,
 )
+from lazytensor.members import method
 from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import CPU, Tensor, arg, wrap
-
-PUBLIC = """abs add addcdiv addcmul atan2 ceil clamp clone cos
-    div eq erf exp expm1 floor floor_divide fmod ge gt isfinite isinf isnan le lerp log log1p log2
-    logical_and logical_not logical_or logical_xor lt masked_fill maximum minimum mul ne neg pow
-    reciprocal relu remainder round rsqrt rsub sigmoid sign sin sqrt square sub tan tanh trunc where"""
-METHODS = """add sub rsub mul div floor_divide remainder pow square fmod atan2 maximum minimum gt ge lt le eq ne
-    logical_and logical_or logical_xor logical_not masked_fill clamp addcmul addcdiv lerp exp expm1
-    log log1p log2 sqrt rsqrt sin cos tan tanh sigmoid erf reciprocal abs neg sign relu isnan
-    isfinite isinf floor ceil round trunc clone"""
-IN_PLACE = """add sub mul div floor_divide remainder pow square fmod atan2 gt ge lt le eq ne logical_and logical_or
-    logical_xor logical_not masked_fill clamp addcmul addcdiv lerp exp expm1 log log1p log2 sqrt rsqrt sin cos tan
-    tanh sigmoid erf reciprocal abs neg sign relu floor ceil round trunc"""
 
 
 def made(n: Any, *inputs: Any) -> Tensor:
@@ -58,11 +47,13 @@ def is_number(value: Operand, number: float) -> bool:
     return not isinstance(value, Tensor) and value == number
 
 
+@method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     """a + alpha * b"""
     return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "add(alpha=...)")))
 
 
+@method(names="sub subtract", in_place=True, operator="sub")
 def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     """a - alpha * b. Raises ShapeError for booleans."""
     for v in (a, b):
@@ -93,11 +84,13 @@ def _refuse_bool(what: str) -> None:
     )
 
 
+@method
 def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
     """b - alpha * a"""
     return sub(b, a, alpha=alpha)
 
 
+@method(names="mul multiply", in_place=True, operator="mul")
 def mul(a: Operand, b: Operand) -> Tensor:
     """a * b"""
     if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
@@ -105,6 +98,7 @@ def mul(a: Operand, b: Operand) -> Tensor:
     return _binary("mul", a, b)
 
 
+@method(names="div divide true_divide", in_place=True, operator="truediv")
 def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """a / b; with rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type."""
     if rounding_mode is None:
@@ -137,16 +131,19 @@ def _is_known_zero(x: Tensor) -> bool:
     return value is not None and not value.all()
 
 
+@method(in_place=True, operator="floordiv")
 def floor_divide(a: Operand, b: Operand) -> Tensor:
     """The quotient, rounded down."""
     return _divided("floor_divide", a, b)
 
 
+@method(in_place=True, operator="mod")
 def remainder(a: Operand, b: Operand) -> Tensor:
     """What is left after floor division; it has the sign of b."""
     return _divided("remainder", a, b)
 
 
+@method(in_place=True, operator="pow")
 def pow(a: Operand, exponent: Operand) -> Tensor:
     """a to a power; the exponent 2 becomes a product. Raises ShapeError for integers to a negative number."""
     if is_number(exponent, 2) and isinstance(a, Tensor):
@@ -161,71 +158,85 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
     return _binary("integer_pow", a, exponent)
 
 
+@method(in_place=True)
 def square(x: Tensor) -> Tensor:
     """x * x"""
     return pow(x, 2)
 
 
+@method(in_place=True)
 def fmod(a: Operand, b: Operand) -> Tensor:
     """The remainder with the sign of a."""
     return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divided("integer_fmod", a, b)
 
 
+@method(names="atan2 arctan2", in_place=True)
 def atan2(a: Tensor, b: Tensor) -> Tensor:
     """The angle of the point (b, a)."""
     return _binary("atan2", a, b, _floating(a, b))
 
 
+@method
 def maximum(a: Operand, b: Operand) -> Tensor:
     """The larger of two elements; NaN wins."""
     return _binary("maximum", a, b)
 
 
+@method
 def minimum(a: Operand, b: Operand) -> Tensor:
     """The smaller of two elements; NaN wins."""
     return _binary("minimum", a, b)
 
 
+@method(names="gt greater", in_place=True, is_comparison=True)
 def gt(a: Operand, b: Operand) -> Tensor:
     """a > b"""
     return _binary("gt", a, b)
 
 
+@method(names="ge greater_equal", in_place=True, is_comparison=True)
 def ge(a: Operand, b: Operand) -> Tensor:
     """a >= b"""
     return _binary("ge", a, b)
 
 
+@method(names="lt less", in_place=True, is_comparison=True)
 def lt(a: Operand, b: Operand) -> Tensor:
     """a < b"""
     return _binary("lt", a, b)
 
 
+@method(names="le less_equal", in_place=True, is_comparison=True)
 def le(a: Operand, b: Operand) -> Tensor:
     """a <= b"""
     return _binary("le", a, b)
 
 
+@method(in_place=True, is_comparison=True)
 def eq(a: Operand, b: Operand) -> Tensor:
     """a == b"""
     return _binary("eq", a, b)
 
 
+@method(names="ne not_equal", in_place=True, is_comparison=True)
 def ne(a: Operand, b: Operand) -> Tensor:
     """a != b"""
     return _binary("ne", a, b)
 
 
+@method(in_place=True)
 def logical_and(a: Operand, b: Operand) -> Tensor:
     """Both are not zero."""
     return _binary("logical_and", a, b)
 
 
+@method(in_place=True)
 def logical_or(a: Operand, b: Operand) -> Tensor:
     """At least one is not zero."""
     return _binary("logical_or", a, b)
 
 
+@method(in_place=True)
 def logical_xor(a: Operand, b: Operand) -> Tensor:
     """Exactly one is not zero."""
     return _binary("logical_xor", a, b)
@@ -238,6 +249,13 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     return made(chosen, condition, a, b)
 
 
+@method(names="where")
+def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
+    """x where the condition holds, else `other`."""
+    return where(condition, x, other)
+
+
+@method(in_place=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """x with `value` where the mask holds."""
     shape = common_shape(x, mask)
@@ -247,6 +265,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     return made(chosen, x, mask)
 
 
+@method(names="clamp clip", in_place=True)
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """x limited to min..max; either bound may be missing."""
     if min is None and max is None:
@@ -264,12 +283,14 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     return made(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
 
 
+@method(in_place=True)
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     """x + value * a * b"""
     product = mul(a, b)
     return add(x, product if is_number(value, 1) else mul(product, _scalar(value, "addcmul(value=...)")))
 
 
+@method(in_place=True)
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     """x + value * a / b"""
     if result_type(a, b).kind != "f":
@@ -282,6 +303,7 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     return add(x, quotient if is_number(value, 1) else mul(quotient, _scalar(value, "addcdiv(value=...)")))
 
 
+@method(in_place=True)
 def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
     """a + weight * (b - a), counted from the nearer end so that both are exact. Raises ShapeError for unlike types."""
     if a.dtype is not b.dtype:
@@ -312,28 +334,29 @@ def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Ten
     return function
 
 
-exp = _unary("exp", "e to the power of x.")
-expm1 = _unary("expm1", "exp(x) - 1, exact near 0.")
-log = _unary("log", "The natural logarithm.")
-log1p = _unary("log1p", "log(1 + x), exact near 0.")
-log2 = _unary("log2", "The logarithm to base 2.")
-sqrt = _unary("sqrt", "The square root.")
-rsqrt = _unary("rsqrt", "One over the square root.")
-sin = _unary("sin", "The sine.")
-cos = _unary("cos", "The cosine.")
-tan = _unary("tan", "The tangent.")
-tanh = _unary("tanh", "The hyperbolic tangent.")
-sigmoid = _unary("sigmoid", "1 / (1 + exp(-x)).")
-erf = _unary("erf", "The error function.")
-reciprocal = _unary("reciprocal", "1 / x.")
+exp = method(_unary("exp", "e to the power of x."), in_place=True)
+expm1 = method(_unary("expm1", "exp(x) - 1, exact near 0."), in_place=True)
+log = method(_unary("log", "The natural logarithm."), in_place=True)
+log1p = method(_unary("log1p", "log(1 + x), exact near 0."), in_place=True)
+log2 = method(_unary("log2", "The logarithm to base 2."), in_place=True)
+sqrt = method(_unary("sqrt", "The square root."), in_place=True)
+rsqrt = method(_unary("rsqrt", "One over the square root."), in_place=True)
+sin = method(_unary("sin", "The sine."), in_place=True)
+cos = method(_unary("cos", "The cosine."), in_place=True)
+tan = method(_unary("tan", "The tangent."), in_place=True)
+tanh = method(_unary("tanh", "The hyperbolic tangent."), in_place=True)
+sigmoid = method(_unary("sigmoid", "1 / (1 + exp(-x))."), in_place=True)
+erf = method(_unary("erf", "The error function."), in_place=True)
+reciprocal = method(_unary("reciprocal", "1 / x."), in_place=True)
 silu = _unary("silu", "x * sigmoid(x).")
-abs = _unary("abs", "The absolute value.", to_float=False)
+abs = method(_unary("abs", "The absolute value.", to_float=False), names="abs absolute", in_place=True)
+abs = method(abs, names="__abs__")
 _negative = _unary("neg", "The negative.", to_float=False)
 _sign = _unary("sign", "-1, 0 or 1.", to_float=False)
-relu = _unary("relu", "x where it is positive, else 0.", to_float=False)
-isnan = _unary("isnan", "Whether x is not a number.", to_float=False)
-isfinite = _unary("isfinite", "Whether x is neither infinite nor NaN.", to_float=False)
-logical_not = _unary("logical_not", "Whether x is 0.", to_float=False)
+relu = method(_unary("relu", "x where it is positive, else 0.", to_float=False), in_place=True)
+isnan = method(_unary("isnan", "Whether x is not a number.", to_float=False))
+isfinite = method(_unary("isfinite", "Whether x is neither infinite nor NaN.", to_float=False))
+logical_not = method(_unary("logical_not", "Whether x is 0.", to_float=False), in_place=True)
 
 
 def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
@@ -347,12 +370,14 @@ def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
     return function
 
 
-floor = _rounding("floor", "The largest integer that is not above x.")
-ceil = _rounding("ceil", "The smallest integer that is not below x.")
+floor = method(_rounding("floor", "The largest integer that is not above x."), in_place=True)
+ceil = method(_rounding("ceil", "The smallest integer that is not below x."), in_place=True)
 _round = _rounding("round", "The nearest integer, ties to even.")
-trunc = _rounding("trunc", "x without its fraction.")
+trunc = method(_rounding("trunc", "x without its fraction."), names="trunc fix", in_place=True)
 
 
+@method(names="__neg__")
+@method(names="neg negative", in_place=True)
 def neg(x: Tensor) -> Tensor:
     """The negative. Raises ShapeError for booleans."""
     if x.dtype.kind == "b":
@@ -360,16 +385,25 @@ def neg(x: Tensor) -> Tensor:
     return _negative(x)
 
 
+@method(names="__pos__")
+def itself(x: Tensor) -> Tensor:
+    """x, also where it is a boolean."""
+    return x
+
+
+@method
 def isinf(x: Tensor) -> Tensor:
     """Whether x is infinite."""
     return eq(abs(x), math.inf) if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
 
 
+@method(names="sign sgn", in_place=True)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; a boolean is its own sign."""
     return clone(x) if x.dtype.kind == "b" else _sign(x)
 
 
+@method(in_place=True)
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with so many decimals, ties to even; negative ones round to tens, hundreds, ..."""
     if not decimals:
@@ -380,6 +414,7 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return div(_round(mul(x, scale)), scale) if decimals > 0 else mul(_round(div(x, scale)), scale)
 
 
+@method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
     """A tensor of its own with the same values."""
     return made(arg(x), x)

@@ -18,15 +18,6 @@ from lazytensor.ops.shape import reshape
 from lazytensor.precision import lowered
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = """max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d
-    max_pool1d_with_indices"""
-METHODS = IN_PLACE = ""
-FUNCTIONAL = """max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d
-    adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d max_unpool1d
-    max_unpool2d max_unpool3d max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices lp_pool1d
-    lp_pool2d lp_pool3d adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices
-    adaptive_max_pool3d_with_indices"""
-
 Dims = tuple[int, ...]
 
 

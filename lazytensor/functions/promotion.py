@@ -94,7 +94,7 @@ def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
                 return [a, b]
         elif isinstance(first, Tensor) and second.__class__ is float and first.dtype.kind == "f":
             a = arg(first)
-            return [a, full(second, a.type)]  # type: ignore[arg-type]
+            return [a, full(second, a.type)]
     common = dtype or result_type(*values)
     shape = common_shape(*values)
     return [prepared(v, common, shape) for v in values]

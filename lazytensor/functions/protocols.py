@@ -1,4 +1,4 @@
-"""Tensors and other libraries: DLPack, memory facts, and the names of tensor types."""
+"""What a tensor says of itself: extents, bytes, kind; and how other libraries take it, by DLPack."""
 
 from typing import Any
 
@@ -10,11 +10,10 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import from_numpy
+from lazytensor.functions.windows import storage_offset
+from lazytensor.members import fact, method
 from lazytensor.tensor import Tensor
 
-PUBLIC = "from_dlpack is_same_size"
-METHODS = "__dlpack__ __dlpack_device__ data_ptr is_same_size is_set_to is_signed is_complex is_pinned pin_memory type"
-IN_PLACE = ""
 _KINDS = {
     "DoubleTensor": dt.float64,
     "FloatTensor": dt.float32,
@@ -39,11 +38,13 @@ def _exported(x: Tensor) -> np.ndarray:
     return x.numpy()
 
 
+@method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
     """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
     return _exported(x).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
+@method
 def __dlpack_device__(x: Tensor) -> tuple[int, int]:
     """The CPU."""
     return (1, 0)
@@ -54,43 +55,111 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
     return from_numpy(np.array(np.from_dlpack(ext_tensor)))
 
 
+@method
+def size(x: Tensor, dim: int | None = None) -> Any:
+    """The shape, or one extent."""
+    return x.shape if dim is None else x.shape[dim]
+
+
+@method(names="dim ndimension")
+def dim(x: Tensor) -> int:
+    """The number of dimensions."""
+    return x.ndim
+
+
+@method(names="numel nelement")
+def numel(x: Tensor) -> int:
+    """The number of elements."""
+    return x.spec.size
+
+
+@method
+def element_size(x: Tensor) -> int:
+    """The bytes of one element."""
+    return x.dtype.itemsize
+
+
+@fact()
+def itemsize(x: Tensor) -> int:
+    """The bytes of one element."""
+    return x.dtype.itemsize
+
+
+@fact()
+def nbytes(x: Tensor) -> int:
+    """The bytes of all elements."""
+    return x.spec.size * x.dtype.itemsize
+
+
+@method
+def is_floating_point(x: Tensor) -> bool:
+    """Whether the type is a floating-point one."""
+    return x.dtype.is_floating_point
+
+
+@fact()
+def is_cuda(x: Tensor) -> bool:
+    """False: there is no GPU."""
+    return False
+
+
+@fact()
+def is_sparse(x: Tensor) -> bool:
+    """False: every tensor is strided."""
+    return False
+
+
+@fact()
+def is_quantized(x: Tensor) -> bool:
+    """False: there are no quantized types."""
+    return False
+
+
+@fact()
+def is_meta(x: Tensor) -> bool:
+    """Whether the tensor has a shape and no values."""
+    return x.device.type == "meta"
+
+
+@fact()
+def layout(x: Tensor) -> str:
+    """Strided, as every tensor is."""
+    return "torch.strided"
+
+
+@method
 def data_ptr(x: Tensor) -> int:
     """A number that two tensors share exactly if they start at the same element of the same storage."""
     if not x.spec.size:
         return 0
-    return id(x.cell) + x.storage_offset() * x.dtype.itemsize  # type: ignore[attr-defined]
+    return id(x.cell) + storage_offset(x) * x.dtype.itemsize
 
 
+@method
 def is_same_size(x: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
     return x.spec.shape == other.spec.shape
 
 
+@method
 def is_set_to(x: Tensor, tensor: Tensor) -> bool:
     """Whether both see the same elements of the same storage."""
     return x.cell is tensor.cell and x.spec == tensor.spec and x.lens == tensor.lens
 
 
-def is_signed(x: Tensor) -> bool:
-    """Whether the type has negative numbers."""
-    return x.dtype.is_signed
-
-
-def is_complex(x: Tensor) -> bool:
-    """False: there are no complex numbers here."""
-    return False
-
-
+@method
 def is_pinned(x: Tensor) -> bool:
     """False: there is no GPU to copy to."""
     return False
 
 
+@method
 def pin_memory(x: Tensor) -> Tensor:
     """x itself: there is no GPU to copy to."""
     return x
 
 
+@method
 def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False) -> Any:
     """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it.
 
@@ -104,15 +173,3 @@ def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False
     if name not in _KINDS:
         raise ShapeError(f"invalid type: {str(dtype)!r}", where=source.where(), hint=f"Use one of {', '.join(_KINDS)}.")
     return pw.cast_to(x, _KINDS[name])
-
-
-for _name, _value in {
-    "itemsize": lambda x: x.dtype.itemsize,
-    "nbytes": lambda x: x.spec.size * x.dtype.itemsize,
-    "is_cuda": lambda x: False,
-    "is_sparse": lambda x: False,
-    "is_quantized": lambda x: False,
-    "is_meta": lambda x: x.device.type == "meta",
-    "layout": lambda x: "torch.strided",
-}.items():
-    setattr(Tensor, _name, property(_value))

@@ -12,10 +12,9 @@ from lazytensor.functions import reductions as red
 from lazytensor.functions.arrange import movedim
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import dim_of
+from lazytensor.members import method
 from lazytensor.tensor import Tensor
 
-PUBLIC = METHODS = "nanquantile quantile"
-IN_PLACE = ""
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -79,6 +78,7 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
     return shapes.reshape(movedim(found, -1, 0), (*asked.spec.shape, *shape))
 
 
+@method
 def quantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
@@ -86,6 +86,7 @@ def quantile(
     return _quantile(x, q, dim, keepdim, interpolation, False)
 
 
+@method
 def nanquantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:

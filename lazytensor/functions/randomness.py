@@ -5,7 +5,6 @@ is compared with a double of two words, one given as a float32 tensor with a flo
 -log(1 - double); choices without replacement race exponentials.
 """
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,13 +19,11 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.drawing import in_step
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
+from lazytensor.members import method
 from lazytensor.ops.elementwise import cast
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor, from_array
 
-PUBLIC = "bernoulli fork_rng get_rng_state initial_seed multinomial seed set_rng_state"
-METHODS = "bernoulli bernoulli_ exponential_ geometric_ log_normal_ cauchy_ multinomial random_"
-IN_PLACE = ""
 _WHOLE = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bfloat16: 1 << 8}
 """The largest integer up to which a type holds them all."""
 
@@ -60,6 +57,7 @@ def _uniform_like(x: Tensor) -> Tensor:
     return drawn
 
 
+@method
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
     """Ones with the probabilities that x holds (or with p), zeros elsewhere."""
     if trace.current is not None and generator is None:
@@ -69,6 +67,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     return bernoulli_(out, x.detach() if p is None else p, generator=generator)
 
 
+@method
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ones with probability p, zeros elsewhere."""
     if trace.current is not None and generator is None:
@@ -85,6 +84,7 @@ def _exponential(generator: Generator, n: int, rate: float) -> np.ndarray:
     return -np.log1p(-generator.uniform((n,), dt.float64)) / rate
 
 
+@method
 def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
     if not lambd > 0:
@@ -92,6 +92,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     return _written(x, _exponential(random.chosen(generator), x.spec.size, lambd))
 
 
+@method
 def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
     """Write the numbers of trials until the first success. Raises ShapeError unless 0 < p < 1."""
     if not 0 < p < 1:
@@ -100,12 +101,14 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     return _written(x, np.ceil(np.log1p(-u) / np.log1p(-p)))
 
 
+@method
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of the Cauchy distribution."""
     u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
     return _written(x, median + sigma * np.tan(np.pi * (u - 0.5)))
 
 
+@method
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
     """Write numbers whose logarithms are normal."""
     wide = x.dtype if x.dtype is dt.float64 else dt.float32
@@ -114,6 +117,7 @@ def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Genera
     return _written(x, np.exp(drawn).astype(wide.host))
 
 
+@method
 def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named: Any) -> Tensor:
     """Write random integers: below `to`, in `from`..`to` - 1, or all that the type holds without a gap.
 
@@ -139,6 +143,7 @@ def _past(dtype: DType) -> int:
     return int(np.iinfo(dtype.host).max) + 1
 
 
+@method
 def multinomial(
     x: Tensor, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
@@ -174,68 +179,20 @@ def multinomial(
 
 # -- state -------------------------------------------------------------------------------------------------------------
 
-_HEAD, _KEYS, _TAIL = 24, 624, 40
-STATE_BYTES = _HEAD + 8 * _KEYS + _TAIL
-"""Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
-
-
-def get_state(generator: Generator) -> Tensor:
-    """The state as uint8[5056], in PyTorch's own layout."""
-    raw = np.zeros(STATE_BYTES, np.uint8)
-    inner = generator._bits.state["state"]
-    at = int(inner["pos"])
-    raw[:8].view(np.uint64)[0] = generator.initial_seed() & (1 << 64) - 1
-    raw[8:16].view(np.uint32)[:] = (_KEYS + 1 - at if at else 1, 1)
-    raw[16:24].view(np.uint64)[0] = at % _KEYS
-    raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64)[:] = inner["key"]
-    if generator._spare is not None:
-        raw[-32:-24].view(np.float64)[0] = generator._spare
-        raw[-16:-12].view(np.int32)[0] = 1
-    return from_array(raw, dt.uint8)
-
-
-def set_state(generator: Generator, new_state: Tensor) -> Generator:
-    """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
-    raw = new_state.array("set_state")
-    if raw.dtype != np.uint8 or raw.shape != (STATE_BYTES,):
-        raise ShapeError(f"RNG state must be a torch.ByteTensor of {STATE_BYTES} elements", where=source.where())
-    raw = np.array(raw)
-    left = int(raw[8:12].view(np.uint32)[0])
-    if not 1 <= left <= _KEYS:
-        raise ShapeError(f"this is no state of a generator: {left} words are said to be left", where=source.where())
-    seed = int(raw[:8].view(np.uint64)[0])
-    keys = raw[_HEAD : _HEAD + 8 * _KEYS].view(np.uint64).astype(np.uint32)
-    generator.manual_seed(seed)
-    generator._bits.state = {"bit_generator": "MT19937", "state": {"key": keys, "pos": _KEYS + 1 - left}}
-    generator._spare = float(raw[-32:-24].view(np.float64)[0]) if raw[-16] else None
-    return generator
-
-
-def clone_state(generator: Generator) -> Generator:
-    """A second generator that will give the same numbers."""
-    return set_state(Generator(), get_state(generator))
-
-
-def reseed(generator: Generator) -> int:
-    """Start over from a seed that nobody chose, which is returned."""
-    chosen = secrets.randbits(63)
-    generator.manual_seed(chosen)
-    return chosen
-
 
 def get_rng_state() -> Tensor:
     """The state of the default generator."""
-    return get_state(random.default_generator)
+    return random.default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
     """Set the state of the default generator."""
-    set_state(random.default_generator, new_state)
+    random.default_generator.set_state(new_state)
 
 
 def seed() -> int:
     """Seed the default generator with a number that nobody chose."""
-    return reseed(random.default_generator)
+    return random.default_generator.seed()
 
 
 def initial_seed() -> int:
@@ -252,8 +209,3 @@ def fork_rng(devices: Sequence[Any] = (), enabled: bool = True, **_: Any) -> Ite
     finally:
         if enabled:
             set_rng_state(before)
-
-
-for _name, _function in (("get_state", get_state), ("set_state", set_state), ("clone_state", clone_state)):
-    setattr(Generator, _name, _function)
-Generator.seed = reseed  # type: ignore[attr-defined]

@@ -10,15 +10,12 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, default_dtype
 from lazytensor.functions.shapes import dim_of, view
 from lazytensor.ir.graph import Node
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.reduce import kept_shape
 from lazytensor.ops.shape import reshape
 from lazytensor.tensor import Tensor, arg
-
-PUBLIC = "all amax amin any argmax argmin log_softmax logsumexp max mean min prod softmax sum"
-METHODS = "sum prod mean amax amin argmax argmin max min any all softmax log_softmax logsumexp"
-IN_PLACE = ""
 
 Dim = int | Sequence[int] | None
 
@@ -43,6 +40,7 @@ def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None =
     return made(call("reduce", n, kind=kind, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
 
 
+@method
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The sum; integers and bool add up in int64."""
     total = _reduce(x, "add", dim, False, dtype or (None if x.dtype.kind == "f" else dt.int64))
@@ -53,11 +51,13 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | Non
     return made(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
 
 
+@method
 def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The product; integers and bool multiply in int64."""
     return _reduce(x, "mul", dim, keepdim, dtype or (None if x.dtype.kind == "f" else dt.int64))
 
 
+@method
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The arithmetic mean of floating-point numbers."""
     n = cast(arg(x), dtype or x.dtype)
@@ -69,11 +69,13 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
     return made(call("mean", n, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
 
 
+@method
 def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The largest element; equal ones share the gradient."""
     return _reduce(x, "maximum", dim, keepdim)
 
 
+@method
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The smallest element; equal ones share the gradient."""
     return _reduce(x, "minimum", dim, keepdim)
@@ -96,11 +98,13 @@ def _some(x: Tensor, dim: int, what: str) -> None:
         raise IndexError(f"{what}(): Expected reduction dim {dim} to have non-zero size.")
 
 
+@method
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The place of the largest element, the first of equal ones."""
     return _arg(x, "max", dim, keepdim)
 
 
+@method
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The place of the smallest element, the first of equal ones."""
     return _arg(x, "min", dim, keepdim)
@@ -118,6 +122,7 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     return ValuesIndices(*(made(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
 
 
+@method
 def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """The largest element; with a dimension also its place; with a second tensor the elementwise maximum."""
     if isinstance(dim, Tensor):
@@ -127,6 +132,7 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     return _picked(x, "max", int(dim), keepdim)
 
 
+@method
 def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     """The smallest element; with a dimension also its place; with a second tensor the elementwise minimum."""
     if isinstance(dim, Tensor):
@@ -136,11 +142,13 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
     return _picked(x, "min", int(dim), keepdim)
 
 
+@method
 def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether some element is not zero; uint8 answers in its own type."""
     return _truth(x, "or", dim, keepdim)
 
 
+@method
 def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """Whether every element is not zero; uint8 answers in its own type."""
     return _truth(x, "and", dim, keepdim)
@@ -158,18 +166,21 @@ def _along(x: Tensor, name: str, n: Node, dim: int) -> Tensor:
     return made(reshape(call(name, reshape(n, (1,)), dim=0), ()), x)
 
 
+@method
 def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum along a dimension."""
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
     return _along(x, "softmax", n, dim_of(dim, x.ndim))
 
 
+@method
 def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The logarithm of softmax, computed without overflow."""
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
     return _along(x, "log_softmax", n, dim_of(dim, x.ndim))
 
 
+@method
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) without overflow."""
     top = amax(x.detach(), dim, True)

@@ -6,11 +6,13 @@ refusals, as a check of a script does, the function is computed all the same.
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from lazytensor import source
 from lazytensor.errors import CompileError, refuse
 from lazytensor.precision import half_type
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _HUBER = "Write torch.where(d < beta, 0.5 * d * d / beta, d - 0.5 * beta).mean() with d = torch.abs(x - y)."
 _CELL = "Write the cell with nn.Linear for its gates, torch.sigmoid and torch.tanh."
@@ -61,7 +63,7 @@ def refuse_on_wafer(name: str) -> None:
     refuse("no lowering", CompileError(what, where=source.where(), hint=hint))
 
 
-def refusing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def refusing(name: str, function: F) -> F:
     """`function`, which raises CompileError on the wafer if `name` is one that is refused."""
     if name not in REFUSED:
         return function
@@ -71,4 +73,4 @@ def refusing(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         refuse_on_wafer(name)
         return function(*args, **kwargs)
 
-    return refused
+    return cast(F, refused)

@@ -15,10 +15,6 @@ from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = "pixel_shuffle pixel_unshuffle channel_shuffle"
-METHODS = IN_PLACE = ""
-FUNCTIONAL = "pad pixel_shuffle pixel_unshuffle channel_shuffle"
-
 Tap = tuple[tuple[int, ...], np.ndarray]
 """Which place of the input each output place reads, and with which weight."""
 

@@ -14,15 +14,11 @@ from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
-
-PUBLIC = """cumsum cumprod cummax cummin logcumsumexp cumulative_trapezoid trapezoid trapz diff flip fliplr flipud roll
-    rot90"""
-METHODS = "cumsum cumprod cummax cummin logcumsumexp diff flip fliplr flipud roll rot90"
-IN_PLACE = "cumsum cumprod"
 
 
 def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
@@ -32,16 +28,19 @@ def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
     return out if x.ndim else view(out, ())
 
 
+@method(in_place=True)
 def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The sum of all elements so far along a dimension; integers and bool add up in int64."""
     return _scanned(x, "add", dim, dtype)
 
 
+@method(in_place=True)
 def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The product of all elements so far along a dimension; integers and bool multiply in int64."""
     return _scanned(x, "mul", dim, dtype)
 
 
+@method
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """log(cumsum(exp(x))) without overflow. Raises NotImplementedError for integers."""
     if x.dtype.kind != "f":
@@ -56,16 +55,19 @@ def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
     return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
 
 
+@method
 def cummax(x: Tensor, dim: int) -> ValuesIndices:
     """The largest element so far along a dimension, and its last place."""
     return _extreme(x, "max", dim)
 
 
+@method
 def cummin(x: Tensor, dim: int) -> ValuesIndices:
     """The smallest element so far along a dimension, and its last place."""
     return _extreme(x, "min", dim)
 
 
+@method
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """Differences of neighbours along a dimension, n times; of bool, whether they differ."""
     if not x.ndim:
@@ -120,6 +122,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | No
     return pw.div(cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim), 2.0)
 
 
+@method
 def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tensor:
     """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`."""
     given: Sequence[Any] = axes or (dims,)
@@ -130,6 +133,7 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     return made(call("reverse", arg(x), dims=tuple(sorted(found))), x) if found and x.ndim else pw.clone(x)
 
 
+@method
 def fliplr(x: Tensor) -> Tensor:
     """The columns in reverse order."""
     if x.ndim < 2:
@@ -137,6 +141,7 @@ def fliplr(x: Tensor) -> Tensor:
     return flip(x, 1)
 
 
+@method
 def flipud(x: Tensor) -> Tensor:
     """The rows in reverse order."""
     if x.ndim < 1:
@@ -144,6 +149,7 @@ def flipud(x: Tensor) -> Tensor:
     return flip(x, 0)
 
 
+@method
 def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved on along dimensions, those that fall off coming in at the start; flat if none is given."""
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
@@ -166,6 +172,7 @@ def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
     return made(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 
+@method
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """The plane of two dimensions turned by k quarters, from the first towards the second."""
     if len(dims) != 2 or x.ndim < 2:

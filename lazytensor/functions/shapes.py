@@ -12,15 +12,10 @@ from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, made
 from lazytensor.functions.promotion import broadcast_shape, result_type
+from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
-
-PUBLIC = """broadcast_tensors broadcast_to cat chunk flatten narrow permute reshape select split squeeze stack t
-    transpose tril triu unbind unsqueeze"""
-METHODS = """view reshape flatten permute transpose t unsqueeze squeeze expand expand_as view_as broadcast_to
-    narrow select split chunk unbind repeat contiguous is_contiguous tril triu"""
-IN_PLACE = "tril triu"
 
 
 def dim_of(dim: int, rank: int) -> int:
@@ -47,6 +42,7 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(shape)
 
 
+@method
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x in another shape over the same storage; one extent may be -1. Raises OptionMissing for a dtype."""
     if args and isinstance(args[0], DType):
@@ -58,6 +54,7 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
 
+@method
 def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor:
     """x in another shape: a view, or a copy if the elements do not lie so that there is one."""
     shape = _shape_of(x, size if shape is None else (shape,))
@@ -76,6 +73,7 @@ def _layout(x: Tensor) -> np.ndarray:
     return layout
 
 
+@method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Dimensions start_dim..end_dim merged into one."""
     shape = x.spec.shape
@@ -87,6 +85,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, (*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
+@method
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
     """The dimensions in another order."""
     given = order if dims is None else (dims,)
@@ -94,6 +93,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in wanted))
 
 
+@method
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     order = list(range(x.ndim))
@@ -103,6 +103,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return permute(x, order)
 
 
+@method
 def t(x: Tensor) -> Tensor:
     """A matrix transposed; what has fewer dimensions stays."""
     if x.ndim > 2:
@@ -110,12 +111,14 @@ def t(x: Tensor) -> Tensor:
     return transpose(x, 0, 1) if x.ndim == 2 else x
 
 
+@method
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """A new dimension of extent 1."""
     at = dim_of(dim, x.ndim + 1)
     return view(x, (*x.spec.shape[:at], 1, *x.spec.shape[at:]))
 
 
+@method
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of extent 1, or without those given if they have extent 1."""
     shape = x.spec.shape
@@ -124,6 +127,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
 
 
+@method
 def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x seen in a larger shape; -1 keeps an extent."""
     given = args if size is None else (size,)
@@ -142,16 +146,19 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     return aligned.view_through("broadcast_in_dim", shape=shape, dims=tuple(range(len(shape))))
 
 
+@method
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """x expanded to the shape of another tensor."""
     return expand(x, other.spec.shape)
 
 
+@method
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """x in the shape of another tensor."""
     return view(x, other.spec.shape)
 
 
+@method
 def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     """x expanded to a shape."""
     return expand(x, *args, size=size)
@@ -163,6 +170,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     return tuple(expand(x, shape) for x in tensors)
 
 
+@method
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` places of a dimension from `start` on."""
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
@@ -183,6 +191,7 @@ def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tens
     return x.view_through("slice", starts=starts, limits=limits, strides=strides)
 
 
+@method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """One place of a dimension, which disappears. Raises IndexError outside the extent."""
     at = dim_of(dim, x.ndim)
@@ -194,6 +203,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     return view(one, (*x.spec.shape[:at], *x.spec.shape[at + 1 :]))
 
 
+@method
 def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces of a dimension."""
     at = dim_of(dim, x.ndim)
@@ -208,6 +218,7 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     return tuple(x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes)))
 
 
+@method
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` pieces of equal size."""
     if chunks <= 0:
@@ -215,6 +226,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
 
 
+@method
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every place of a dimension as a tensor of its own."""
     return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
@@ -253,6 +265,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return cat([lifted(x) for x in tensors], at)
 
 
+@method
 def repeat(x: Tensor, *sizes: Any) -> Tensor:
     """x repeated along each dimension."""
     times = size_of(sizes)
@@ -269,11 +282,13 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     return out
 
 
+@method
 def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
     """x itself, or a copy if its elements do not lie in order."""
     return x if is_contiguous(x) else clone(x)
 
 
+@method
 def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in order, one next to the other."""
     return not x.lens or bool(_layout(x).flags.c_contiguous)
@@ -285,11 +300,13 @@ def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     return made(call("band_part", arg(x), lower=lower, upper=upper), x)
 
 
+@method(in_place=True)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """What lies on and below a diagonal; zeros elsewhere."""
     return _band(x, None, diagonal)
 
 
+@method(in_place=True)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """What lies on and above a diagonal; zeros elsewhere."""
     return _band(x, -diagonal, None)

@@ -16,17 +16,12 @@ from lazytensor.functions.promotion import Number, Operand, result_type
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
 from lazytensor.ir.graph import Node
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import index as at
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg, from_array
-
-PUBLIC = """sort argsort topk kthvalue median nanmedian mode msort unique unique_consecutive isin searchsorted bucketize
-    bincount histc histogram aminmax"""
-METHODS = """sort argsort topk kthvalue median nanmedian mode msort unique unique_consecutive bincount histc histogram
-    aminmax"""
-IN_PLACE = ""
 
 
 class Extremes(NamedTuple):
@@ -53,18 +48,21 @@ def _shaped(like: Tensor, *found: Tensor) -> Any:
     return ValuesIndices(*(found if like.ndim else (view(f, ()) for f in found)))
 
 
+@method
 def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesIndices:
     """The elements in order along a dimension, and where they were; equal ones keep their order, NaN is largest."""
     base, d, order = _order(x, dim, descending)
     return _shaped(x, made(at.gather(arg(base), order, d), x), made(order, x))
 
 
+@method
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
     """Where the elements in order along a dimension are."""
     order = made(_order(x, dim, descending)[2], x)
     return order if x.ndim else view(order, ())
 
 
+@method
 def msort(x: Tensor) -> Tensor:
     """The elements in order along the first dimension."""
     return sort(x, 0).values
@@ -76,6 +74,7 @@ def _part(order: Node, d: int, first: int, count: int) -> Node:
     return slice_(order, starts, tuple(first + count if k == d else e for k, e in enumerate(shape)))
 
 
+@method
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The k largest or smallest elements along a dimension, in order, and where they are."""
     base, d, order = _order(x, dim, largest)
@@ -93,6 +92,7 @@ def _one_place(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> 
     return ValuesIndices(*(pair if keepdim else (squeeze(p, d) for p in pair)))
 
 
+@method
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The k-th smallest element along a dimension, counted from 1, and its place."""
     base, d, order = _order(x, dim, False)
@@ -124,21 +124,25 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
     return pw.add(value, pw.div(apart, pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)))
 
 
+@method
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower middle of the elements; NaN if there is one. With a dimension also the place."""
     return _median(x, "median", dim, keepdim)
 
 
+@method
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower middle of the elements that are numbers. With a dimension also the place."""
     return _median(x, "nanmedian", dim, keepdim)
 
 
+@method
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """The most frequent element along a dimension, the smallest of several, and its last place."""
     return _picked(x, "mode", dim, keepdim)
 
 
+@method
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
     """The smallest and the largest element; equal ones share the gradient."""
     return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
@@ -150,6 +154,7 @@ def _like(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor
     return out
 
 
+@method
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -172,6 +177,7 @@ def _distinct(
     return tuple(found) if len(found) > 1 else found[0]
 
 
+@method
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
@@ -226,6 +232,7 @@ def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, ri
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+@method
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number from 0 on occurs in a vector, or the sum of the weights of its occurrences."""
     array = x.array("bincount()")
@@ -253,6 +260,7 @@ def _limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple
     return (low - apart, high + apart) if low == high else (low, high)
 
 
+@method
 def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
     """How many elements fall into each of equal bins from min to max; equal limits mean those of the data."""
     if bins <= 0:
@@ -267,6 +275,7 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
     return _like(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
 
 
+@method
 def histogram(
     x: Tensor,
     bins: int | Tensor,

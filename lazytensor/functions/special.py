@@ -12,25 +12,10 @@ from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg
-
-PUBLIC = """acos acosh allclose angle arccos arccosh arcsin arcsinh arctan arctanh arctan2 asin asinh atan atanh
-    can_cast clamp_max clamp_min conj conj_physical copysign cosh deg2rad digamma equal erfc erfinv exp2 fill fix
-    float_power fmax fmin frac frexp heaviside hypot i0 igamma igammac isclose isneginf isposinf isreal ldexp lgamma
-    log10 logaddexp logaddexp2 logit mvlgamma nan_to_num nextafter polygamma positive promote_types rad2deg resolve_conj
-    resolve_neg scalar_tensor sgn signbit sinc sinh true_divide xlogy negative greater greater_equal less less_equal
-    not_equal subtract multiply divide absolute clip is_complex is_conj is_neg is_nonzero is_signed"""
-METHODS = """acos acosh allclose angle arccos arccosh arcsin arcsinh arctan arctanh arctan2 asin asinh atan atanh
-    clamp_max clamp_min conj conj_physical copysign cosh deg2rad digamma equal erfc erfinv exp2 fix float_power fmax
-    fmin frac frexp heaviside hypot i0 igamma igammac isclose isneginf isposinf isreal ldexp lgamma log10 logaddexp
-    logaddexp2 logit mvlgamma nan_to_num nextafter polygamma positive rad2deg resolve_conj resolve_neg sgn signbit
-    sinc sinh true_divide xlogy negative greater greater_equal less less_equal not_equal is_conj is_neg is_nonzero"""
-IN_PLACE = """acos acosh arccos arcsin arctan asin asinh atan atanh clamp_max clamp_min copysign cosh deg2rad digamma
-    erfc erfinv exp2 fix float_power frac heaviside hypot i0 igamma igammac ldexp lgamma log10 logit nan_to_num
-    nextafter polygamma rad2deg sgn sinc sinh true_divide xlogy negative greater greater_equal less
-    less_equal not_equal subtract multiply divide absolute clip arctan2"""
 
 RADIANS_PER_DEGREE = math.pi / 180
 
@@ -67,36 +52,32 @@ def _binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
     return function
 
 
-acos = arccos = _unary("acos", "The angle whose cosine is x.")
-acosh = arccosh = _unary("acosh", "The inverse hyperbolic cosine.")
-asin = arcsin = _unary("asin", "The angle whose sine is x.")
-asinh = arcsinh = _unary("asinh", "The inverse hyperbolic sine.")
-atan = arctan = _unary("atan", "The angle whose tangent is x.")
-atanh = arctanh = _unary("atanh", "The inverse hyperbolic tangent.")
-arctan2 = pw.atan2
-sinh = _unary("sinh", "The hyperbolic sine.")
-cosh = _unary("cosh", "The hyperbolic cosine.")
-exp2 = _unary("exp2", "2 to the power of x.")
-log10 = _unary("log10", "The logarithm to base 10.")
-erfc = _unary("erfc", "1 - erf(x), exact where it is small.")
-erfinv = _unary("erfinv", "The inverse of the error function.")
-lgamma = _unary("lgamma", "The logarithm of the absolute value of the gamma function.")
-digamma = _unary("digamma", "The derivative of lgamma.", "polygamma", n=0)
-i0 = _unary("i0", "The modified Bessel function of the first kind, order 0.", "bessel_i0")
-hypot = _binary("hypot", "The root of the sum of the squares, without overflow.")
-copysign = _binary("copysign", "The size of the first operand with the sign of the second.")
+acos = method(_unary("acos", "The angle whose cosine is x."), names="acos arccos", in_place=True)
+acosh = method(_unary("acosh", "The inverse hyperbolic cosine."), names="acosh arccosh", in_place=True)
+asin = method(_unary("asin", "The angle whose sine is x."), names="asin arcsin", in_place=True)
+asinh = method(_unary("asinh", "The inverse hyperbolic sine."), names="asinh arcsinh", in_place=True)
+atan = method(_unary("atan", "The angle whose tangent is x."), names="atan arctan", in_place=True)
+atanh = method(_unary("atanh", "The inverse hyperbolic tangent."), names="atanh arctanh", in_place=True)
+sinh = method(_unary("sinh", "The hyperbolic sine."), in_place=True)
+cosh = method(_unary("cosh", "The hyperbolic cosine."), in_place=True)
+exp2 = method(_unary("exp2", "2 to the power of x."), in_place=True)
+log10 = method(_unary("log10", "The logarithm to base 10."), in_place=True)
+erfc = method(_unary("erfc", "1 - erf(x), exact where it is small."), in_place=True)
+erfinv = method(_unary("erfinv", "The inverse of the error function."), in_place=True)
+lgamma = method(_unary("lgamma", "The logarithm of the absolute value of the gamma function."), in_place=True)
+digamma = method(_unary("digamma", "The derivative of lgamma.", "polygamma", n=0), in_place=True)
+i0 = method(_unary("i0", "The modified Bessel function of the first kind, order 0.", "bessel_i0"), in_place=True)
+hypot = method(_binary("hypot", "The root of the sum of the squares, without overflow."), in_place=True)
+copysign = method(_binary("copysign", "The size of the first operand with the sign of the second."), in_place=True)
 _neighbour = _binary("nextafter", "The next number.")
-logaddexp = _binary("logaddexp", "log(exp(x) + exp(y)) without overflow.")
-logaddexp2 = _binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow.")
-xlogy = _binary("xlogy", "x * log(y), and 0 where x is 0.")
-igamma = _binary("igamma", "The regularized lower incomplete gamma function P(input, other).")
-igammac = _binary("igammac", "The regularized upper incomplete gamma function Q(input, other).")
-true_divide, negative, sgn, fix = pw.div, pw.neg, pw.sign, pw.trunc
-greater, greater_equal, less, less_equal, not_equal = pw.gt, pw.ge, pw.lt, pw.le, pw.ne
-subtract, multiply, divide, absolute, clip = pw.sub, pw.mul, pw.div, pw.abs, pw.clamp
-promote_types = dt.promote
+logaddexp = method(_binary("logaddexp", "log(exp(x) + exp(y)) without overflow."))
+logaddexp2 = method(_binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow."))
+xlogy = method(_binary("xlogy", "x * log(y), and 0 where x is 0."), in_place=True)
+igamma = method(_binary("igamma", "The regularized lower incomplete gamma function P(input, other)."), in_place=True)
+igammac = method(_binary("igammac", "The regularized upper incomplete gamma function Q(input, other)."), in_place=True)
 
 
+@method(in_place=True)
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
     """The next number from the first operand towards the second. Raises ShapeError for the half types."""
     if result_type(input, other).is_half:
@@ -104,6 +85,7 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
     return _neighbour(input, other)
 
 
+@method(in_place=True)
 def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     """Derivative number n of digamma; as a method, n is the argument. Raises ShapeError for a negative n."""
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
@@ -112,6 +94,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     return made(call("polygamma", arg(_floating(x)), n=order), x)
 
 
+@method
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """The logarithm of the multivariate gamma function of dimension p."""
     x = _floating(input)
@@ -121,6 +104,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     return pw.add(total, p * (p - 1) / 4 * math.log(math.pi))
 
 
+@method(in_place=True)
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0."""
     x = pw.mul(_floating(input), math.pi)
@@ -129,6 +113,7 @@ def sinc(input: Tensor) -> Tensor:
     return pw.masked_fill(pw.div(pw.sin(safe), safe), at_zero, 1.0)
 
 
+@method(in_place=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)); with `eps`, x is first limited to eps..1 - eps."""
     x = _floating(input)
@@ -136,6 +121,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return pw.log(pw.div(x, pw.sub(1.0, x)))
 
 
+@method(in_place=True)
 def frac(input: Tensor) -> Tensor:
     """What follows the point, with the sign of x. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
@@ -143,21 +129,25 @@ def frac(input: Tensor) -> Tensor:
     return pw.sub(input, pw.trunc(input))
 
 
+@method(in_place=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians."""
     return pw.mul(_floating(input), RADIANS_PER_DEGREE)
 
 
+@method(in_place=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees."""
     return pw.mul(_floating(input), 1 / RADIANS_PER_DEGREE)
 
 
+@method
 def fmax(input: Operand, other: Operand) -> Tensor:
     """The larger of two elements; a number wins over NaN."""
     return _extremum("fmax", pw.maximum, input, other)
 
 
+@method
 def fmin(input: Operand, other: Operand) -> Tensor:
     """The smaller of two elements; a number wins over NaN."""
     return _extremum("fmin", pw.minimum, input, other)
@@ -169,16 +159,19 @@ def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -
     return made(call(name, *operands(a, b)), a, b)
 
 
+@method(in_place=True)
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
     """x, or `min` where x is below it."""
     return pw.clamp(input, min=min)
 
 
+@method(in_place=True)
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
     """x, or `max` where x is above it."""
     return pw.clamp(input, max=max)
 
 
+@method(in_place=True)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below zero, 1 above, `values` at zero. Raises ShapeError for unlike types."""
     if input.dtype is not values.dtype:
@@ -190,17 +183,20 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return made(call("heaviside", *operands(input, values)), input, values)
 
 
+@method(in_place=True)
 def float_power(input: Operand, exponent: Operand) -> Tensor:
     """A power computed in double precision."""
     base = pw.cast_to(input, dt.float64) if isinstance(input, Tensor) else float(input)
     return pw.pow(base, pw.cast_to(exponent, dt.float64) if isinstance(exponent, Tensor) else float(exponent))
 
 
+@method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other"""
     return pw.mul(input, pw.pow(2.0, other))
 
 
+@method
 def frexp(input: Tensor) -> MantissaExponent:
     """x as mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
@@ -209,16 +205,19 @@ def frexp(input: Tensor) -> MantissaExponent:
     return MantissaExponent(made(call("frexp_mantissa", n), input), made(call("frexp_exponent", n), input))
 
 
+@method
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign is negative, also that of zero."""
     return made(call("signbit", arg(input)), input) if input.dtype.kind == "f" else pw.lt(input, 0)
 
 
+@method
 def isposinf(input: Tensor) -> Tensor:
     """Whether x is positive infinity."""
     return _is(input, math.inf)
 
 
+@method
 def isneginf(input: Tensor) -> Tensor:
     """Whether x is negative infinity."""
     return _is(input, -math.inf)
@@ -228,17 +227,20 @@ def _is(x: Tensor, value: float) -> Tensor:
     return pw.eq(x, value) if x.dtype.kind == "f" else creation.full_like(x, False, dtype=dt.bool_)
 
 
+@method
 def isreal(input: Tensor) -> Tensor:
     """True everywhere: there are no complex tensors here."""
     return creation.full_like(input, True, dtype=dt.bool_)
 
 
+@method
 def angle(input: Tensor) -> Tensor:
     """0 for numbers that are not negative, pi for the others; NaN stays."""
     # Made of the sign, whose gradient is zero as PyTorch's, and which keeps NaN.
     return pw.mul(pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)), math.pi)
 
 
+@method(in_place=True)
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
@@ -254,6 +256,7 @@ def nan_to_num(
     return made(call("nan_to_num", arg(input), **chosen), input)
 
 
+@method
 def positive(input: Tensor) -> Tensor:
     """x itself. Raises ShapeError for booleans."""
     if input.dtype.kind == "b":
@@ -261,32 +264,31 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@method(names="conj conj_physical resolve_conj resolve_neg")
 def conj(input: Tensor) -> Tensor:
     """x itself: it is real."""
     return input
 
 
-conj_physical = resolve_conj = resolve_neg = conj
-
-
+@method(names="is_complex is_conj is_neg")
 def is_complex(input: Tensor) -> bool:
     """False: there are no complex tensors here."""
     return False
 
 
-is_conj = is_neg = is_complex
-
-
+@method
 def is_signed(input: Tensor) -> bool:
     """Whether the type has negative numbers."""
     return input.dtype.is_signed
 
 
+@method
 def is_nonzero(input: Tensor) -> bool:
     """Whether the one element is not zero. Raises ShapeError for several."""
     return bool(input)
 
 
+@method
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether elements differ by at most atol + rtol * |other|. Raises ShapeError for unlike types."""
     if input.dtype is not other.dtype:
@@ -305,11 +307,13 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
 
 
+@method
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Whether `isclose` holds everywhere."""
     return bool(isclose(input, other, rtol, atol, equal_nan).array("torch.allclose()").all())
 
 
+@method
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and values."""
     if input.spec.shape != other.spec.shape:

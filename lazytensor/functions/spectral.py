@@ -8,10 +8,8 @@ from lazytensor.functions import matrix, scans, shapes, windows
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.arrange import constant_pad_nd
 from lazytensor.functions.creation import ones, tensor
+from lazytensor.members import method
 from lazytensor.tensor import Tensor
-
-PUBLIC = METHODS = "stft"
-IN_PLACE = ""
 
 
 def _bordered(x: Tensor, width: int, mode: str) -> Tensor:
@@ -32,6 +30,7 @@ def _waves(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
     return tensor(np.cos(angle), dtype=like.dtype), tensor(-np.sin(angle), dtype=like.dtype)
 
 
+@method
 def stft(
     x: Tensor,
     n_fft: int,

@@ -16,12 +16,10 @@ from lazytensor.functions.creation import tensor
 from lazytensor.functions.promotion import Operand, default_dtype
 from lazytensor.functions.reductions import Dim, dims_of
 from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
+from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.tensor import Tensor, arg
 
-PUBLIC = """cdist corrcoef cov dist gradient nanmean nansum norm renorm std std_mean var var_mean"""
-METHODS = "corrcoef cov dist nanmean nansum norm renorm std var"
-IN_PLACE = "renorm"
 RENORM_EPSILON = 1e-7
 """Added to a norm before dividing by it, as the documentation of renorm's users shows."""
 
@@ -41,9 +39,10 @@ def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correctio
     middle = red.mean(x, dims, True) if dims else x
     centred = pw.sub(x, middle)
     total = red.sum(pw.mul(centred, centred), dims, keepdim) if dims else pw.mul(centred, centred)
-    return middle, pw.div(total, float(max(n - less, 0))), dims  # type: ignore[operator]
+    return middle, pw.div(total, float(max(n - less, 0))), dims
 
 
+@method
 def var(
     x: Tensor,
     dim: Dim = None,
@@ -56,6 +55,7 @@ def var(
     return _spread(x, dim, unbiased, keepdim, correction)[1]
 
 
+@method
 def std(
     x: Tensor,
     dim: Dim = None,
@@ -106,6 +106,7 @@ def root(x: Tensor) -> Tensor:
     return pw.where(somewhere, pw.sqrt(pw.where(somewhere, x, 1.0)), 0.0)
 
 
+@method
 def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The sum of what is not NaN."""
     if x.dtype.kind != "f":
@@ -113,6 +114,7 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
     return red.sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
 
 
+@method
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
     """The mean of what is not NaN."""
     if x.dtype.kind != "f":
@@ -125,6 +127,7 @@ def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType |
     return pw.div(total, count)
 
 
+@method
 def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
     """The covariances of the rows, whose columns are observations, counted or weighted."""
     if x.ndim > 2:
@@ -154,6 +157,7 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
     return shapes.view(out, ()) if out.spec.size == 1 else out
 
 
+@method
 def corrcoef(x: Tensor) -> Tensor:
     """The correlations of the rows."""
     found = cov(x)
@@ -207,6 +211,7 @@ def _total(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return red.sum(x, dims, keepdim) if dims else x
 
 
+@method
 def norm(
     x: Tensor, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
@@ -215,9 +220,10 @@ def norm(
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
             raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
         return red.sum(pw.made(call("singular_values", arg(x)), x))
-    return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)  # type: ignore[arg-type]
+    return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)
 
 
+@method(in_place=True)
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it."""
     at = dim_of(dim, x.ndim)
@@ -226,6 +232,7 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return pw.mul(x, factor)
 
 
+@method
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of the difference."""
     return vector_norm(pw.sub(x, other), float(p))

@@ -6,7 +6,8 @@ and einsum, for one, takes its operands as they are. Layers lower what they are 
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+from typing import cast as typed
 
 from lazytensor.dtype import float32
 from lazytensor.functions.pointwise import made
@@ -14,6 +15,8 @@ from lazytensor.functions.refusals import refusing
 from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 RAISED = frozenset(
     """sum prod cumsum cumprod pow __pow__ __rpow__ __ipow__ pow_ exp expm1 log log1p rsqrt reciprocal tan softplus
@@ -38,8 +41,12 @@ def _narrow(value: Any) -> Any:
     return made(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
 
 
-def published(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` as it is published under `name`, which decides whether the wafer refuses it and what it is given."""
+def published(function: F, name: str = "") -> F:
+    """`function` as it is published, under its own name or another.
+
+    The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on.
+    """
+    name = name or function.__name__
     function = refusing(name, function)
     if name not in RAISED | LOWERED:
         return function
@@ -51,4 +58,4 @@ def published(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
 
-    return converting
+    return typed(F, converting)

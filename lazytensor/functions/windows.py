@@ -15,15 +15,10 @@ from lazytensor.functions.pointwise import clone
 from lazytensor.functions.promotion import prepared
 from lazytensor.functions.shapes import dim_of, sliced
 from lazytensor.ir.types import Type
+from lazytensor.members import fact, method
 from lazytensor.ops import OPS, full
 from lazytensor.ops.strided import order_strides
 from lazytensor.tensor import Tensor, wrap
-
-PUBLIC = """as_strided as_strided_copy as_strided_scatter diag diag_embed diagflat diagonal diagonal_copy
-    diagonal_scatter select_scatter slice_scatter tril_indices triu_indices unfold_copy"""
-METHODS = """as_strided as_strided_scatter diag diag_embed diagflat diagonal diagonal_scatter select_scatter
-    slice_scatter stride storage_offset trace unfold"""
-IN_PLACE = ""
 
 
 def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
@@ -38,17 +33,20 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
     return layout.strides, offset
 
 
+@method
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours of each dimension, or of one."""
     found = _place(x)[0]
     return found if dim is None else found[dim_of(dim, x.ndim)]
 
 
+@method
 def storage_offset(x: Tensor) -> int:
     """Where the first element lies in the storage."""
     return _place(x)[1]
 
 
+@method
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
     """A view of the storage of x with any strides. Raises ShapeError if it would leave the storage."""
     offset = _place(x)[1] if storage_offset is None else storage_offset
@@ -63,6 +61,7 @@ def _window(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) 
     return x.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=offset)
 
 
+@method
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A view of a diagonal over two dimensions, which becomes the last dimension."""
     a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
@@ -75,6 +74,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     return _window(x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first)
 
 
+@method
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """A view of all windows of `size` places along a dimension, `step` apart; the window is the last dimension."""
     at = dim_of(dimension, x.ndim)
@@ -93,6 +93,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     )
 
 
+@method
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
     if x.ndim != 2:
@@ -100,6 +101,13 @@ def trace(x: Tensor) -> Tensor:
     return reductions.sum(diagonal(x))
 
 
+@fact(names="T")
+def turned(x: Tensor) -> Tensor:
+    """The dimensions in the opposite order."""
+    return shapes.permute(x, tuple(reversed(range(x.ndim))))
+
+
+@fact(names="mT mH")
 def transposed(x: Tensor) -> Tensor:
     """The last two dimensions exchanged."""
     if x.ndim < 2:
@@ -110,6 +118,7 @@ def transposed(x: Tensor) -> Tensor:
     return shapes.transpose(x, -2, -1)
 
 
+@fact(names="H")
 def adjoint(x: Tensor) -> Tensor:
     """A matrix transposed; numbers are real here."""
     if x.ndim not in (0, 2):
@@ -121,6 +130,7 @@ def adjoint(x: Tensor) -> Tensor:
     return shapes.t(x)
 
 
+@method
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Zeros with the last dimension of x on a diagonal of two new dimensions."""
     a, b = dim_of(dim1, x.ndim + 1), dim_of(dim2, x.ndim + 1)
@@ -136,6 +146,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     return out
 
 
+@method
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """The matrix with the vector x on a diagonal, or a copy of a diagonal of the matrix x."""
     if x.ndim not in (1, 2):
@@ -143,6 +154,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
 
 
+@method
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
     """The matrix with all elements of x on a diagonal."""
     return diag_embed(shapes.reshape(x, -1), offset)
@@ -176,6 +188,7 @@ def _filled(part: Tensor, src: Tensor, what: str) -> None:
     part.write(prepared(src, part.dtype, part.spec.shape))
 
 
+@method
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """A copy of x with a diagonal replaced."""
     out = clone(x)
@@ -183,6 +196,7 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
     return out
 
 
+@method
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of x with one place of a dimension replaced."""
     out = clone(x)
@@ -190,6 +204,7 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return out
 
 
+@method
 def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
@@ -200,6 +215,7 @@ def slice_scatter(
     return out
 
 
+@method
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Any
 from lazytensor.dtype import DType
 from lazytensor.functions import lookup
 from lazytensor.functions.creation import empty
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.modes import no_grad
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
@@ -52,7 +52,7 @@ class Embedding(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
-                copy_(self.weight[self.padding_idx], 0.0)  # type: ignore[index]
+                copy_(self.weight[self.padding_idx], 0.0)
 
     def forward(self, input: Tensor) -> Tensor:
         """[...] -> [..., embedding_dim]"""
@@ -115,7 +115,7 @@ class EmbeddingBag(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():
-                copy_(self.weight[self.padding_idx], 0.0)  # type: ignore[index]
+                copy_(self.weight[self.padding_idx], 0.0)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """[bags, n], or a vector and where its bags begin, -> [bags, embedding_dim]"""

@@ -31,19 +31,19 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Uniform from a to b."""
     with grad_mode(False):
-        return tensor.uniform_(a, b, generator)  # type: ignore[attr-defined]
+        return tensor.uniform_(a, b, generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Normal with the given mean and deviation."""
     with grad_mode(False):
-        return tensor.normal_(mean, std, generator)  # type: ignore[attr-defined]
+        return tensor.normal_(mean, std, generator)
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """One value everywhere."""
     with grad_mode(False):
-        return tensor.fill_(val)  # type: ignore[attr-defined]
+        return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def _set(tensor: Tensor, values: np.ndarray) -> Tensor:
     with grad_mode(False):
-        return tensor.copy_(from_array(values.astype(tensor.dtype.host), tensor.dtype))  # type: ignore[attr-defined]
+        return tensor.copy_(from_array(values.astype(tensor.dtype.host), tensor.dtype))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
@@ -141,7 +141,7 @@ def trunc_normal_(
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
     with grad_mode(False):
         values = pw.add(pw.mul(erfinv(tensor), std * math.sqrt(2.0)), mean)
-        return tensor.copy_(pw.clamp(values, float(a), float(b)))  # type: ignore[attr-defined]
+        return tensor.copy_(pw.clamp(values, float(a), float(b)))
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:

@@ -26,7 +26,7 @@ class _Loss(Module):
         """The loss: a scalar, or the elements with reduction="none"."""
         given = {name: getattr(self, name) for name in self.options}
         function = type(self).function
-        return published(function.__name__, function)(*inputs, **given, reduction=self.reduction)
+        return published(function)(*inputs, **given, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):

@@ -8,7 +8,7 @@ from lazytensor import source
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import empty
-from lazytensor.functions.methods import copy_
+from lazytensor.functions.writing import copy_
 from lazytensor.nn.hooks import after_loading, after_saving, before_loading, watched
 from lazytensor.tensor import Tensor, grad_mode, untracked
 from lazytensor.trace import adopt
@@ -368,7 +368,7 @@ class Module:
     def to(self, *args: Any, **kwargs: Any) -> "Module":
         """Convert or move every floating-point parameter and buffer, in place."""
         for tensor in (*self.parameters(), *self.buffers()):
-            moved = tensor.detach().to(*args, **kwargs)  # type: ignore[attr-defined]
+            moved = tensor.detach().to(*args, **kwargs)
             if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
                 tensor.cell = moved.cell if not moved.lens else adopt(moved.node)
                 tensor.device, tensor._seen = moved.device, None

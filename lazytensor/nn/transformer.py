@@ -164,7 +164,7 @@ class MultiheadAttention(Module):
             w = self.in_proj_weight
             if query is key is value:
                 both = linear(query, w, bias)
-                return [both[..., i * e : (i + 1) * e] for i in range(3)]  # type: ignore[index]
+                return [both[..., i * e : (i + 1) * e] for i in range(3)]
             weights = [w[i * e : (i + 1) * e] for i in range(3)]
         else:
             weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]

@@ -7,8 +7,8 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import statistics
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.methods import copy_
 from lazytensor.functions.shapes import cat, sliced, stack, view
+from lazytensor.functions.writing import copy_
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -113,7 +113,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     hook = _WeightNorm(name, dim)
     weight = getattr(module, name)
     delattr(module, name)
-    module.register_parameter(f"{name}_g", Parameter(_norm_but(weight.detach(), dim).clone()))  # type: ignore[attr-defined]
+    module.register_parameter(f"{name}_g", Parameter(_norm_but(weight.detach(), dim).clone()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach().clone()))
     hook(module, ())
     module.register_forward_pre_hook(hook)
@@ -127,7 +127,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
         if isinstance(hook, _WeightNorm) and hook.name == name:
             del table[key]
             module.__dict__.pop(name, None)
-            weight = hook.weight(module).detach().clone()  # type: ignore[attr-defined]
+            weight = hook.weight(module).detach().clone()
             delattr(module, f"{name}_g")
             delattr(module, f"{name}_v")
             module.register_parameter(name, Parameter(weight))

@@ -32,7 +32,7 @@ def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2,
     """
     writer = Writer()
     writer.write(obj)
-    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
 
         def add(name: str, raw: Any) -> None:
             archive.writestr(zipfile.ZipInfo(f"archive/{name}"), raw)  # no date: equal objects give equal files

@@ -56,7 +56,7 @@ class AdamBase(Optimizer):
         d = self.direction(group, g, state)
         if is_on(group["weight_decay"]):
             d = pw.add(d, pw.mul(p, group["weight_decay"]))
-        p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
+        p.sub_(pw.mul(d, group["lr"]))
 
 
 class Adam(AdamBase):

@@ -63,7 +63,7 @@ class Adamax(Optimizer):
         mean.mul_(beta1).add_(pw.mul(g, complement(beta1)))
         largest.copy_(larger(pw.mul(largest, beta2), pw.add(pw.abs(g), group["eps"])))
         rate = pw.div(group["lr"], pw.sub(1.0, power))
-        p.sub_(pw.mul(pw.div(mean, largest), rate))  # type: ignore[attr-defined]
+        p.sub_(pw.mul(pw.div(mean, largest), rate))
         power.mul_(beta1)
 
 
@@ -103,7 +103,7 @@ class NAdam(Optimizer):
         # Dozat has product * after; the Cerebras optimizer counts the momentum of this step twice.
         ahead = pw.div(pw.mul(after, mean), pw.sub(1.0, pw.mul(pw.mul(product, mu), after)))
         now = pw.div(pw.mul(g, pw.sub(1.0, mu)), pw.sub(1.0, product))
-        p.add_(pw.div(scaled(pw.add(ahead, now), group["lr"]), root))  # type: ignore[attr-defined]
+        p.add_(pw.div(scaled(pw.add(ahead, now), group["lr"]), root))
 
 
 def _warmed(group: dict[str, Any], step: Tensor) -> Tensor:
@@ -217,8 +217,8 @@ class ASGD(Optimizer):
         g = directed(group, p, g)
         eta, mu, average, step = (state[name] for name in ("eta", "mu", "ax", "step"))
         step.add_(1.0)
-        p.mul_(pw.sub(1.0, pw.mul(eta, group["lambd"])))  # type: ignore[attr-defined]
-        p.sub_(pw.mul(eta, g))  # type: ignore[attr-defined]
+        p.mul_(pw.sub(1.0, pw.mul(eta, group["lambd"])))
+        p.sub_(pw.mul(eta, g))
         average.add_(pw.mul(pw.sub(p, average), mu))
         growth = pw.add(pw.mul(pw.mul(step, group["lr"]), group["lambd"]), 1.0)
         eta.copy_(pw.div(group["lr"], pw.pow(growth, group["alpha"])))

@@ -143,7 +143,7 @@ class Rprop(Optimizer):
         factor = pw.where(pw.gt(agreement, 0), grow, pw.where(pw.lt(agreement, 0), shrink, 1.0))
         state["step_size"].mul_(factor).clamp_(*group["step_sizes"])
         g = pw.where(pw.lt(agreement, 0), 0.0, g)
-        p.sub_(pw.mul(pw.sign(g), state["step_size"]))  # type: ignore[attr-defined]
+        p.sub_(pw.mul(pw.sign(g), state["step_size"]))
         state["prev"].copy_(g)
 
 
@@ -169,7 +169,7 @@ class Lion(Optimizer):
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"]
         if is_on(group["weight_decay"]):
-            p.mul_(pw.sub(1.0, pw.mul(_tensor(group["lr"]), group["weight_decay"])))  # type: ignore[attr-defined]
+            p.mul_(pw.sub(1.0, pw.mul(_tensor(group["lr"]), group["weight_decay"])))
         d = pw.sign(pw.add(pw.mul(mean, beta1), pw.mul(g, complement(beta1))))
         descend(p, d, group["lr"])
         mean.mul_(beta2).add_(pw.mul(g, complement(beta2)))

@@ -67,8 +67,8 @@ class Adafactor(Optimizer):
             lr = pw.mul(larger(_root_mean_square(p), group["eps"][1]), lr)
         d = pw.mul(d, lr)
         if is_on(group["weight_decay"]):
-            p.sub_(pw.mul(pw.mul(p, group["weight_decay"]), lr))  # type: ignore[attr-defined]
-        p.sub_(d)  # type: ignore[attr-defined]
+            p.sub_(pw.mul(pw.mul(p, group["weight_decay"]), lr))
+        p.sub_(d)
 
 
 def _root_mean_square(x: Tensor) -> Tensor:
@@ -125,7 +125,7 @@ class Muon(Optimizer):
         d = pw.mul(shapes.reshape(flat, p.shape), math.sqrt(max(1.0, rows / flat.shape[1])))
         if is_on(group["weight_decay"]):
             d = pw.add(d, pw.mul(p, group["weight_decay"]))
-        p.sub_(pw.mul(d, group["lr"]))  # type: ignore[attr-defined]
+        p.sub_(pw.mul(d, group["lr"]))
 
 
 def orthogonalized(x: Tensor, steps: int) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Any
 
 from lazytensor import trace
 from lazytensor.functions.creation import zeros_like
-from lazytensor.functions.methods import copy_
 from lazytensor.functions.pointwise import cast_to
+from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
 _alive: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
@@ -132,7 +132,7 @@ class Optimizer:
             if set_to_none or p.grad is None:
                 p.grad = None
             else:
-                p.grad.zero_()  # type: ignore[attr-defined]
+                p.grad.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """State by the number of the parameter, and the settings of the groups."""
@@ -161,7 +161,7 @@ class Optimizer:
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
         mine = self.state[p].get(name)
         if mine is None:
-            self.new_state(p, name, cast_to(value, value.dtype).clone())  # type: ignore[attr-defined]
+            self.new_state(p, name, cast_to(value, value.dtype).clone())
             self._name_state()
         else:
             copy_(mine, value)

@@ -44,7 +44,7 @@ def check_betas(
 
 def descend(p: Tensor, d: Tensor, lr: Any) -> None:
     """p -= lr * d; the rate is a number, or a 0-d tensor that a schedule computes."""
-    p.add_(scaled(d, lr))  # type: ignore[attr-defined]
+    p.add_(scaled(d, lr))
 
 
 def scaled(d: Tensor, lr: Any) -> Tensor:

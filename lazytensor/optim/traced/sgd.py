@@ -49,6 +49,6 @@ class SGD(Optimizer):
         momentum = group["momentum"]
         if momentum:
             buffer = state["momentum_buffer"]
-            buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])  # type: ignore[attr-defined]
+            buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])
             d = pw.add(d, pw.mul(buffer, momentum)) if group["nesterov"] else buffer
         descend(p, d, group["lr"])

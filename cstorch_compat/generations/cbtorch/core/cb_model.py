@@ -99,7 +99,7 @@ def is_appliance() -> bool:
 
 def to_cpu(struct: Any) -> Any:
     """A structure with its tensors on the client. Raises TraceError outside of closures while a step is recorded."""
-    return map_tensors(struct, lambda t: t.detach().cpu())  # type: ignore[attr-defined]
+    return map_tensors(struct, lambda t: t.detach().cpu())
 
 
 def mark_step() -> None:

@@ -1,0 +1,76 @@
+"""A tensor in another type, or on another device."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType
+from lazytensor.functions.pointwise import cast_to, clone
+from lazytensor.members import method
+from lazytensor.tensor import CPU, Device, Tensor
+
+
+@method
+def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
+    """x with another dtype, on another device, or both; x itself if nothing changes."""
+    for a in args:
+        if isinstance(a, DType):
+            dtype = a
+        elif isinstance(a, Tensor):
+            dtype, device = a.dtype, a.device
+        elif isinstance(a, Device | str):
+            device = a
+        elif not isinstance(a, bool):
+            raise TypeError(
+                f"to() received an invalid combination of arguments - got ({type(a).__name__}), but expected one of: "
+                "a torch.device, a torch.dtype or another tensor"
+            )
+    out = cast_to(x, dtype) if dtype is not None else x
+    return _moved(clone(out) if copy and out is x else out, device)
+
+
+def _moved(x: Tensor, device: Any) -> Tensor:
+    if device is None:
+        return x
+    target = device if isinstance(device, Device) else Device(device)
+    target = CPU if target.type == "cpu" else target
+    if target == x.device:
+        return x
+    if target is CPU:
+        # In a step there is no value yet: reading it is what refuses the move, at the user's line.
+        x.array(".to('cpu')")
+    out = clone(x)
+    out.device = target
+    return out
+
+
+@method
+def cpu(x: Tensor) -> Tensor:
+    """x on the CPU."""
+    return _moved(x, CPU)
+
+
+@method
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """x with the dtype of another tensor."""
+    return cast_to(x, other.dtype)
+
+
+def _converter(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
+    def converted(x: Tensor) -> Tensor:
+        return cast_to(x, dtype)
+
+    converted.__name__, converted.__qualname__, converted.__doc__ = name, name, f"x as {dtype.name}."
+    return method(converted)
+
+
+to_float = _converter("float", dt.float32)
+to_double = _converter("double", dt.float64)
+to_half = _converter("half", dt.float16)
+to_bfloat16 = _converter("bfloat16", dt.bfloat16)
+to_long = _converter("long", dt.int64)
+to_int = _converter("int", dt.int32)
+to_short = _converter("short", dt.int16)
+to_char = _converter("char", dt.int8)
+to_byte = _converter("byte", dt.uint8)
+to_bool = _converter("bool", dt.bool_)

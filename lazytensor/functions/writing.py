@@ -1,0 +1,64 @@
+"""Writing into a tensor: the result of an operation, other values, one number, random numbers."""
+
+from lazytensor import random, source
+from lazytensor.errors import ShapeError
+from lazytensor.functions.promotion import Operand, prepared
+from lazytensor.members import method
+from lazytensor.ops import const, full
+from lazytensor.ops.elementwise import cast
+from lazytensor.tensor import Tensor
+
+
+def assign(x: Tensor, value: Tensor) -> Tensor:
+    """Write the result of an operation into x. Raises ShapeError if x would have to grow, or to lose its kind."""
+    n = value.node
+    if n.type != x.spec:
+        if n.type.shape != x.spec.shape:
+            raise ShapeError(
+                f"output with shape {list(x.shape)} doesn't match the broadcast shape {list(value.shape)}",
+                where=source.where(),
+                hint="Write `x = x + y` for a result of another shape.",
+            )
+        if x.dtype.kind != "f" and value.dtype.kind not in (x.dtype.kind, "b"):
+            raise ShapeError(
+                f"result type {value.dtype.name} can't be cast to the desired output type {x.dtype.name}",
+                where=source.where(),
+                hint="Convert the tensor first, for example with .float().",
+            )
+        n = cast(n, x.dtype)
+    x.write(n)
+    return x
+
+
+@method
+def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
+    """Write the values of another tensor, converted and broadcast."""
+    x.write(prepared(value, x.dtype, x.spec.shape))
+    return x
+
+
+@method
+def fill_(x: Tensor, value: Operand) -> Tensor:
+    """Write one value everywhere."""
+    return copy_(x, value)
+
+
+@method
+def zero_(x: Tensor) -> Tensor:
+    """Write zeros everywhere."""
+    x.write(full(0, x.spec))
+    return x
+
+
+@method
+def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
+    """Write uniform random numbers from a to b."""
+    x.write(const(random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b), x.spec))
+    return x
+
+
+@method
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
+    """Write normal random numbers."""
+    x.write(const(random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std), x.spec))
+    return x
