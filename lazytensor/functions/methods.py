@@ -115,7 +115,7 @@ def marked() -> list[tuple[Callable[..., Any], Mark]]:
     """Every function that is a member of Tensor, with each of its marks."""
     # A module also has the functions that it imports; they are counted where they are defined.
     own = [f for m in FAMILIES for f in vars(m).values() if isinstance(f, FunctionType) and f.__module__ == m.__name__]
-    return [(f, mark) for f in own for mark in marks(f)]
+    return [(f, mark) for f in dict.fromkeys(own) for mark in marks(f)]
 
 
 def attach() -> None:

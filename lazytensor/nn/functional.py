@@ -19,7 +19,9 @@ from lazytensor.functions import (
 from lazytensor.functions.widening import published
 
 linear = matrix.linear
-embedding, embedding_bag, one_hot = lookup.embedding, lookup.embedding_bag, lookup.one_hot
+embedding = lookup.embedding
+embedding_bag = lookup.embedding_bag
+one_hot = lookup.one_hot
 
 relu = published(activations.relu)
 relu_ = published(activations.relu_)
