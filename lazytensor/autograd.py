@@ -23,7 +23,7 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
         return memo[question]
     order = tracked(outputs)
     found = _grad(order, outputs, seeds, wrt)
-    if not any(n.op == "ruled" for n in order):  # a user's function is to be called each time
+    if not any(n.op == "custom_vjp" for n in order):  # a user's function is to be called each time
         memo[question] = found
     return found
 

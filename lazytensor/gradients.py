@@ -13,7 +13,7 @@ from lazytensor.ir.graph import Node, unique
 from lazytensor.members import fact, method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.rule import RULE
+from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
 from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap
 
@@ -208,15 +208,15 @@ def _uid() -> Any:
 
 def ruled(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
     """x as a node whose gradient goes through `rule`: None for x itself, then one for each input."""
-    made = call("ruled", x, *inputs, uid=_uid())
-    made.memo = {**(made.memo or {}), RULE: rule}
+    made = call("custom_vjp", x, *inputs, uid=_uid())
+    made.memo = {**(made.memo or {}), VJP: rule}
     return made
 
 
 def observed(n: Node, report: Callable[[Node], Node]) -> Node:
     """The same value as a node whose gradient passes through `report`."""
-    made = call("ruled", n, uid=_uid())
-    made.memo = {**(made.memo or {}), RULE: lambda g: (report(g),)}
+    made = call("custom_vjp", n, uid=_uid())
+    made.memo = {**(made.memo or {}), VJP: lambda g: (report(g),)}
     return made
 
 
@@ -321,10 +321,10 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
     table = t.__dict__.setdefault("_hooks", {})
     if not t.leaf_id and "_hooked_at" not in t.__dict__:
         t.__dict__["_hooked_at"] = uid = _uid()
-        t.lens = (*t.lens, ("ruled", (("uid", uid),)))
+        t.lens = (*t.lens, ("custom_vjp", (("uid", uid),)))
         t._seen = None
         n = t.node
-        n.memo = {**(n.memo or {}), RULE: lambda g: (run_hooks(table, g),)}
+        n.memo = {**(n.memo or {}), VJP: lambda g: (run_hooks(table, g),)}
     return Handle(table, hook)
 
 

@@ -455,24 +455,24 @@ NOT_DIFFERENTIABLE = STRUCTURE | set(
 
 # The rows of a family are made of what stands above.
 from tests import (  # noqa: E402
+    op_rows_composite,
     op_rows_factor,
+    op_rows_identity,
     op_rows_index,
     op_rows_nn,
-    op_rows_rule,
     op_rows_special,
     op_rows_strided,
-    op_rows_whole,
 )
 
 ROWS |= op_rows_nn.ROWS
 NOT_DIFFERENTIABLE |= op_rows_nn.NOT_DIFFERENTIABLE
 ROWS |= op_rows_strided.ROWS
-ROWS |= op_rows_rule.ROWS
+ROWS |= op_rows_identity.ROWS
 ROWS |= op_rows_special.ROWS
 NOT_DIFFERENTIABLE |= op_rows_special.NOT_DIFFERENTIABLE
 ROWS |= op_rows_index.ROWS
 NOT_DIFFERENTIABLE |= op_rows_index.NOT_DIFFERENTIABLE
 ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
-ROWS |= op_rows_whole.ROWS
-NOT_DIFFERENTIABLE |= op_rows_whole.NOT_DIFFERENTIABLE
+ROWS |= op_rows_composite.ROWS
+NOT_DIFFERENTIABLE |= op_rows_composite.NOT_DIFFERENTIABLE

@@ -9,10 +9,10 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.conv import Dims, Pairs
+from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, const
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.ops.volume import in_volume
-from lazytensor.ops.whole import whole
 
 
 def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool) -> Any:
@@ -74,7 +74,7 @@ def _spread_in_volume(x: Node, g: Node, *, divisor: int | None, **window: Any) -
     return None if divisor is not None else in_volume("pool_average_grad", rank, x.type.shape, x, g, **window)
 
 
-whole(
+composite(
     "avg_pool",
     average,
     lambda x, **window: Type(pooled(x.shape, **window), x.dtype),
@@ -83,7 +83,7 @@ whole(
     cirh=decomposed(_average_in_volume, _NO_DIVISOR),
 )
 # The values of x do not matter; CIRH takes it for its extents.
-whole(
+composite(
     "avg_pool_grad",
     _spread,
     lambda x, g, **window: x,

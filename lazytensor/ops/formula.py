@@ -1,4 +1,4 @@
-"""What follows from a formula of simpler operations: the value and the gradient of an operation that is kept whole.
+"""What follows from a formula of simpler operations: the value and the gradient of a composite.
 
 A formula takes nodes and attributes and gives a node, or a tuple of them for several results.
 """
@@ -11,8 +11,9 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
-from lazytensor.ir.operation import OPS, Formula
+from lazytensor.ir.operation import OPS, Formula, per_element
 from lazytensor.ir.types import Type, Where
+from lazytensor.ops.op import op, same_types
 
 
 def evaluated(formula: Formula) -> Callable[..., Any]:
@@ -53,6 +54,12 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
         return tuple(found.get(i) for i in inputs)
 
     return vjp
+
+
+def composite(name: str, formula: Formula, infer: Any = same_types, flops: int = 1, **facets: Any) -> None:
+    """Register an operation whose value, gradient and host graph are those of a formula, unless a facet says else."""
+    facets = {"vjp": derived(formula), "work": per_element(flops)} | facets
+    op(name, infer, evaluated(formula), composite=formula, **facets)
 
 
 def pullback(order: Sequence[Node], found: dict[Node, Node], wrt: Iterable[Node]) -> dict[Node, Node]:

@@ -20,11 +20,10 @@ from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Formula, Legality, decomposed, per_element
 from lazytensor.ir.types import Type
-from lazytensor.ops.formula import derived, evaluated
+from lazytensor.ops.formula import composite, derived, evaluated
 from lazytensor.ops.op import call, op
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import Dims, broadcast_to, reshape
-from lazytensor.ops.whole import whole
 
 
 def centred(x: Node, dims: Dims) -> tuple[Node, Node]:
@@ -121,7 +120,7 @@ def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: flo
     return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
 
 
-whole(
+composite(
     "layer_norm",
     _layer_norm,
     _layer_norm_type,
@@ -190,7 +189,7 @@ def _row_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, grou
     return made if index == 0 else reshape(made, weight.type.shape)
 
 
-whole(
+composite(
     "group_norm",
     _group_norm,
     _channel_type,
@@ -276,7 +275,7 @@ for _name, _formula, _vjp, _is_training in (
     ("batch_norm", _batch_norm, derived(_batch_norm), False),
     ("batch_norm_training", _batch_norm_training, _training_vjp, True),
 ):
-    whole(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=decomposed(_as_image(_name)))
+    composite(_name, _formula, _channel_type, 10, vjp=_vjp, cirh=decomposed(_as_image(_name)))
     op(
         f"{_name}_all",
         lambda x, weight, *params, **attrs: (x, weight, weight),

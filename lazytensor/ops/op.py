@@ -142,26 +142,3 @@ op(
     is_leaf=True,
 )
 op("result", lambda of, *, index: of[index], lambda of, *, index: of[index], work=no_work, is_leaf=True)
-op(
-    "detach",
-    lambda x: x,
-    lambda x: x,
-    put=lambda base, value: value,
-    work=no_work,
-    composite=lambda x: x,
-    saves=False,
-    renames=True,
-)
-# The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
-op(
-    "variable",
-    lambda x, *, uid: x,
-    lambda x, *, uid: x,
-    put=lambda base, value, *, uid: value,
-    work=no_work,
-    composite=lambda x, *, uid: x,
-    saves=False,
-    gradient_name="Clone",
-    is_leaf=True,
-    renames=True,
-)

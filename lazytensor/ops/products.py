@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from lazytensor.cirh.spelling import PRODUCT
+from lazytensor.cirh.spelling import PRODUCT, number, typed
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
+from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, op
+from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, sum_to
 
 
@@ -101,3 +103,35 @@ def _linear_work(out: Type, x: Type, w: Type, *b: Type) -> Work:
 
 
 op("linear", _linear, _linear_eval, vjp=_linear_vjp, work=_linear_work, composite=_linear_parts, gradient_name="Addmm")
+
+
+def _biased(x: Node, bias: Node, *, dim: int) -> Node:
+    return x + call("broadcast_in_dim", bias, shape=x.type.shape, dims=(dim,))
+
+
+def _biased_type(x: Type, bias: Type, *, dim: int) -> Type:
+    if bias.shape != (x.shape[dim],) or bias.dtype is not x.dtype:
+        raise ShapeError(
+            f"a bias of {bias} cannot be added along dimension {dim} of {x}",
+            hint=f"Give one {x.dtype.name} for each of the {x.shape[dim]} places of that dimension.",
+        )
+    return x
+
+
+def _bias_grad(g: Node, *, dim: int) -> Node:
+    return reduce(g, "add", tuple(d for d in range(len(g.type.shape)) if d != dim))
+
+
+composite(
+    "bias_add",
+    _biased,
+    _biased_type,
+    vjp=lambda g, y, x, b, *, dim: (g, call("bias_add_grad", g, dim=dim)),
+    cirh=typed("BiasAdd", number("dim")),
+)
+composite(
+    "bias_add_grad",
+    _bias_grad,
+    lambda g, *, dim: Type((g.shape[dim],), g.dtype),
+    cirh=typed("BiasAddGrad", number("dim")),
+)

@@ -5,15 +5,18 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor.cirh.layers import length
 from lazytensor.cirh.spelling import reduction, typed
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed
 from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import eq, where
+from lazytensor.ops.formula import composite
 from lazytensor.ops.op import call, full_like, op
-from lazytensor.ops.shape import Dims
+from lazytensor.ops.shape import Dims, reshape
 
 
 def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
@@ -110,4 +113,41 @@ op(
     vjp=_mean_vjp,
     work=_reduce_work,
     composite=_mean_parts,
+)
+
+
+def _length(x: Node, *, dims: Dims, keepdim: bool) -> Node:
+    return call("sqrt", reduce(x * x, "add", dims, keepdim))
+
+
+def _length_type(x: Type, *, dims: Dims, keepdim: bool) -> Type:
+    kept = kept_shape(x.shape, dims)
+    return Type(kept if keepdim else tuple(e for d, e in enumerate(x.shape) if d not in dims), x.dtype)
+
+
+def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tuple[Node]:
+    """g x / y, and 0 where the length is 0."""
+    shape, kept = x.type.shape, tuple(d for d in range(len(x.type.shape)) if keepdim or d not in dims)
+    wide = [call("broadcast_in_dim", n, shape=shape, dims=kept) for n in (g, y)]
+    zero = eq(wide[1], 0)
+    return (where(zero, 0, wide[0] * (x / where(zero, 1, wide[1]))),)
+
+
+composite("l2_norm", _length, _length_type, 2, vjp=_length_vjp, cirh=typed("L2Norm", length))
+
+
+def _summed(g: Node, *, shape: Dims, dims: Dims) -> Node:
+    return reshape(reduce(g, "add", dims), shape)
+
+
+def _summed_parts(g: Node, *, shape: Dims, dims: Dims) -> Node:
+    """The front end puts the dimensions back before it drops them again; CIRH shows all three steps."""
+    kept = kept_shape(g.type.shape, dims)
+    rest = tuple(d for d in range(len(kept)) if d not in dims)
+    return reshape(call("broadcast_in_dim", reduce(g, "add", dims), shape=kept, dims=rest), shape)
+
+
+# The gradient of what was broadcast.
+composite(
+    "sum_to", _summed, lambda g, *, shape, dims: Type(shape, g.dtype), cirh=decomposed(_summed_parts), saves=False
 )

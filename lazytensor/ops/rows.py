@@ -8,11 +8,11 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, ne, where
+from lazytensor.ops.formula import composite
 from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, full, full_like
 from lazytensor.ops.shape import Dims, reshape, slice_
 from lazytensor.ops.wafer import part_limits
-from lazytensor.ops.whole import whole
 
 NO_PADDING = -1
 """What the front end takes for the row without a gradient where there is none."""
@@ -28,7 +28,7 @@ def _rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
-whole("gather_rows", _rows, _rows_type, cirh=typed("Gather", gathering))
+composite("gather_rows", _rows, _rows_type, cirh=typed("Gather", gathering))
 
 
 def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
@@ -74,8 +74,8 @@ def _embedding_type(weight: Type, numbers: Type, *, padding: int) -> Type:
     return Type((*numbers.shape, *weight.shape[1:]), weight.dtype)
 
 
-whole("embedding", _embedding, _embedding_type, vjp=_embedding_vjp, cirh=decomposed(_embedding_parts))
-whole(
+composite("embedding", _embedding, _embedding_type, vjp=_embedding_vjp, cirh=decomposed(_embedding_parts))
+composite(
     "embedding_grad",
     _embedding_grad,
     lambda g, numbers, *, rows, padding: Type((rows, g.shape[-1]), g.dtype),
@@ -92,7 +92,7 @@ def _put_part(base: Node, value: Node, *, dim: int, sizes: Dims, index: int) -> 
     return call("slice_update", base, value, starts=starts, limits=limits, strides=(1,) * len(starts))
 
 
-whole(
+composite(
     "part",
     _part,
     lambda x, *, dim, sizes, index: Type((*x.shape[:dim], sizes[index], *x.shape[dim + 1 :]), x.dtype),
@@ -118,4 +118,4 @@ def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
     return call("gather_rows", x, moved - whole_turns, dim=dim)
 
 
-whole("turn", _turned, lambda x, **attrs: x, cirh=decomposed(_turned_parts))
+composite("turn", _turned, lambda x, **attrs: x, cirh=decomposed(_turned_parts))

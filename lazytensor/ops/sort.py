@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.cirh.layers import SCAN
-from lazytensor.dtype import bool_, int64
+from lazytensor.cirh.layers import SCAN, rank
+from lazytensor.cirh.spelling import typed
+from lazytensor.dtype import bool_, int16, int64
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element, refused
@@ -188,4 +189,19 @@ op(
     lambda x, wanted: np.isin(x, wanted),
     work=per_element(10),
     cirh=refused("Compare with each: (x.unsqueeze(-1) == wanted).any(-1)."),
+)
+
+
+def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
+    limit = np.take(np.sort(x, dim), [x.shape[dim] - k], dim)
+    return (x >= limit).astype(np.int16)
+
+
+# Whether an element is among the k largest along a dimension.
+op(
+    "reaches_nth",
+    lambda x, *, k, dim: Type(x.shape, int16),
+    _reaches,
+    work=per_element(10),
+    cirh=typed("NthOrderStatistic", rank),
 )

@@ -2,4 +2,4 @@
 
 from tests.op_rows import Row
 
-ROWS = {"ruled": Row(lambda d: ([d.values()], {"uid": 1}), lambda x, uid: x)}
+ROWS = {"custom_vjp": Row(lambda d: ([d.values()], {"uid": 1}), lambda x, uid: x)}

@@ -1,4 +1,4 @@
-"""Operations that are kept whole: softmax and the losses, each with a decomposition into simpler ops."""
+"""Softmax and the losses: each is one operation with a gradient of its own, and a formula of simpler ones."""
 
 import numpy as np
 
@@ -22,12 +22,6 @@ def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
 def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
     return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True)))
-
-
-def _softmax_parts(x: Node, *, dim: int) -> Node:
-    shape = x.type.shape
-    e = call("exp", x - spread(reduce(x, "maximum", (dim,)), shape, (dim,)))
-    return e / spread(reduce(e, "add", (dim,)), shape, (dim,))
 
 
 def _log_softmax_parts(x: Node, *, dim: int) -> Node:
@@ -285,20 +279,4 @@ op(
     vjp=_mse_vjp,
     work=per_element(3),
     composite=_mse_parts,
-)
-
-
-def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
-    inside = call("logical_and", x > low, x < high)
-    return (where(inside, g, 0),)
-
-
-# A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.
-op(
-    "hardtanh",
-    lambda x, *, low, high: same_types(x),
-    lambda x, *, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
-    vjp=_hardtanh_vjp,
-    work=per_element(2),
-    composite=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
 )

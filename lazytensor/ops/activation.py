@@ -1,0 +1,119 @@
+"""Activations with a parameter and their gradients: CIRH has them, everybody else sees a formula."""
+
+import numpy as np
+
+from lazytensor.cirh.layers import slope, softplus_parameters
+from lazytensor.cirh.spelling import method, typed
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import decomposed, per_element
+from lazytensor.ops.elementwise import gelu_vjp, where
+from lazytensor.ops.formula import composite
+from lazytensor.ops.op import call, full_like, op, same_types
+
+
+def softplus(x: Node, *, beta: float, threshold: float) -> Node:
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    scaled = x * beta
+    # The branch that is not chosen must not overflow: its gradient would be 0 times infinity.
+    bounded = call("minimum", scaled, full_like(threshold, x))
+    soft = call("log1p", call("exp", bounded)) / beta
+    return where(scaled > threshold, x, soft)
+
+
+def elu(x: Node, *, alpha: float) -> Node:
+    """x where it is positive, else alpha * (exp(x) - 1)."""
+    above = x > 0
+    return where(above, x, call("expm1", where(above, 0, x)) * alpha)
+
+
+def leaky_relu(x: Node, *, slope: float) -> Node:
+    """x where it is positive, else slope * x."""
+    return where(x > 0, x, x * slope)
+
+
+def log_sigmoid(x: Node) -> Node:
+    """log(sigmoid(x)) without overflow."""
+    smaller = call("minimum", x, full_like(0, x))
+    return smaller - call("log1p", call("exp", -call("abs", x)))
+
+
+def _log_sigmoid_parts(x: Node) -> Node:
+    """-(m + log(exp(-m) + exp(-x - m))) with m = max(-x, 0), as the front end writes it."""
+    less = -x
+    most = call("maximum", less, full_like(0, x))
+    total = call("exp", -most) + call("exp", less - most)
+    return -(most + call("log", total))
+
+
+composite("softplus", softplus, lambda x, **attrs: x, 24, cirh=typed("Softplus", softplus_parameters, arrow=False))
+composite(
+    "elu",
+    elu,
+    lambda x, **attrs: x,
+    12,
+    vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),),
+    cirh=typed("Elu", slope("alpha"), arrow=False),
+)
+composite(
+    "leaky_relu",
+    leaky_relu,
+    lambda x, **attrs: x,
+    2,
+    vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
+    cirh=typed("LeakyRelu", slope("slope"), arrow=False),
+)
+composite("log_sigmoid", log_sigmoid, flops=24, cirh=decomposed(_log_sigmoid_parts))
+
+
+def _square(x: Node) -> Node:
+    return x * x
+
+
+# Its gradient is the front end's: x times two, where that of a product has two terms.
+composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
+
+
+def _binary_entropy(x: Node, target: Node) -> Node:
+    return (1 - target) * x - call("log_sigmoid", x)
+
+
+def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, Node]:
+    return g * (call("sigmoid", x) - target), g * -x
+
+
+composite("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp)
+
+
+def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
+    return gelu_vjp(g, x, x, approximate=approximate)[0]
+
+
+def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
+    above = x > 0
+    below = g * (call("exp", where(above, 0, x)) * alpha)
+    return where(above, g, below)
+
+
+def _leaky_grad(g: Node, x: Node, *, slope: float) -> Node:
+    return where(x > 0, g, g * slope)
+
+
+composite("gelu_grad", _gelu_grad, lambda g, x, **attrs: x, 30, cirh=typed("GeluGrad", method, arrow=False))
+composite("elu_grad", _elu_grad, lambda g, x, **attrs: x, 12, cirh=typed("EluGrad", slope("alpha"), arrow=False))
+composite("leaky_relu_grad", _leaky_grad, lambda g, x, **attrs: x, 2, cirh=typed("LeakyReluGrad", slope("slope")))
+
+
+def _hardtanh_vjp(g: Node, y: Node, x: Node, *, low: float, high: float) -> tuple[Node]:
+    inside = call("logical_and", x > low, x < high)
+    return (where(inside, g, 0),)
+
+
+# A clamp through which no gradient flows at the bounds themselves, where clamp lets it through.
+op(
+    "hardtanh",
+    lambda x, *, low, high: same_types(x),
+    lambda x, *, low, high: np.clip(x, x.dtype.type(low), x.dtype.type(high)),
+    vjp=_hardtanh_vjp,
+    work=per_element(2),
+    composite=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
+)

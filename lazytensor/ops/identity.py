@@ -1,0 +1,95 @@
+"""Identities: they keep the value, and mean something to autograd or to the printed graph.
+
+`custom_vjp` takes its gradient from a Python function: hooks on tensors, and functions with a backward of the user's.
+"""
+
+import numpy as np
+
+from lazytensor.cirh.layers import boundary
+from lazytensor.cirh.spelling import typed
+from lazytensor.ir.graph import Node
+from lazytensor.ir.operation import no_work
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import call, op
+
+VJP = "vjp"
+"""Key in a node's memo of the function from a gradient to those of the inputs; without one it goes to the first."""
+
+
+def _vjp(g: Node, y: Node, *inputs: Node, uid: object) -> tuple[Node | None, ...]:
+    vjp = None if y.memo is None else y.memo.get(VJP)
+    return (g, *(None for _ in inputs[1:])) if vjp is None else vjp(g)
+
+
+def _first_type(x: Type, *others: Type, uid: object) -> Type:
+    return x
+
+
+def _first(x: np.ndarray, *others: np.ndarray, uid: object) -> np.ndarray:
+    return x
+
+
+def _first_node(x: Node, *others: Node, uid: object) -> Node:
+    return x
+
+
+# Each has its own `uid`: two hooks on equal values are two nodes. The other inputs only receive gradients.
+op(
+    "custom_vjp",
+    _first_type,
+    _first,
+    vjp=_vjp,
+    put=lambda base, value, *, uid: value,
+    work=no_work,
+    composite=_first_node,
+    saves=False,
+)
+
+op(
+    "detach",
+    lambda x: x,
+    lambda x: x,
+    put=lambda base, value: value,
+    work=no_work,
+    composite=lambda x: x,
+    saves=False,
+    renames=True,
+)
+# The identity that marks a leaf of autograd: each leaf has its own `uid`, so that equal values stay apart.
+op(
+    "variable",
+    lambda x, *, uid: x,
+    lambda x, *, uid: x,
+    put=lambda base, value, *, uid: value,
+    work=no_work,
+    composite=lambda x, *, uid: x,
+    saves=False,
+    gradient_name="Clone",
+    is_leaf=True,
+    renames=True,
+)
+
+
+OTHER_SIDE = {
+    "BEGIN_FORWARD": "END_BACKWARD",
+    "END_FORWARD": "BEGIN_BACKWARD",
+    "BEGIN_BACKWARD": "END_FORWARD",
+    "END_BACKWARD": "BEGIN_FORWARD",
+}
+"""The boundary that the gradient crosses where the forward pass crosses this one."""
+
+
+def _crossed(g: Node, y: Node, x: Node, *, boundary: str, scope: str) -> tuple[Node]:
+    return (call("scope_boundary", g, boundary=OTHER_SIDE[boundary], scope=scope),)
+
+
+# The identity that marks the boundary of a named stretch in the printed graph.
+op(
+    "scope_boundary",
+    lambda x, *, boundary, scope: x,
+    lambda x, *, boundary, scope: x,
+    vjp=_crossed,
+    work=no_work,
+    composite=lambda x, *, boundary, scope: x,
+    cirh=typed("ScopeBoundary", boundary),
+)
