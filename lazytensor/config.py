@@ -1,8 +1,9 @@
 """The switches of the house, read once from the environment; `override` changes them for a while.
 
-LT_DEBUG=0..4   print while compiling: 1 the graph, 2 each rewrite, 3 nests and their source, 4 placement
-LT_CHECK=1      verify invariants between passes (the tests switch it on)
-LT_DUMP=dir     write what LT_DEBUG would print to files in `dir`
+LT_DEBUG=0..4   print while compiling, each level with those below: 1 the graph as it was recorded, 2 each rewrite and
+                the graph after each pass, 3 kernels, loop nests with their source, and the program, 4 placement
+LT_CHECK=1      verify what each pass gives before the next one runs (tests do)
+LT_DUMP=dir     write what all levels would print to files in `dir`, whatever LT_DEBUG says
 LT_JIT=0        run loop nests with NumPy instead of compiling them
 LT_CACHE=dir    where compiled kernels are kept, by default ~/.cache/lazywafer
 """

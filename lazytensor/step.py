@@ -1,65 +1,70 @@
 """Runs captured steps: compiles each distinct graph once, and interprets those that are not worth it.
 
 Because nodes are interned, a step that was traced again and came out the same has the same root nodes: finding its
-executable is one look-up.
+compilation is one look-up.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
 
-from lazytensor.compiler.lower import lower_to_host
-from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.compiler.simplify import simplify
-from lazytensor.ir.graph import Graph
-from lazytensor.runtime.backend import Backend, Executable
+import numpy as np
+
+from lazytensor.compiler.pipeline import HOST, PLAIN, Compilation, Heading, Target
+from lazytensor.ir.graph import Graph, GraphKey
+from lazytensor.runtime.backend import Backend
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.trace import Capture
 
 CACHE_SIZE = 64
-"""Executables kept; the least recently used one goes first."""
+"""Compilations kept; the least recently used one goes first."""
 
 
 class StepRunner:
-    """Executes captured steps on one backend, over one store of state."""
+    """Executes captured steps on one backend, over one store of state, and keeps what was compiled for them."""
 
-    def __init__(self, backend: Backend, store: Store, lower: Callable[[Graph], Graph] = lower_to_host):
-        self.backend, self.store, self.lower = backend, store, lower
-        self._compiled: OrderedDict[tuple, Executable] = OrderedDict()
-        self._seen: set[tuple] = set()
+    def __init__(self, backend: Backend, store: Store, target: Target = HOST):
+        self.backend, self.store, self.target = backend, store, target
+        self._compilations: OrderedDict[tuple[GraphKey, Heading], Compilation] = OrderedDict()
+        self._seen: set[GraphKey] = set()
 
     def run(self, capture: Capture) -> None:
         """Execute what was captured and hand out the results."""
         graph, waiting = capture.graph()
-        key = (tuple(graph.updates.items()), graph.outputs, graph.inputs)
-        executable = self._compiled.get(key)
-        if executable is not None:
-            self._compiled.move_to_end(key)
-        elif not self._compiled or key in self._seen:
-            executable = self._compile(key, graph)
-        if executable is None:
-            self._seen.add(key)
-            capture.finish(waiting, self._interpret(graph, capture))
-        else:
+        if self.is_worth_compiling(graph):
+            executable = self.compilation(graph).executable
             capture.finish(waiting, [v.copy() for v in executable.step(capture.arrays())])
+        else:
+            capture.finish(waiting, self._interpret(graph, capture))
 
-    def _compile(self, key: tuple, graph: Graph) -> Executable:
-        executable = self.compile(graph)
-        self._compiled[key] = executable
-        if len(self._compiled) > CACHE_SIZE:
-            self._compiled.popitem(last=False)
-        return executable
+    def is_worth_compiling(self, graph: Graph) -> bool:
+        """Whether a graph was compiled or seen before, or is the first one of all: it then comes again, mostly."""
+        key = graph.key
+        if not self._compilations or (key, PLAIN) in self._compilations or key in self._seen:
+            return True
+        self._seen.add(key)
+        return False
 
-    def compile(self, graph: Graph) -> Executable:
-        """Lower a graph and compile it for the backend."""
-        return self.backend.compile(compile_graph(simplify(self.lower(graph))), self.store)
+    def compilation(self, graph: Graph, heading: Heading = PLAIN) -> Compilation:
+        """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
+        key = (graph.key, heading)
+        known = self._compilations.get(key)
+        if known is not None:
+            self._compilations.move_to_end(key)
+            return known
+        new = Compilation(graph, self.target, heading=heading, backend=self.backend, store=self.store)
+        self._seen.discard(graph.key)
+        self._compilations[key] = new
+        if len(self._compilations) > CACHE_SIZE:
+            self._compilations.popitem(last=False)
+        return new
 
-    def _interpret(self, graph: Graph, capture: Capture) -> list:
+    def _interpret(self, graph: Graph, capture: Capture) -> list[np.ndarray]:
         """A graph that was not seen before may never come again: run it node by node with NumPy."""
         env = dict(zip(graph.inputs, capture.arrays(), strict=True))
         env.update({leaf: self.store.array(s) for s, leaf in graph.state.items()})
         values = evaluate(graph.roots(), env)
         changed, outputs = values[: len(graph.updates)], values[len(graph.updates) :]
+        # An output may be a state's own array, which the updates below overwrite; and so may another new value.
         outputs = [v.copy() for v in outputs]
         changed = [v.copy() for v in changed]
         for state, value in zip(graph.updates, changed, strict=True):

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from cstorch_compat import __main__
 from cstorch_compat.names import shim
 from cstorch_compat.run.process import RUN
+from lazytensor import config
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
@@ -45,6 +46,14 @@ def python(*args: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
     """Run Python with the checkout importable; output as text."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
     return subprocess.run([sys.executable, *args], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def check_between_passes() -> Iterator[None]:
+    """Every graph that a test compiles is checked after each pass, here and in the processes that tests start."""
+    with pytest.MonkeyPatch.context() as patch, config.override(check=True):
+        patch.setenv("LT_CHECK", "1")
+        yield
 
 
 def lazywafer(*args: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:

@@ -30,6 +30,15 @@ class WaferExecutable:
         self.steps_run += 1
         return fetches
 
+    def placement(self) -> str:
+        """The rectangle of PEs that each kernel has, then what the host says; see `Executable`."""
+        lines = [f"{self.report.mode} on {self.report.machine}"]
+        for row in self.report.rows:
+            x, y, width, height = row.rect or (0, 0, 0, 0)
+            place = f"{width} x {height} PEs at ({x}, {y})" if row.rect else "on the weight host"
+            lines.append(f"{row.label}: {place}, {row.bytes_per_pe:,} bytes a PE")
+        return "\n".join([*lines, self._inner.placement()])
+
     @property
     def elapsed_cycles(self) -> int:
         """Cycles of the steps run so far, without the first fill."""

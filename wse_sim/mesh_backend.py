@@ -52,6 +52,12 @@ class MeshExecutable:
             for instr in program.instrs
         ]
 
+    def placement(self) -> str:
+        """The kernels that share the one rectangle, one after the other; see `Executable`."""
+        calls = zip(self.program.instrs, self._calls, strict=True)
+        lines = [f"{instr.label}: {'on the cores' if call else 'carried by the host'}" for instr, call in calls]
+        return "\n".join([str(self._backend.rect), *lines])
+
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step; see `Executable`."""
         program = self.program

@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lazytensor.compiler.lower import lower_to_host
-from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.compiler.simplify import simplify
+from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Where
@@ -40,6 +38,6 @@ class Summary:
         self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
         self.state += len(graph.updates)
         try:
-            self.kernels += len(compile_graph(simplify(lower_to_host(graph))).instrs)
+            self.kernels += len(compile_graph(graph, HOST).instrs)
         except LazyError:
             self.kernels = 0

@@ -2,9 +2,7 @@
 
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.operations import is_known_good
-from lazytensor.cirh.text import cirh_text
-from lazytensor.compiler.lower import lower_to_cirh
-from lazytensor.compiler.simplify import simplify
+from lazytensor.compiler.pipeline import CSX, Compilation
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Graph, Node, node
 from lazytensor.ir.operation import OPS
@@ -74,7 +72,8 @@ def lowering_error(n: Node) -> str:
     root = alone if not isinstance(n.type, tuple) else node("result", (alone,), {"index": 0}, n.type[0])
     leaves = tuple(i for i in inputs if i.op == "batch")
     try:
-        cirh_text(simplify(lower_to_cirh(Graph(leaves, {}, (root,), {}))))
+        # Asked for its text, and no further: what the host does with the graph is no matter of CIRH.
+        Compilation(Graph(leaves, {}, (root,), {}), CSX)["print_cirh"]
     except LazyError as e:
         return e.what
     return ""

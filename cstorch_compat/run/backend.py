@@ -10,7 +10,7 @@ from cstorch_compat.run.options import Options
 from cstorch_compat.run.session import LAZY, EagerSession, WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import WaferState
 from cstorch_compat.run.warn import warn
-from lazytensor.compiler.lower import lower_to_cirh
+from lazytensor.compiler.pipeline import CSX
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -46,7 +46,7 @@ class Backend:
         if self.is_csx:
             wafer = WaferBackend(host, self.options.machine, self.options.mode)
             self.store: Store = WaferState()
-            self.runner = StepRunner(wafer, self.store, lower_to_cirh)
+            self.runner = StepRunner(wafer, self.store, CSX)
         else:
             self.store = Store()
             self.runner = StepRunner(host, self.store)

@@ -14,16 +14,11 @@ from cstorch_compat.run.session import WaferSession
 from cstorch_compat.run.warn import warn
 from lazytensor import precision, source
 from lazytensor.errors import TraceError
-from lazytensor.ir.graph import Graph, Node
-from lazytensor.runtime.backend import Executable
+from lazytensor.ir.graph import Graph
 
 
 class LoopSession(WaferSession):
     """A session that records every step, and executes the program of the first one."""
-
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        self._variants: dict[tuple[Node, ...], Executable] = {}
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch of a step that is recorded anew."""
@@ -36,11 +31,8 @@ class LoopSession(WaferSession):
         if self.graph is not None:
             graph = self._traced_graph()
             _check_same(self.graph, graph)
-            self.executable = self._variants.get(graph.outputs) or self.runner.compile(graph)
-            self._variants[graph.outputs] = self.executable
+            self.executable = self._compilation(graph).executable
         super().end(step, is_checkpoint, next_checkpoint)
-        if self.graph is not None and self.executable is not None:
-            self._variants.setdefault(self.graph.outputs, self.executable)
 
 
 def _check_same(first: Graph, now: Graph) -> None:

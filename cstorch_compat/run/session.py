@@ -20,9 +20,8 @@ from cstorch_compat.run.closures import Closures
 from cstorch_compat.run.late_state import late_state
 from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import config, precision, source, trace
-from lazytensor.cirh.text import Notes, cirh_text, torch_text
-from lazytensor.compiler.lower import lower_to_cirh
-from lazytensor.compiler.simplify import simplify
+from lazytensor.cirh.text import Notes, torch_text
+from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Graph, Node, leaf
@@ -118,7 +117,7 @@ class WaferSession:
         self._repeated: dict[Callable, list] = {}
         self._marked: dict[tuple, tuple[str, Tensor]] = {}
         self._fetches: dict[tuple, np.ndarray] = {}
-        self._executables: dict[tuple, Executable] = {}
+        self._reported: list[Executable] = []
         self._last_is_checkpoint: bool | None = None  # None until a step has run
 
     def begin(self, batch: Any) -> Any:
@@ -172,9 +171,10 @@ class WaferSession:
         assert self.capture is not None
         if self.graph is None:
             self.graph = self._traced_graph()
-            self._write_texts(self.graph)
+            compilation = self._compilation(self.graph)
+            self._write_texts(self.graph, compilation)
             if self.settings.execute != "trace":
-                self.executable = self._compiled(self.graph)
+                self.executable = self._executable(compilation)
         if self.settings.execute != "all" or self.executable is None:
             self.closures.queue.clear()
             self.capture.leave()
@@ -186,13 +186,17 @@ class WaferSession:
         within = self._window(is_checkpoint, next_checkpoint)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, self._fetched), within)
 
-    def _compiled(self, graph: Graph) -> Executable:
-        key = (tuple(graph.updates.items()), graph.outputs, graph.inputs)
-        if key not in self._executables:
-            with config.override(cache=self.settings.compile_dir or config.current().cache):
-                self._executables[key] = self.runner.compile(graph)
-            self.on_report(self._executables[key].report)
-        return self._executables[key]
+    def _compilation(self, graph: Graph) -> Compilation:
+        notes = tuple((state, tuple(known.items())) for state, known in self.settings.notes.items())
+        return self.runner.compilation(graph, Heading(self.settings.half.name, self.settings.level, notes))
+
+    def _executable(self, compilation: Compilation) -> Executable:
+        with config.override(cache=self.settings.compile_dir or config.current().cache):
+            executable = compilation.executable
+        if executable not in self._reported:
+            self._reported.append(executable)
+            self.on_report(executable.report)
+        return executable
 
     def _window(self, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> AbstractContextManager[None]:
         """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
@@ -267,13 +271,11 @@ class WaferSession:
         kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
         return Tensor(Cell(leaf(np.array(t.array() if array is None else array), kind)))
 
-    def _write_texts(self, graph: Graph) -> None:
-        folder, half = self.settings.folder, self.settings.half.name
+    def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
+        folder = self.settings.folder
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "torch.mlir").write_text(torch_text(graph))
-        (folder / "cirh.mlir").write_text(
-            cirh_text(simplify(lower_to_cirh(graph)), half, self.settings.level, self.settings.notes)
-        )
+        (folder / "cirh.mlir").write_text(compilation.text)
 
     def flush(self) -> None:
         """The last step is over: make the calls of closures that are late."""

@@ -13,7 +13,7 @@ Value = tuple[Node, int]
 
 
 @dataclass(eq=False)
-class Call:
+class KernelCall:
     """One kernel call: operands by node, results by value. A nest reads its operands as flat arrays."""
 
     kernel: str

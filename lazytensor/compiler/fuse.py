@@ -4,10 +4,10 @@ Broadcasts, transposes, slices and reshapes inside a group cost nothing: they on
 read. Constants become literals. A value that a group both stores and uses is computed once.
 """
 
-from lazytensor.compiler.calls import Call, Value, is_leaf, type_of, value_of
-from lazytensor.compiler.group import Group, Grouping, merge
+from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
+from lazytensor.compiler.group import FusionGroup, Grouping, merge
 from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
-from lazytensor.compiler.match import Matched
+from lazytensor.compiler.match import Matches
 from lazytensor.compiler.scalars import is_literal
 from lazytensor.dtype import float64, int64
 from lazytensor.ir.graph import Graph, Node
@@ -16,27 +16,27 @@ from lazytensor.ir.types import Work
 from lazytensor.ops.op import OPS
 
 
-def fuse(graph: Graph, matched: Matched) -> list[Call]:
+def fuse(graph: Graph, matches: Matches) -> list[KernelCall]:
     """All calls of the graph, nests and kernels, in no particular order."""
-    grouping = Grouping(graph, matched)
+    grouping = Grouping(graph, matches)
     merge(grouping)
     calls = [_Writer(group, grouping).call() for group in grouping.groups]
-    return calls + [_kernel_call(n, matched) for n in grouping.kernels]
+    return calls + [_kernel_call(n, matches) for n in grouping.kernels]
 
 
-def _kernel_call(n: Node, matched: Matched) -> Call:
-    kernel, found = matched[n]
+def _kernel_call(n: Node, matches: Matches) -> KernelCall:
+    kernel, found = matches[n]
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
     work = kernel.work(found.attrs, types, tuple(i.type for i in found.operands))
-    return Call(kernel.name, found.operands, results, found.attrs, None, work, n.where)
+    return KernelCall(kernel.name, found.operands, results, found.attrs, None, work, n.where)
 
 
 class _Writer:
     """Writes one group down as a nest."""
 
-    def __init__(self, group: Group, grouping: Grouping):
-        self.group, self.home, self.matched = group, grouping.home, grouping.matched
+    def __init__(self, group: FusionGroup, grouping: Grouping):
+        self.group, self.home, self.matches = group, grouping.home, grouping.matches
         self.loops = tuple(Loop(f"i{k}", e, is_reduction=k in group.reduced) for k, e in enumerate(group.extents))
         self.body: list[Scalar] = []
         self.known: dict[tuple[Node, IndexMap], int] = {}
@@ -45,7 +45,7 @@ class _Writer:
         self.names: list[str] = []
         self.flops = 0
 
-    def call(self) -> Call:
+    def call(self) -> KernelCall:
         """The group as a call of its nest."""
         stores, writes = [], []
         for k, (n, index) in enumerate(self.group.stores):
@@ -63,7 +63,7 @@ class _Writer:
         nest = self._nest(results, tuple(writes), tuple(stores))
         main = self.group.stores[0][0]
         operands = tuple(self.operands.values())
-        return Call("nest", operands, results, {}, nest, nest.work, main.where)
+        return KernelCall("nest", operands, results, {}, nest, nest.work, main.where)
 
     def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
         inputs = tuple(type_of(v) for v, _ in self.operands)
@@ -111,7 +111,7 @@ class _Writer:
         return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs or None, body.unit))
 
     def _is_loaded(self, n: Node, index: IndexMap) -> bool:
-        if (n, index) in self.group.loads or is_leaf(n) or n.op == "result" or n in self.matched:
+        if (n, index) in self.group.loads or is_leaf(n) or n.op == "result" or n in self.matches:
             return True
         home = self.home.get((n, 0), self.group)
         return home is not self.group and (n, index) not in self.group.members

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from lazytensor.compiler.calls import Value, is_leaf, value_of
 from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
-from lazytensor.compiler.match import Matched
+from lazytensor.compiler.match import Matches
 from lazytensor.compiler.scalars import is_cheap, is_literal
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
@@ -27,7 +27,7 @@ MAX_OPERANDS = 16  # of a merged nest; LLVM checks each pair of arrays for overl
 
 
 @dataclass(eq=False)
-class Group:
+class FusionGroup:
     """Loops over `domain`, the nodes computed in them with their maps, and the nodes it stores."""
 
     domain: tuple[int, ...]
@@ -41,24 +41,24 @@ class Group:
         return tuple(e for e in self.domain if e != 1)
 
     @property
-    def whole(self) -> Access:
+    def in_order(self) -> Access:
         """The access that runs through all elements in order."""
         return flat(identity(self.domain), len(self.extents))
 
     def covers(self, index: IndexMap) -> bool:
         """True if the map runs through a value of the domain's size in order."""
-        return flat(index, len(self.extents)) == self.whole
+        return flat(index, len(self.extents)) == self.in_order
 
 
 class Grouping:
     """The result of the first pass, which `merge` then improves."""
 
-    def __init__(self, graph: Graph, matched: Matched):
-        self.matched = matched
-        self.groups: list[Group] = []
+    def __init__(self, graph: Graph, matches: Matches):
+        self.matches = matches
+        self.groups: list[FusionGroup] = []
         self.kernels: list[Node] = []
-        self.home: dict[Value, Group] = {}  # where a stored value of a fusible node comes from
-        self._demands: dict[Node, dict[tuple[Group, IndexMap], None]] = {}
+        self.home: dict[Value, FusionGroup] = {}  # where a stored value of a fusible node comes from
+        self._demands: dict[Node, dict[tuple[FusionGroup, IndexMap], None]] = {}
         self._whole: set[Node] = set()  # needed in memory by a kernel
         self._roots = {value_of(r)[0] for r in graph.roots()}
         for r in graph.roots():
@@ -72,22 +72,22 @@ class Grouping:
             self._whole.add(owner)
         self._demands.setdefault(owner, {})
 
-    def _demand(self, n: Node, group: Group, index: IndexMap) -> None:
+    def _demand(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
         self._demands.setdefault(n, {})[(group, index)] = None
 
     def _visit(self, n: Node) -> None:
         if n not in self._demands:
             return
         demands = list(self._demands[n])
-        if n.op == "reshape" and n not in self.matched:
+        if n.op == "reshape" and n not in self.matches:
             self._pass_on(n, demands)
         elif n.op == "result":
             self._load(n, demands)
             self._demands.setdefault(n.inputs[0], {})
-        elif n in self.matched:
+        elif n in self.matches:
             self.kernels.append(n)
             self._load(n, demands)
-            for operand in self.matched[n][1].operands:
+            for operand in self.matches[n][1].operands:
                 self._need(operand)
         elif is_literal(n) or n.op == "arange":
             if n.op != "const" and (n in self._whole or n in self._roots):
@@ -102,11 +102,11 @@ class Grouping:
         else:
             self._compute(n, demands)
 
-    def _load(self, n: Node, demands: Iterable[tuple[Group, IndexMap]]) -> None:
+    def _load(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> None:
         for group, index in demands:
             group.loads.add((n, index))
 
-    def _pass_on(self, n: Node, demands: Iterable[tuple[Group, IndexMap]]) -> list[tuple[Group, IndexMap]]:
+    def _pass_on(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> list[tuple[FusionGroup, IndexMap]]:
         """Hand demands through a view to its input; the result lists those for which that is not affine."""
         failed = []
         for group, index in demands:
@@ -118,13 +118,13 @@ class Grouping:
                 self._demand(n.inputs[0], group, pushed)
         return failed
 
-    def _move(self, n: Node, demands: list[tuple[Group, IndexMap]]) -> None:
+    def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
         failed = self._pass_on(n, demands)
         if failed or n in self._whole or n in self._roots:
             self._load(n, failed)
             self._store(n)
 
-    def _compute(self, n: Node, demands: list[tuple[Group, IndexMap]]) -> None:
+    def _compute(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
             self._join(n, group, index)
@@ -139,13 +139,13 @@ class Grouping:
         self._load(n, demands)
         self._store(n)
 
-    def _fits(self, n: Node, group: Group, index: IndexMap) -> bool:
+    def _fits(self, n: Node, group: FusionGroup, index: IndexMap) -> bool:
         """True if the group evaluates n once for each element, in order where it also has to store it."""
         if len(group.members) >= MAX_MEMBERS:
             return False
         return group.covers(index) if n in self._roots else _size(group.extents) <= n.type.size
 
-    def _join(self, n: Node, group: Group, index: IndexMap) -> None:
+    def _join(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
         group.members.add((n, index))
         for i in n.inputs:
             self._demand(i, group, index)
@@ -156,7 +156,7 @@ class Grouping:
         domain = tuple(e for e in source if e != 1)
         reduced = tuple(d for d in n.attrs["dims"] if source[d] != 1) if n.op == "reduce" else ()
         wide = [d for d, e in enumerate(source) if e != 1]
-        group = Group(domain, tuple(wide.index(d) for d in reduced), [])
+        group = FusionGroup(domain, tuple(wide.index(d) for d in reduced), [])
         index = identity(source)
         if n.op == "reduce":
             group.stores.append((n, tuple(g for k, g in enumerate(index) if k not in group.reduced)))
@@ -197,27 +197,27 @@ class _Units:
 
     def __init__(self, grouping: Grouping):
         self.grouping = grouping
-        self.moved: dict[Group, Group] = {}
+        self.moved: dict[FusionGroup, FusionGroup] = {}
         self.after: dict[object, set] = {}
         for group in grouping.groups:
             for n, _ in group.loads:
                 self._edge(value_of(n), group)
         for n in grouping.kernels:
-            for operand in grouping.matched[n][1].operands:
+            for operand in grouping.matches[n][1].operands:
                 self._edge(value_of(operand), n)
 
     def _edge(self, value: Value, user: object) -> None:
         maker = self.grouping.home.get(value, value[0])
         self.after.setdefault(maker, set()).add(user)
 
-    def current(self, group: Group) -> Group:
+    def current(self, group: FusionGroup) -> FusionGroup:
         while group in self.moved:
             group = self.moved[group]
         return group
 
-    def candidates(self) -> Iterable[tuple[Group, Group]]:
+    def candidates(self) -> Iterable[tuple[FusionGroup, FusionGroup]]:
         """Pairs that share a value in the same order; those where one makes it come last, so they are taken first."""
-        readers: dict[Value, list[Group]] = {}
+        readers: dict[Value, list[FusionGroup]] = {}
         direct = []
         for group in self.grouping.groups:
             for n, index in group.loads:
@@ -230,7 +230,7 @@ class _Units:
         siblings = [(a, b) for found in readers.values() for a, b in pairwise(found)]
         return [*siblings, *direct]
 
-    def may_merge(self, a: Group, b: Group) -> bool:
+    def may_merge(self, a: FusionGroup, b: FusionGroup) -> bool:
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:
@@ -242,7 +242,7 @@ class _Units:
             return False
         return not self._detour(a, b) and not self._detour(b, a)
 
-    def _reads_in_order(self, maker: Group, user: Group) -> bool:
+    def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
         """True if `user` needs from `maker` only the elements of the same iteration."""
         made = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
         for n, index in user.loads:
@@ -253,7 +253,7 @@ class _Units:
                 return False
         return True
 
-    def _detour(self, start: Group, goal: Group) -> bool:
+    def _detour(self, start: FusionGroup, goal: FusionGroup) -> bool:
         """True if a path leads from one to the other through some third call."""
         stack = [u for u in self.after.get(start, ()) if u is not goal]
         seen = set(stack)
@@ -266,7 +266,7 @@ class _Units:
                     stack.append(u)
         return False
 
-    def merge(self, a: Group, b: Group) -> None:
+    def merge(self, a: FusionGroup, b: FusionGroup) -> None:
         """Move b into a."""
         a.reduced = a.reduced or b.reduced
         a.stores += b.stores

@@ -14,8 +14,8 @@ from lazytensor.ir.nest import Access
 
 Shape = tuple[int, ...]
 
-Group = tuple[Shape, Access]
-IndexMap = tuple[Group, ...]
+Span = tuple[Shape, Access]
+IndexMap = tuple[Span, ...]
 
 
 def identity(shape: Shape) -> IndexMap:
@@ -52,7 +52,7 @@ def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
     """Cut both sides at the positions where their running products meet."""
     wide = [e for e in shape if e != 1]
-    made: list[Group] = []
+    made: list[Span] = []
     at = 0
     pending: Access | None = None
     have = want = 1
@@ -101,7 +101,7 @@ def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape):
 def _transpose(index: IndexMap, source: Shape, *, permutation: Shape):
     shape = tuple(source[p] for p in permutation)
     wide = [d for d, e in enumerate(source) if e != 1]
-    placed: list[tuple[int, Group]] = []
+    placed: list[tuple[int, Span]] = []
     for group, covered in zip(index, _positions(index, shape), strict=True):
         ranks = [wide.index(permutation[d]) for d in covered]
         if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
@@ -112,7 +112,7 @@ def _transpose(index: IndexMap, source: Shape, *, permutation: Shape):
 
 def _slice(index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape):
     shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
-    found: dict[int, Group] = {}
+    found: dict[int, Span] = {}
     for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
         if len(covered) == 1:
             d = covered[0]

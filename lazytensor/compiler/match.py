@@ -1,14 +1,12 @@
 """Match: the nodes that library kernels compute, tried in order of benefit; all others are left to fuse.py."""
 
-from collections.abc import Iterable
-
 from lazytensor.compiler.calls import is_leaf
 from lazytensor.compiler.indexmap import MOVES
 from lazytensor.compiler.scalars import is_literal, is_pointwise, is_reduction
-from lazytensor.ir.graph import Node
-from lazytensor.kernels import LIBRARY, Found, Kernel
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.kernels import LIBRARY, Kernel, Match
 
-Matched = dict[Node, tuple[Kernel, Found]]
+Matches = dict[Node, tuple[Kernel, Match]]
 
 
 def is_fusible(n: Node) -> bool:
@@ -18,11 +16,12 @@ def is_fusible(n: Node) -> bool:
     return is_literal(n) or is_pointwise(n) or is_reduction(n)
 
 
-def match(nodes: Iterable[Node]) -> Matched:
+def match(graph: Graph) -> Matches:
     """The kernel of each node that is neither a leaf nor part of a loop nest."""
-    found: Matched = {}
-    for n in nodes:
-        if is_leaf(n) or n.op == "result" or (n.op == "reshape") or is_fusible(n):
+    matches: Matches = {}
+    for n in graph.nodes():
+        # A reshape is another name for the same elements, and a result one of several that its node gives.
+        if is_leaf(n) or n.op in ("result", "reshape") or is_fusible(n):
             continue
-        found[n] = next((kernel, hit) for kernel in LIBRARY if (hit := kernel.match(n)) is not None)
-    return found
+        matches[n] = next((kernel, candidate) for kernel in LIBRARY if (candidate := kernel.match(n)) is not None)
+    return matches

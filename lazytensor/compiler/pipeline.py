@@ -1,88 +1,168 @@
-"""Pipeline: a graph becomes a program, pass by pass, with checks and dumps in between as the switches ask."""
+"""Pipeline: the way from a recorded graph to a bound program, as a list of passes for each target.
 
-import pathlib
-import sys
-from collections.abc import Callable
+A pass reads the newest result of some forms (a graph, its matches, kernel calls, a program) and gives a form. What it
+gave is checked where `LT_CHECK` asks for that, and printed from the level of `LT_DEBUG` that its row names. To add a
+pass, add a row and put it into the targets that take it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from lazytensor import config
-from lazytensor.compiler.calls import Call
-from lazytensor.compiler.codegen import generate
+from lazytensor.cirh.text import cirh_text
+from lazytensor.compiler import show, verify
 from lazytensor.compiler.fuse import fuse
+from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
 from lazytensor.compiler.match import match
 from lazytensor.compiler.plan import plan
+from lazytensor.compiler.simplify import simplify
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Program
-from lazytensor.ops.op import OPS
-
-Pass = tuple[str, Callable[[Graph], Graph]]
-
-PASSES: tuple[Pass, ...] = ()
-"""Graph to graph, by name, run in order before kernels are chosen."""
+from lazytensor.runtime.backend import Backend, Executable, Store
 
 
-def compile_graph(graph: Graph) -> Program:
-    """The program of a graph whose ops the host knows. Raises CompileError if a pass breaks an invariant."""
-    switches = config.current()
-    _show(1, "graph", lambda: _graph_text(graph))
-    for name, change in PASSES:
-        graph = change(graph)
-        if switches.check:
-            check_graph(graph)
-        _show(2, name, lambda graph=graph: _graph_text(graph))  # type: ignore[misc]
-    matched = match(graph.nodes())
-    calls = fuse(graph, matched)
-    if switches.check:
-        for c in calls:
-            _check_call(c)
-    program = plan(graph, calls)
-    _show(3, "program", lambda: _program_text(program))
-    return program
+@dataclass(frozen=True)
+class Form:
+    """What a pass gives. `check(graph, result)` raises CompileError where it is broken; `text` is how it is printed."""
+
+    check: Callable[[Graph, Any], None] | None
+    text: Callable[[Any], str]
 
 
-def check_graph(graph: Graph) -> None:
-    """Raise CompileError unless every node has the type that its operation infers."""
-    for n in graph.nodes():
-        if n.op == "leaf":
-            continue
-        if n.op not in OPS:
-            raise CompileError(f"there is no operation {n.op}", where=n.where)
-        expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
-        if expected != n.type:
-            raise CompileError(f"{n.op} gives {expected}, but the node says {n.type}", where=n.where)
+FORMS: Mapping[str, Form] = {
+    "graph": Form(verify.check_graph, show.graph_text),
+    "cirh": Form(None, str),
+    "matches": Form(verify.check_matches, show.matches_text),
+    "calls": Form(verify.check_calls, show.calls_text),
+    "program": Form(verify.check_program, show.program_text),
+    "executable": Form(None, lambda executable: executable.placement()),
+}
 
 
-def _check_call(c: Call) -> None:
-    if c.nest is not None:
-        c.nest.check()
+@dataclass(frozen=True)
+class Heading:
+    """What the text of CIRH says beside the graph: the half type, the precision level, and what is known of state."""
+
+    half: str = "float16"
+    level: int = 1
+    notes: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
 
 
-def _show(level: int, name: str, text: Callable[[], str]) -> None:
-    """Print or write what a stage made, if LT_DEBUG or LT_DUMP ask for it."""
-    switches = config.current()
-    if switches.debug >= level:
-        print(f"--- {name}\n{text()}", file=sys.stderr)
-    if switches.dump:
-        folder = pathlib.Path(switches.dump)
-        folder.mkdir(parents=True, exist_ok=True)
-        taken = len(list(folder.iterdir()))
-        (folder / f"{taken:03d}_{name}.txt").write_text(text() + "\n", encoding="utf-8")
+PLAIN = Heading()
 
 
-def _graph_text(graph: Graph) -> str:
-    names = {n: f"%{k}" for k, n in enumerate(graph.nodes())}
-    lines = []
-    for n, name in names.items():
-        attrs = [f"{k}={v}" for k, v in n.attrs.items() if k != "data"]
-        lines.append(f"{name} = {n.op}({', '.join([*(names[i] for i in n.inputs), *attrs])}) : {n.type}")
-    lines += [f"{state} <- {names[n]}" for state, n in graph.updates.items()]
-    return "\n".join([*lines, "return " + ", ".join(names[o] for o in graph.outputs)])
+@dataclass(frozen=True)
+class Pass:
+    """One row: a function from the newest results of the forms `reads` to the form `gives`, shown from `level` on."""
+
+    name: str
+    run: Callable[..., Any]
+    reads: tuple[str, ...]
+    gives: str
+    level: int
 
 
-def _program_text(program: Program) -> str:
-    parts = []
-    for instr in program.instrs:
-        parts.append(f"{instr.label}: {list(instr.reads)} -> {list(instr.writes)}  [{instr.direction}]")
-        if instr.nest is not None:
-            parts += [str(instr.nest), generate(instr.nest)]
-    return "\n".join(parts)
+def _print_cirh(graph: Graph, heading: Heading) -> str:
+    notes = {state: dict(known) for state, known in heading.notes}
+    return cirh_text(graph, heading.half, heading.level, notes)
+
+
+def _bind(program: Program, backend: Backend, store: Store) -> Executable:
+    return backend.compile(program, store)
+
+
+# The graph as it came is a row too, so that it is checked and printed like everything after it.
+RECORD = Pass("record", lambda graph: graph, ("graph",), "graph", level=show.GRAPHS)
+LOWER_TO_HOST = Pass("lower_to_host", lower_to_host, ("graph",), "graph", level=show.REWRITES)
+LOWER_TO_CIRH = Pass("lower_to_cirh", lower_to_cirh, ("graph",), "graph", level=show.REWRITES)
+SIMPLIFY = Pass("simplify", simplify, ("graph",), "graph", level=show.REWRITES)
+PRINT_CIRH = Pass("print_cirh", _print_cirh, ("graph", "heading"), "cirh", level=show.REWRITES)
+MATCH = Pass("match", match, ("graph",), "matches", level=show.NESTS)
+FUSE = Pass("fuse", fuse, ("graph", "matches"), "calls", level=show.NESTS)
+PLAN = Pass("plan", plan, ("graph", "calls"), "program", level=show.NESTS)
+BIND = Pass("bind", _bind, ("program", "backend", "store"), "executable", level=show.PLACEMENT)
+
+KERNELS = (MATCH, FUSE, PLAN, BIND)
+"""From a graph that the host can run to a bound program: the same for every target."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a graph is compiled for, and the passes that it goes through, in order."""
+
+    name: str
+    passes: tuple[Pass, ...]
+
+
+HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, *KERNELS))
+CSX = Target("csx", (RECORD, LOWER_TO_CIRH, SIMPLIFY, PRINT_CIRH, *KERNELS))
+AS_IS = Target("as is", (RECORD, *KERNELS))
+"""For a graph that is to be run as it stands, without rewriting."""
+
+PASSES: Mapping[str, Pass] = {p.name: p for target in (HOST, CSX) for p in target.passes}
+"""Every pass by name, for a target of one's own: Target("mine", (PASSES["simplify"],))."""
+
+
+class Compilation:
+    """A graph on its way through the passes of a target, each run once, when its result is asked for.
+
+    `compilation["simplify"]` is what that pass gave; every pass before it has run then. `given` are the forms that no
+    pass makes: `heading` of the CIRH text, `backend` and `store` of the bound program.
+    """
+
+    def __init__(self, graph: Graph, target: Target = HOST, **given: Any):
+        self.target = target
+        self._newest: dict[str, Any] = {"graph": graph, "heading": PLAIN, **given}
+        self._results: dict[str, Any] = {}
+        self._waiting = list(reversed(target.passes))
+
+    def __getitem__(self, name: str) -> Any:
+        """What the pass of that name gave.
+
+        Raises KeyError for a pass that the target does not have, CompileError from a pass or from the check after it.
+        """
+        if all(p.name != name for p in self.target.passes):
+            raise KeyError(name)
+        while name not in self._results:
+            self._advance(self._waiting[-1])
+            # A pass that raised is still waiting, and raises again for whoever asks again.
+            self._waiting.pop()
+        return self._results[name]
+
+    def _advance(self, p: Pass) -> None:
+        result = p.run(*(self._newest[form] for form in p.reads))
+        form = FORMS[p.gives]
+        if form.check is not None and config.current().check:
+            _check(p, form.check, result if p.gives == "graph" else self._newest["graph"], result)
+        show.show(p.level, p.name, lambda: form.text(result))
+        self._newest[p.gives] = self._results[p.name] = result
+
+    @property
+    def text(self) -> str:
+        """The CIRH of the very graph that is compiled."""
+        return self["print_cirh"]
+
+    @property
+    def program(self) -> Program:
+        """The program, not bound to anything yet."""
+        return self["plan"]
+
+    @property
+    def executable(self) -> Executable:
+        """The program, bound to the backend and the store that were given."""
+        return self["bind"]
+
+
+def _check(p: Pass, check: Callable[[Graph, Any], None], graph: Graph, result: Any) -> None:
+    try:
+        check(graph, result)
+    except CompileError as e:
+        hint = e.hint or "This is a fault of the pass, not of the script: report it with the graph (LT_DUMP)."
+        raise CompileError(f"after pass {p.name}: {e.what}", where=e.where, hint=hint) from e
+
+
+def compile_graph(graph: Graph, target: Target = AS_IS) -> Program:
+    """The program of a graph. Raises CompileError if a pass cannot do it or breaks an invariant."""
+    return Compilation(graph, target).program

@@ -9,42 +9,44 @@ copied at the end of the step: `Program.state` then names two different buffers.
 import heapq
 from collections import defaultdict
 
-from lazytensor.compiler.calls import Call, Value, is_leaf, type_of, value_of
+from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import StateId, Type, Work
 
+Edges = dict[KernelCall, set[KernelCall]]
+"""For each call those that have to come before it."""
 END = 1 << 60  # the time of reads after the last call
 
 
-def plan(graph: Graph, calls: list[Call]) -> Program:
+def plan(graph: Graph, calls: list[KernelCall]) -> Program:
     """The program of a graph whose calls are known."""
     return _Planner(graph, order(graph, calls)).program()
 
 
-def order(graph: Graph, calls: list[Call]) -> list[Call]:
+def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
     """The calls in an order that respects values always, and overwritten state where possible."""
     maker = {value: c for c in calls for value in c.results}
     rank = {n: k for k, n in enumerate(graph.nodes())}
     place = {c: max(rank[n] for n, _ in c.results) for c in calls}
     inputs = {c: {maker[v] for v in map(value_of, c.operands) if v in maker} for c in calls}
     waits = _readers_of_old_state(graph, calls, maker)
-    users: dict[Call, list[Call]] = defaultdict(list)
+    users: dict[KernelCall, list[KernelCall]] = defaultdict(list)
     for c in calls:
         for i in inputs[c] | waits[c]:
             users[i].append(c)
     return _schedule(calls, place, inputs, waits, users)
 
 
-def _readers_of_old_state(graph: Graph, calls: list[Call], maker: dict[Value, Call]) -> dict[Call, set[Call]]:
+def _readers_of_old_state(graph: Graph, calls: list[KernelCall], maker: dict[Value, KernelCall]) -> Edges:
     """For each call that makes new state, the other calls that read the old one."""
-    readers: dict[Value, set[Call]] = defaultdict(set)
+    readers: dict[Value, set[KernelCall]] = defaultdict(set)
     for c in calls:
         for n in c.operands:
             readers[value_of(n)].add(c)
-    waits: dict[Call, set[Call]] = defaultdict(set)
+    waits: Edges = defaultdict(set)
     for state, update in graph.updates.items():
         writer = maker.get(value_of(update))
         if writer is not None:
@@ -53,20 +55,20 @@ def _readers_of_old_state(graph: Graph, calls: list[Call], maker: dict[Value, Ca
 
 
 def _schedule(
-    calls: list[Call],
-    place: dict[Call, int],
-    inputs: dict[Call, set[Call]],
-    waits: dict[Call, set[Call]],
-    users: dict[Call, list[Call]],
-) -> list[Call]:
+    calls: list[KernelCall],
+    place: dict[KernelCall, int],
+    inputs: Edges,
+    waits: Edges,
+    users: dict[KernelCall, list[KernelCall]],
+) -> list[KernelCall]:
     """Always the first call that is ready; one that only waits for readers of old state goes if nothing else can."""
-    done: list[Call] = []
+    done: list[KernelCall] = []
     hard = {c: len(inputs[c]) for c in calls}
     soft = {c: len(waits[c] - inputs[c]) for c in calls}
     ready = [(soft[c] > 0, place[c], k, c) for k, c in enumerate(calls) if hard[c] == 0]
     heapq.heapify(ready)
     number = {c: k for k, c in enumerate(calls)}
-    finished: set[Call] = set()
+    finished: set[KernelCall] = set()
     while ready:
         *_, c = heapq.heappop(ready)
         if c in finished:
@@ -89,7 +91,7 @@ def _schedule(
 class _Planner:
     """Walks the ordered calls once and hands out buffers."""
 
-    def __init__(self, graph: Graph, calls: list[Call]):
+    def __init__(self, graph: Graph, calls: list[KernelCall]):
         self.graph, self.calls = graph, calls
         self.buffers: list[Buffer] = []
         self.instrs: list[Instr] = []
@@ -124,10 +126,10 @@ class _Planner:
                 last[value] = END
         return last
 
-    def _update_calls(self) -> set[Call]:
+    def _update_calls(self) -> set[KernelCall]:
         """Calls whose results go nowhere but into state."""
         needed = {value_of(n) for n in self.graph.outputs}
-        only: set[Call] = set()
+        only: set[KernelCall] = set()
         for c in reversed(self.calls):
             if all(v in self.updates_of and v not in needed for v in c.results):
                 only.add(c)
@@ -183,7 +185,7 @@ class _Planner:
             self.instrs.append(Instr("reshape", (stored,), (view,), {"shape": n.type.shape}, where=n.where))
         return self.views[stored, n.type]
 
-    def _place(self, time: int, c: Call) -> None:
+    def _place(self, time: int, c: KernelCall) -> None:
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
         taken: set[int] = set()
         writes = []
@@ -201,12 +203,12 @@ class _Planner:
         direction = self._direction(c)
         self.instrs.append(Instr(c.kernel, reads, tuple(writes), dict(c.attrs), c.nest, c.work, c.where, direction))
 
-    def _direction(self, c: Call) -> str:
+    def _direction(self, c: KernelCall) -> str:
         if c in self.update_only:
             return "update"
         return "backward" if c.where is not None and c.where.scope.endswith(".bwd") else "forward"
 
-    def _donated(self, time: int, c: Call, k: int, value: Value) -> int | None:
+    def _donated(self, time: int, c: KernelCall, k: int, value: Value) -> int | None:
         """The buffer of the state that this value becomes, if nobody needs its old value any more."""
         for state in self.updates_of.get(value, ()):
             old = value_of(self.graph.state[state])
@@ -219,7 +221,7 @@ class _Planner:
             return self.holder[old]
         return None
 
-    def _inherited(self, time: int, c: Call, k: int, value: Value, taken: set[int]) -> int | None:
+    def _inherited(self, time: int, c: KernelCall, k: int, value: Value, taken: set[int]) -> int | None:
         """The buffer of an operand that dies here and has the same type, for loops that run in step."""
         for old in dict.fromkeys(map(value_of, c.operands)):
             if old in self.updates_of:
@@ -247,7 +249,7 @@ def _alike(a: Type, b: Type) -> bool:
     return a.size == b.size and a.dtype is b.dtype
 
 
-def _in_step(c: Call, k: int, old: Value) -> bool:
+def _in_step(c: KernelCall, k: int, old: Value) -> bool:
     """True if result k of a nest may overwrite `old`: each iteration writes the one element that it reads."""
     if c.nest is None or c.nest.stores[k].reduce:
         return False

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from lazytensor.compiler.show import REWRITES, is_shown, show
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.pattern import Bindings, Pat, Rule, RuleSet, any_, pat
 from lazytensor.ops import OPS, call, const, full
@@ -121,4 +122,9 @@ def _positive_zero(n: Node) -> bool:
 
 def simplify(graph: Graph) -> Graph:
     """The graph after all rules; every value is the same bit for bit."""
-    return RULES.rewrite(graph)
+    if not is_shown(REWRITES):
+        return RULES.rewrite(graph)
+    steps: list[str] = []
+    lowered = RULES.rewrite(graph, lambda rule, before, after: steps.append(f"{rule.name}: {before} -> {after}"))
+    show(REWRITES, "rewrites", lambda: "\n".join(steps))
+    return lowered

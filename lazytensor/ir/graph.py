@@ -16,6 +16,8 @@ from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
 
 Attrs = Mapping[str, Any]
+GraphKey = tuple[Any, ...]
+"""What two graphs have in common that compute the same: see `Graph.key`."""
 
 
 class Node(Algebra):
@@ -155,7 +157,17 @@ class Graph:
         output_names: tuple[str, ...] = (),
     ):
         self.inputs, self.state, self.outputs, self.updates = inputs, state, outputs, updates
-        self.output_names = output_names or tuple(f"output_{i}" for i in range(len(outputs)))
+        self._names = output_names
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The name of each output; numbered ones if none were given."""
+        return self._names or tuple(f"output_{i}" for i in range(len(self.outputs)))
+
+    @property
+    def key(self) -> GraphKey:
+        """Equal for graphs that are the same function under the same names: nodes are interned, so roots will do."""
+        return (tuple(self.updates.items()), self.outputs, self.inputs, self._names)
 
     def roots(self) -> tuple[Node, ...]:
         """Everything the function has to produce: updates first, then outputs."""
@@ -172,7 +184,7 @@ class Graph:
             self.state,
             tuple(mapping(o) for o in self.outputs),
             {k: mapping(v) for k, v in self.updates.items()},
-            self.output_names,
+            self._names,
         )
 
     def users(self) -> dict[Node, list[Node]]:

@@ -2,7 +2,7 @@
 
 from lazytensor.kernels.call import CALL
 from lazytensor.kernels.copies import CONCAT, SLICE_UPDATE
-from lazytensor.kernels.kernel import Found, Kernel
+from lazytensor.kernels.kernel import Kernel, Match
 from lazytensor.kernels.matmul import MATMUL
 from lazytensor.kernels.softmax import SOFTMAX, SOFTMAX_CROSS_ENTROPY
 
@@ -11,4 +11,4 @@ LIBRARY: tuple[Kernel, ...] = tuple(
 )
 BY_NAME: dict[str, Kernel] = {kernel.name: kernel for kernel in LIBRARY}
 
-__all__ = ["BY_NAME", "CALL", "LIBRARY", "Found", "Kernel"]
+__all__ = ["BY_NAME", "CALL", "LIBRARY", "Match", "Kernel"]

@@ -6,12 +6,12 @@ import numpy as np
 
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type, Work
-from lazytensor.kernels.kernel import Arrays, Attrs, Found, Kernel, Step
+from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step
 from lazytensor.ops.op import OPS
 
 
-def _match(n: Node) -> Found:
-    return Found(n.inputs, {"op": n.op, **({"attrs": n.attrs} if n.attrs else {})})
+def _match(n: Node) -> Match:
+    return Match(n.inputs, {"op": n.op, **({"attrs": n.attrs} if n.attrs else {})})
 
 
 def _run(name: str, attrs: Attrs, outs: Arrays, ins: Arrays) -> None:

@@ -16,7 +16,7 @@ Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Found:
+class Match:
     """A kernel's operands and attributes for one node."""
 
     operands: tuple[Node, ...]
@@ -35,16 +35,16 @@ class Kernel:
     """
 
     name: str
-    match: Callable[[Node], Found | None]
+    match: Callable[[Node], Match | None]
     bind: Callable[[Attrs, Arrays, Arrays], Step]
     work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
     source: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str] | None = None
     benefit: int = 0
 
 
-def by_op(name: str) -> Callable[[Node], Found | None]:
+def by_op(name: str) -> Callable[[Node], Match | None]:
     """A match rule: the node is an `name`, its inputs are the operands."""
-    return lambda n: Found(n.inputs, n.attrs) if n.op == name else None
+    return lambda n: Match(n.inputs, n.attrs) if n.op == name else None
 
 
 def op_work(name: str) -> Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]:

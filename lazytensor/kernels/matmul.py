@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from lazytensor.ir.graph import Node
-from lazytensor.kernels.kernel import Arrays, Attrs, Found, Kernel, Step, op_work
+from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
 
 def _swaps_last(n: Node) -> bool:
@@ -16,7 +16,7 @@ def _swaps_last(n: Node) -> bool:
     return rank >= 2 and n.attrs["permutation"] == (*range(rank - 2), rank - 1, rank - 2)
 
 
-def _match(n: Node) -> Found | None:
+def _match(n: Node) -> Match | None:
     if n.op != "matmul":
         return None
     a, b = n.inputs
@@ -25,7 +25,7 @@ def _match(n: Node) -> Found | None:
         a, flips["transpose_a"] = a.inputs[0], not flips["transpose_a"]
     while _swaps_last(b):
         b, flips["transpose_b"] = b.inputs[0], not flips["transpose_b"]
-    return Found((a, b), flips)
+    return Match((a, b), flips)
 
 
 def _bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:

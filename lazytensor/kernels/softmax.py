@@ -8,7 +8,7 @@ from lazytensor.dtype import float32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.kernels.call import CALL
-from lazytensor.kernels.kernel import Arrays, Attrs, Found, Kernel, Step, op_work
+from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
 _IMPORTS = """\
 import numpy as np
@@ -70,12 +70,12 @@ _KEEP = "loss[r] = y[at + min(max(labels[r], 0), {last_column})]"
 
 
 def _match(name: str):
-    def match(n: Node) -> Found | None:
+    def match(n: Node) -> Match | None:
         if n.op != name or n.inputs[0].type.dtype.host != float32.host or n.inputs[0].type.size == 0:
             return None
         if name == "softmax" and n.attrs["dim"] % len(n.type.shape) != len(n.type.shape) - 1:
             return None
-        return Found(n.inputs, n.attrs)
+        return Match(n.inputs, n.attrs)
 
     return match
 

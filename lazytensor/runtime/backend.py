@@ -26,6 +26,10 @@ class Executable(Protocol):
         """What the backend knows about the program before it runs; None if nothing."""
         ...
 
+    def placement(self) -> str:
+        """Where everything lies, a line for each thing, as LT_DEBUG=4 prints it."""
+        ...
+
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step: read `batch` (arrays in the order of `program.batch`), update the store, return the fetches.
 

@@ -68,6 +68,13 @@ class HostExecutable:
     def _operands(self, instr: Instr) -> list[np.ndarray]:
         return [self._arrays[b] for b in (*instr.reads, *instr.writes)]
 
+    def placement(self) -> str:
+        """The bytes of the arena that each temporary buffer has; see `Executable`."""
+        places = sorted(self._arena.offsets.items(), key=lambda item: item[1])
+        lines = [f"buffer {b} from byte {at}: {self.program.buffers[b].type}" for b, at in places]
+        lines += [f"buffer {b} is a view of {owner}" for b, owner in self._arena.views.items()]
+        return "\n".join([f"arena of {self._arena.size_bytes} bytes", *lines])
+
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step and return the fetches; see `Executable`. Raises ShapeError for a batch of other types."""
         given = self._given

@@ -369,6 +369,24 @@ print("cs.pol = 2" in open("cerebras_logs/executors/000001/cirh.mlir").read())
     assert done.stdout.splitlines()[4:6] == ["4 1", "True"]
 
 
+def test_the_wafer_lowers_a_graph_once_and_its_text_is_of_that_graph(script):
+    done = script(
+        TRAIN
+        + """
+from lazytensor import config
+with config.override(debug=2):
+    for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=4):
+        log(step(batch))
+print(open("cerebras_logs/executors/000001/cirh.mlir").read())
+""",
+        "CSX",
+    )
+    passes = [line for line in done.stderr.splitlines() if line.startswith("--- ")]
+    assert passes == [f"--- {name}" for name in "record lower_to_cirh rewrites simplify print_cirh".split()]
+    printed = done.stderr.split("--- print_cirh\n")[1].strip()
+    assert printed.startswith("module") and printed in done.stdout
+
+
 def test_a_compile_folder_keeps_what_was_compiled(script_process, tmp_path):
     body = TRAIN.replace("(sys.argv[1])", "('CSX', compile_dir='compiled')") + LOOP_4
     first = losses(script_process(body))

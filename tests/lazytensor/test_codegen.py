@@ -24,7 +24,7 @@ from tests.strategies import batch, graphs, values_for
 
 def nest_of(*outputs):
     graph = Graph((), {}, outputs, {})
-    (made,) = fuse(graph, match(graph.nodes()))
+    (made,) = fuse(graph, match(graph))
     assert made.nest is not None
     return made.nest
 

@@ -21,7 +21,7 @@ WIDE = Type((64, 32), float32)
 
 def calls_of(*outputs, updates=None, states=None):
     graph = Graph((), states or {}, outputs, updates or {})
-    return fuse(graph, match(graph.nodes()))
+    return fuse(graph, match(graph))
 
 
 def nests(calls):

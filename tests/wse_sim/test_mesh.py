@@ -8,9 +8,7 @@ from kernel_rows import DTYPES, EPSILON
 from programs import Builder, computed, patient
 
 import lazytensor as lt
-from lazytensor.compiler.lower import lower_to_host
-from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.compiler.simplify import simplify
+from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.dtype import bool_, by_name, float32, int32, int64
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
@@ -217,7 +215,7 @@ def captured(step, arrays: dict, named: dict):
         result = step(*arrays.values())
         graph, _ = capture.graph()
     assert result is not None
-    return compile_graph(simplify(lower_to_host(graph))), store, capture.arrays()
+    return compile_graph(graph, HOST), store, capture.arrays()
 
 
 class MLP(lt.nn.Module):

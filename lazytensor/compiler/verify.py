@@ -1,0 +1,93 @@
+"""Verify: what has to hold of the result of each pass. Each check raises CompileError with the node's place."""
+
+from collections.abc import Iterable
+
+from lazytensor.compiler.calls import KernelCall, is_leaf, type_of, value_of
+from lazytensor.compiler.match import Matches
+from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.program import Program
+from lazytensor.ir.types import Type
+from lazytensor.ops.op import OPS
+
+
+def check_graph(graph: Graph, result: Graph) -> None:
+    """Every node has the type that its operation infers from its inputs, and so has each new state."""
+    for n in result.nodes():
+        if n.op == "leaf":
+            continue  # stands for an array, and takes its type from there
+        if n.op not in OPS:
+            raise CompileError(f"there is no operation {n.op}", where=n.where)
+        expected = OPS[n.op].infer(*(i.type for i in n.inputs), **n.attrs)
+        if expected != n.type:
+            raise CompileError(f"{n.op} gives {expected}, but the node says {n.type}", where=n.where)
+    for state, update in result.updates.items():
+        if update.type != result.state[state].type:
+            raise CompileError(
+                f"{state} is {result.state[state].type}, its new value {update.type}", where=update.where
+            )
+
+
+def check_matches(graph: Graph, matches: Matches) -> None:
+    """Each kernel reads nodes of the graph, and gives the type of the node that it computes."""
+    nodes = set(graph.nodes())
+    for n, (kernel, match) in matches.items():
+        if not nodes.issuperset((n, *match.operands)):
+            raise CompileError(f"kernel {kernel.name} of {n.op} reads what is not in the graph", where=n.where)
+        # The kernel of last resort carries the operation that it calls; every other one is named like its own.
+        op, attrs = kernel.name, match.attrs
+        if op == "call":
+            op, attrs = attrs["op"], attrs.get("attrs", {})
+        given = OPS[op].infer(*(i.type for i in match.operands), **attrs) if op in OPS else n.type
+        if given != n.type:
+            raise CompileError(f"kernel {kernel.name} gives {given}, but {n.op} is {n.type}", where=n.where)
+
+
+def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:
+    """Every value that is read is computed once or there from the start, and the nests are in order."""
+    computed = set()
+    for c in calls:
+        for n, k in c.results:
+            if (n, k) in computed:
+                raise CompileError(f"{n.op} is computed by two calls, the second is {c.kernel}", where=c.where)
+            computed.add((n, k))
+        if c.nest is not None:
+            _check_nest(c.nest, [type_of(value_of(n)) for n in c.operands], [type_of(v) for v in c.results], c)
+    needed: list[tuple[Node, str]] = [(n, c.kernel) for c in calls for n in c.operands]
+    for n, reader in (*needed, *((r, "the step") for r in graph.roots())):
+        value = value_of(n)
+        if value not in computed and not is_leaf(value[0]) and value[0].op != "full":
+            raise CompileError(f"{reader} reads {value[0].op}, which no call computes", where=n.where)
+
+
+def _check_nest(nest: Nest, inputs: list[Type], outputs: list[Type], c: KernelCall) -> None:
+    try:
+        nest.check()
+    except CompileError as e:
+        raise CompileError(e.what, where=c.where) from e
+    if [*nest.inputs, *nest.outputs] != [*inputs, *outputs]:
+        raise CompileError(f"nest {nest.name} has operands of other types than the nodes it is of", where=c.where)
+
+
+def check_program(graph: Graph, program: Program) -> None:
+    """Buffers are written before they are read, and those asked for have the types of the graph's results."""
+    program.check()
+    if len(program.fetches) != len(graph.outputs):
+        wanted = len(graph.outputs)
+        raise CompileError(f"{wanted} results are asked for, the program gives {len(program.fetches)}")
+    for f, n in zip(program.fetches, graph.outputs, strict=True):
+        if program.buffers[f].type != n.type:
+            raise CompileError(f"{n.op} is {n.type}, its buffer {program.buffers[f].type}", where=n.where)
+    for state, (old, new) in program.state.items():
+        a, b = program.buffers[old].type, program.buffers[new].type
+        if (a.size, a.dtype) != (b.size, b.dtype):
+            raise CompileError(f"{state} is {a}, the buffer of its new value {b}")
+    for instr in program.instrs:
+        if instr.nest is None:
+            continue
+        operands = [program.buffers[b].type for b in (*instr.reads, *instr.writes)]
+        for buffer, type in zip(operands, (*instr.nest.inputs, *instr.nest.outputs), strict=True):
+            # A nest sees flat arrays: another shape of the same elements will do.
+            if (buffer.size, buffer.dtype) != (type.size, type.dtype):
+                raise CompileError(f"{instr.label} takes {type}, its buffer is {buffer}", where=instr.where)
