@@ -143,7 +143,9 @@ class Grouping:
         """True if the group evaluates n once for each element, in order where it also has to store it."""
         if len(group.members) >= MAX_MEMBERS:
             return False
-        return group.covers(index) if n in self._roots else _size(group.extents) <= n.type.size
+        size = _size(group.extents)
+        # The map of a slice at the beginning runs in order too, but not through all that has to be stored.
+        return size == n.type.size and group.covers(index) if n in self._roots else size <= n.type.size
 
     def _join(self, n: Node, group: FusionGroup, index: IndexMap) -> None:
         group.members.add((n, index))

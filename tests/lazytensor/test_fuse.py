@@ -1,5 +1,6 @@
 """Fusion: what shares a nest, what does not, and that every grouping keeps the meaning of the graph."""
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,14 @@ def test_momentum_update_is_one_nest_that_writes_both():
     (nest,) = nests(calls_of(updates={"p": new_p, "buf": new_buf}, states={"p": p, "buf": buf}))
     assert len(nest.stores) == 2 and len(nest.inputs) == 3
     assert [s.op for s in nest.body].count("add") == 1
+
+
+def test_a_result_is_not_computed_in_the_shorter_loops_of_its_beginning():
+    x = batch(0, Type((8,), float32))
+    whole = call("neg", x)
+    graph = Graph((x,), {}, (whole, slice_(whole, (0,), (4,))), {})
+    arrays = [[np.arange(8, dtype=np.float32)]]
+    assert_same(run_host(graph, arrays, {}), run_reference(graph, arrays, {}))
 
 
 def test_bias_and_relu_join_after_the_product():
