@@ -12,23 +12,22 @@ from typing import cast as typed
 from lazytensor.dtype import float32
 from lazytensor.functions.pointwise import made
 from lazytensor.functions.refusals import refusing
+from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-RAISED = frozenset(
-    """sum prod cumsum cumprod pow __pow__ __rpow__ __ipow__ pow_ exp expm1 log log1p rsqrt reciprocal tan softplus
-    median norm normalize var std var_mean
-    std_mean logsumexp log_softmax log2 log10 acos asin cosh sinh erfinv dist pdist cdist renorm cosine_similarity
-    nll_loss cross_entropy l1_loss smooth_l1_loss huber_loss mse_loss kl_div binary_cross_entropy_with_logits
-    poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss margin_ranking_loss
-    multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss triplet_margin_loss
-    triplet_margin_with_distance_loss ctc_loss""".split()
+RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
+    """sum prod cumsum cumprod __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean std_mean logsumexp
+    dist pdist cdist renorm cosine_similarity nll_loss l1_loss smooth_l1_loss huber_loss kl_div
+    binary_cross_entropy_with_logits poisson_nll_loss gaussian_nll_loss cosine_embedding_loss hinge_embedding_loss
+    margin_ranking_loss multilabel_margin_loss multilabel_soft_margin_loss multi_margin_loss soft_margin_loss
+    triplet_margin_loss triplet_margin_with_distance_loss ctc_loss""".split()
 )
-
-LOWERED = frozenset("matmul __matmul__ __rmatmul__ mm addmm".split())
+LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
+"""Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
 
 
 def _wide(value: Any) -> Any:

@@ -111,6 +111,8 @@ class Op:
     work(out_type, *types, **attrs) counts flops and bytes.
     is_leaf: it stands for a value that is there already, and is no operation of a step.
     renames: it gives the values of its operand in another shape or type.
+    autocast is what the function of that name is given where automatic casts are on: "float32" for half operands,
+    "half" for those of float32, "" for operands as they are.
     gradient_name is what PyTorch calls it in a printed `grad_fn`.
     """
 
@@ -126,6 +128,7 @@ class Op:
     work: Callable[..., Work] = per_element(1)
     is_leaf: bool = False
     renames: bool = False
+    autocast: Literal["", "float32", "half"] = ""
     gradient_name: str = ""
 
 

@@ -45,7 +45,14 @@ def _log_sigmoid_parts(x: Node) -> Node:
     return -(most + call("log", total))
 
 
-composite("softplus", softplus, lambda x, **attrs: x, 24, cirh=typed("Softplus", softplus_parameters, arrow=False))
+composite(
+    "softplus",
+    softplus,
+    lambda x, **attrs: x,
+    24,
+    cirh=typed("Softplus", softplus_parameters, arrow=False),
+    autocast="float32",
+)
 composite(
     "elu",
     elu,

@@ -133,8 +133,8 @@ def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
 
 
 # Transcendental functions are counted as 10 flops, the convention of the performance model.
-_unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=plain("Exp", arrow=True))
-_unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"))
+_unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=plain("Exp", arrow=True), autocast="float32")
+_unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast="float32")
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
 _unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
 _unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
@@ -146,17 +146,37 @@ _unary(
     10,
     cirh=plain("Erf", arrow=True),
 )
-_unary("log1p", np.log1p, lambda g, y, x: (g / (x + 1),), 10, cirh=decomposed(lambda x: call("log", x + 1)))
-_unary("expm1", np.expm1, lambda g, y, x: (g * (y + 1),), 10, cirh=decomposed(lambda x: call("exp", x) - 1))
+_unary(
+    "log1p",
+    np.log1p,
+    lambda g, y, x: (g / (x + 1),),
+    10,
+    cirh=decomposed(lambda x: call("log", x + 1)),
+    autocast="float32",
+)
+_unary(
+    "expm1",
+    np.expm1,
+    lambda g, y, x: (g * (y + 1),),
+    10,
+    cirh=decomposed(lambda x: call("exp", x) - 1),
+    autocast="float32",
+)
 _unary(
     "log2",
     np.log2,
     lambda g, y, x: (g / (x * math.log(2)),),
     10,
     cirh=decomposed(lambda x: call("log", x) * FRONT_END_LOG2_E),
+    autocast="float32",
 )
 _unary(
-    "tan", np.tan, lambda g, y, x: (g * (1 + y * y),), 20, cirh=decomposed(lambda x: call("sin", x) / call("cos", x))
+    "tan",
+    np.tan,
+    lambda g, y, x: (g * (1 + y * y),),
+    20,
+    cirh=decomposed(lambda x: call("sin", x) / call("cos", x)),
+    autocast="float32",
 )
 _unary(
     "sqrt",
@@ -166,7 +186,14 @@ _unary(
     Body("sqrt({0})", "special", is_instruction=True),
     cirh=plain("Sqrt"),
 )
-_unary("rsqrt", lambda x: 1 / np.sqrt(x), lambda g, y, x: (g * (-0.5 * (y * (y * y))),), 4, cirh=plain("Rsqrt"))
+_unary(
+    "rsqrt",
+    lambda x: 1 / np.sqrt(x),
+    lambda g, y, x: (g * (-0.5 * (y * (y * y))),),
+    4,
+    cirh=plain("Rsqrt"),
+    autocast="float32",
+)
 _unary(
     "reciprocal",
     np.reciprocal,
@@ -174,6 +201,7 @@ _unary(
     4,
     Body("(one / {0})", "special"),
     cirh=plain("Reciprocal"),
+    autocast="float32",
 )
 _unary(
     "silu",
@@ -292,7 +320,7 @@ for _name, _extremum, _comparison, _python in (
         body=Body(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
         cirh=clamped(is_maximum=_name == "maximum"),
     )
-_binary("pow", _floating_pow, _pow_vjp, 20, cirh=plain("Pow"))
+_binary("pow", _floating_pow, _pow_vjp, 20, cirh=plain("Pow"), autocast="float32")
 _binary(
     "fmod",
     np.fmod,

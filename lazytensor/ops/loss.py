@@ -80,6 +80,7 @@ op(
     work=per_element(24),
     composite=_log_softmax_parts,
     cirh=decomposed(_log_softmax_cirh),
+    autocast="float32",
 )
 
 
@@ -178,6 +179,7 @@ op(
     composite=_nll_exact,
     cirh=decomposed(_nll_parts),
     gradient_name="NllLoss",
+    autocast="float32",
 )
 
 
@@ -279,4 +281,5 @@ op(
     vjp=_mse_vjp,
     work=per_element(3),
     composite=_mse_parts,
+    autocast="float32",
 )

@@ -56,6 +56,7 @@ op(
     vjp=_product_vjp,
     work=_product_work,
     cirh=PRODUCT,
+    autocast="half",
     gradient_name="Mm",
 )
 

@@ -37,12 +37,14 @@ _pointwise(
     np.arcsin,
     lambda g, y, x: (g / call("sqrt", _less_square(x)),),
     composite=lambda x: call("atan2", x, call("sqrt", _less_square(x))),
+    autocast="float32",
 )
 _pointwise(
     "acos",
     np.arccos,
     lambda g, y, x: (-(g / call("sqrt", _less_square(x))),),
     composite=lambda x: call("atan2", call("sqrt", _less_square(x)), x),
+    autocast="float32",
 )
 _pointwise("atan", np.arctan, lambda g, y, x: (g / (x * x + 1),), composite=lambda x: call("atan2", x, full_like(1, x)))
 _pointwise(
@@ -50,12 +52,14 @@ _pointwise(
     np.sinh,
     lambda g, y, x: (g * call("cosh", x),),
     cirh=decomposed(lambda x: (call("exp", x) - call("exp", -x)) / 2),
+    autocast="float32",
 )
 _pointwise(
     "cosh",
     np.cosh,
     lambda g, y, x: (g * call("sinh", x),),
     cirh=decomposed(lambda x: (call("exp", x) + call("exp", -x)) / 2),
+    autocast="float32",
 )
 _pointwise(
     "asinh",
@@ -76,7 +80,9 @@ _pointwise(
     cirh=refused("Write 0.5 * torch.log((1 + x) / (1 - x))."),
 )
 _pointwise("exp2", np.exp2, lambda g, y, x: (g * (y * LN2),), composite=lambda x: 2**x)
-_pointwise("log10", np.log10, lambda g, y, x: (g / (x * LN10),), composite=lambda x: call("log", x) / LN10)
+_pointwise(
+    "log10", np.log10, lambda g, y, x: (g / (x * LN10),), composite=lambda x: call("log", x) / LN10, autocast="float32"
+)
 _pointwise(
     "erfc",
     values.erfc,
@@ -89,6 +95,7 @@ _pointwise(
     lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
     flops=40,
     cirh=refused(ON_THE_CLIENT),
+    autocast="float32",
 )
 _pointwise(
     "lgamma",
