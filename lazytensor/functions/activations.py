@@ -1,4 +1,7 @@
-"""Activations, and the random masks of dropout."""
+"""Activations, and the random masks of dropout.
+
+Those of each element keep the shape of the input, [...] to [...]; with `inplace` the result is written to the input.
+"""
 
 import math
 
@@ -23,6 +26,7 @@ sigmoid, tanh = pw.sigmoid, pw.tanh
 
 
 def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
+    """`out`, or x with `out` written to it. In a step the write moves a cell on, so that views of x see it."""
     if not inplace:
         return out
     x.write(out.node)
@@ -30,57 +34,62 @@ def _placed(x: Tensor, out: Tensor, inplace: bool) -> Tensor:
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x where it is positive, else 0."""
+    """x where it is positive, else 0: [...] to [...]."""
     return _placed(input, pw.relu(input), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * sigmoid(x)"""
+    """x * sigmoid(x): [...] to [...]."""
     return _placed(input, pw.silu(input), inplace)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """x times the normal distribution function; "tanh" is the usual approximation."""
+    """x times the normal distribution function at x, or its usual approximation with "tanh": [...] to [...].
+
+    Raises RuntimeError for another `approximate`.
+    """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
     return made(call("gelu", arg(input), approximate=approximate), input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """x where it is positive, else negative_slope * x."""
+    """x where it is positive, else negative_slope * x: [...] to [...]."""
     if input.dtype.kind != "f":
+        # Integers leave their type here, as any product with a fraction does; the operation keeps its operand's.
         return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, float(negative_slope))), inplace)
     return _placed(input, made(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x where it is positive, else alpha * (exp(x) - 1): [...] to [...]."""
     return _placed(input, made(call("elu", arg(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """x where it is positive, else alpha * (exp(x / alpha) - 1). Raises RuntimeError for alpha = 0."""
+    """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     above = pw.gt(input, 0)
+    # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
     below = pw.mul(pw.expm1(pw.div(pw.where(above, 0.0, input), float(alpha))), float(alpha))
     return _placed(input, pw.where(above, input, below), inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """A scaled elu that keeps mean 0 and variance 1."""
+    """A scaled elu that keeps mean 0 and variance 1: [...] to [...]."""
     above = pw.gt(input, 0)
     below = pw.mul(pw.expm1(pw.where(above, 0.0, input)), SELU_SCALE * SELU_ALPHA)
     return _placed(input, pw.where(above, pw.mul(input, SELU_SCALE), below), inplace)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself above the threshold."""
+    """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...]."""
     return made(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
-    """log(sigmoid(x)) without overflow."""
+    """log(sigmoid(x)) without overflow: [...] to [...]."""
     return made(call("log_sigmoid", arg(input)), input)
 
 
@@ -93,28 +102,29 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """x limited to 0..6."""
+    """x limited to 0..6: [...] to [...]."""
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * relu6(x + 3) / 6"""
+    """x * relu6(x + 3) / 6: [...] to [...]."""
     return _placed(input, pw.div(pw.mul(input, relu6(pw.add(input, 3.0))), 6.0), inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """relu6(x + 3) / 6"""
+    """relu6(x + 3) / 6: [...] to [...]."""
     return _placed(input, pw.div(relu6(pw.add(input, 3.0)), 6.0), inplace)
 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """0 where |x| <= lambd, else x."""
+    """0 where |x| <= lambd, else x: [...] to [...]."""
+    # Times 0 rather than 0: NaN stays NaN, and no gradient flows from there.
     return pw.where(pw.le(pw.abs(input), float(lambd)), pw.mul(input.detach(), 0), input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, which it does not cross. Raises ShapeError for a negative lambd."""
+    """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd."""
     if lambd < 0:
         raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
     below = pw.where(pw.lt(input, -float(lambd)), pw.add(input, float(lambd)), pw.mul(input, 0.0))
@@ -122,28 +132,36 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softsign(input: Tensor) -> Tensor:
-    """x / (1 + |x|)"""
+    """x / (1 + |x|): [...] to [...]."""
     return pw.div(input, pw.add(pw.abs(input), 1))
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """x - tanh(x)"""
+    """x - tanh(x): [...] to [...]."""
     return pw.sub(input, pw.tanh(input))
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """`value` where x <= threshold, else x."""
+    """`value` where x <= threshold, else x: [...] to [...]."""
+    # The type of the input is kept, where promotion would make integers floating.
     filler = value if input.dtype.kind == "f" else int(value)
     return _placed(input, pw.where(pw.le(input, threshold), filler, input), inplace)
 
 
+# `threshold_` has an argument of that name.
+_threshold = threshold
+
+
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """x * tanh(softplus(x))"""
+    """x * tanh(softplus(x)): [...] to [...]."""
     return _placed(input, pw.mul(input, tanh(softplus(input))), inplace)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half times the sigmoid of the second half of a dimension."""
+    """The first half times the sigmoid of the second half of a dimension: [..., 2n, ...] to [..., n, ...].
+
+    Raises ShapeError for an odd extent, and for a number.
+    """
     at = dim_of(dim, input.ndim)
     if not input.ndim:
         raise ShapeError("glu does not support 0-dimensional tensors", where=source.where())
@@ -156,7 +174,10 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 @method
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """x where it is positive, else weight * x; the weight has one element, or one for each channel (dimension 1)."""
+    """x where it is positive, else weight * x: [N, C, ...] to [N, C, ...].
+
+    The weight has one element, or one for each channel (dimension 1). Raises ShapeError for another count.
+    """
     if weight.spec.size != 1:
         channels = input.spec.shape[1] if input.ndim > 1 else 1
         if weight.ndim != 1 or weight.spec.size != channels:
@@ -166,6 +187,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
                 where=source.where(),
             )
         weight = view(weight, (-1, *(1,) * (input.ndim - 2)))
+    # One element has to be a number here: a vector would give a 0-d input a dimension.
     elif weight.ndim > input.ndim:
         weight = view(weight, ())
     return pw.where(pw.gt(input, 0), input, pw.mul(input, weight))
@@ -174,7 +196,10 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """x where it is positive, else a slope times x: random in lower..upper in training, else their middle."""
+    """x where it is positive, else a slope times x: [...] to [...].
+
+    The slope is random in lower..upper for each element in training, else their middle.
+    """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     slope = pw.add(pw.mul(rand(input.spec.shape, dtype=input.dtype, device=input.device), upper - lower), lower)
@@ -187,17 +212,20 @@ def _implicit_dim(x: Tensor, dim: int | None) -> int:
 
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension."""
+    """exp(x) divided by its sum along a dimension: [...] to [...].
+
+    Raises IndexError for a dimension x does not have.
+    """
     return reductions.softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """softmax(-x)"""
+    """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have."""
     return reductions.softmax(pw.neg(input), _implicit_dim(input, dim), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
-    """The logarithm of softmax, computed without overflow."""
+    """The logarithm of softmax along a dimension, without overflow: [...] to [...]. Raises IndexError as it does."""
     return reductions.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
@@ -205,15 +233,20 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
 
 
 def _probability(p: float) -> float:
+    """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     return float(p)
 
 
 def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
+    """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
     if p == 1:
+        # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
         return _placed(input, pw.mul(input, 0.0), inplace)
     (x,) = lowered(arg(input))
+    # Out of a step the same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step
+    # numbers come from the state that each step moves on.
     if trace.current is None:
         kept = bernoulli_(empty(shape, dtype=x.type.dtype), 1.0 - p)
     else:
@@ -223,14 +256,18 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zero elements with probability p and scale the others by 1 / (1 - p)."""
+    """Zero elements with probability p and scale the others by 1 / (1 - p): [...] to [...].
+
+    Raises ValueError for p outside 0..1.
+    """
     if not training or _probability(p) == 0:
+        # The vendor's layer lowers its operand even where it drops nothing.
         return input if half_type() is None else made(lowered(arg(input))[0], input)
     return _dropped(input, p, input.spec.shape, inplace)
 
 
 def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, ...]."""
+    """Dropout of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1."""
     if not training or _probability(p) == 0:
         return input
     shape = input.spec.shape
@@ -247,17 +284,17 @@ def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: i
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, L] or [C, L]."""
+    """Dropout of whole channels: [N, C, L] or [C, L]. Raises ValueError for p outside 0..1."""
     return _channels(input, p, training, inplace, 1)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, H, W]."""
+    """Dropout of whole channels: [N, C, H, W]. Raises ValueError for p outside 0..1."""
     return feature_dropout(input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]."""
+    """Dropout of whole channels: [N, C, D, H, W] or [C, D, H, W]. Raises ValueError for p outside 0..1."""
     return _channels(input, p, training, inplace, 3)
 
 
@@ -266,6 +303,7 @@ def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
     if p == 1:
         return _placed(input, pw.mul(input, 0.0), inplace)
     alpha = SELU_ALPHA * SELU_SCALE
+    # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
     kept = pw.lt(rand(shape, dtype=input.dtype, device=input.device), 1.0 - p)
     shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
@@ -273,14 +311,14 @@ def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of what selu gives."""
+    """Dropout that keeps mean and variance of what selu gives: [...] to [...]. Raises ValueError for p outside 0..1."""
     if not training or _probability(p) == 0:
         return input
     return _alpha_dropped(input, p, input.spec.shape, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """`alpha_dropout` of whole channels."""
+    """`alpha_dropout` of whole channels: [N, C, ...] to the same. Raises ValueError for p outside 0..1."""
     if not training or _probability(p) == 0:
         return input
     shape = input.spec.shape
@@ -319,8 +357,7 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     """`threshold` in place."""
-    filler = value if input.dtype.kind == "f" else int(value)
-    return _placed(input, pw.where(pw.le(input, threshold), filler, input), True)
+    return _threshold(input, threshold, value, True)
 
 
 def rrelu_(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Tensor:

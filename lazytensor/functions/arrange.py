@@ -23,13 +23,16 @@ Sections = int | Sequence[int] | Tensor
 
 
 def given(tensors: tuple[Any, ...]) -> tuple[Tensor, ...]:
-    """The tensors passed as `f(a, b)` or `f([a, b])`."""
+    """The tensors passed as `f(a, b)` or `f([a, b])`; a single tensor counts as one."""
     return tuple(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
 
 
 @method(names="movedim moveaxis")
 def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Some dimensions moved to other places, the rest in order. Raises ShapeError if a dimension is named twice."""
+    """Some dimensions moved to other places, the rest in order: a view.
+
+    Raises ShapeError if a dimension is named twice, or the two lists differ in length.
+    """
     sources, targets = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
     if len(sources) != len(targets):
         raise ShapeError(
@@ -43,6 +46,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     if not x.ndim:
         return view(x, ())
     order = [d for d in range(x.ndim) if d not in sources]
+    # From the front on, so that each place is final when its dimension is put in.
     for to, d in sorted(zip(targets, sources, strict=True)):
         order.insert(to, d)
     return permute(x, order)
@@ -50,13 +54,13 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 
 @method
 def swapaxes(x: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
     return transpose(x, axis0, axis1)
 
 
 @method
 def swapdims(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged: a view. Raises IndexError for a dimension that x does not have."""
     return transpose(x, dim0, dim1)
 
 
@@ -65,19 +69,22 @@ moveaxis = movedim
 
 @method
 def ravel(x: Tensor) -> Tensor:
-    """All elements in one dimension."""
+    """All elements in one dimension, [n]: a view where the elements lie in order."""
     return reshape(x, -1)
 
 
 @method
 def reshape_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of another tensor."""
+    """x in the shape of another tensor. Raises ShapeError for another number of elements."""
     return reshape(x, other.spec.shape)
 
 
 @method
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dimension split into several; one of the new extents may be -1."""
+    """One dimension split into several, a view; one of the new extents may be -1.
+
+    Raises ShapeError unless they multiply up to the extent.
+    """
     if not x.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if not sizes:
@@ -95,13 +102,19 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def broadcast_shapes(*sizes: Any) -> Size:
-    """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent."""
+    """The shape that tensors of the given shapes broadcast to; a number counts as a shape of one extent.
+
+    Raises ShapeError if they do not.
+    """
     return Size(broadcast_shape((), *((s,) if isinstance(s, int) else tuple(s) for s in sizes)))
 
 
 @method
 def sum_to_size(x: Tensor, *size: Any) -> Tensor:
-    """The sum over what broadcasting would repeat: `size` broadcasts to the shape of x."""
+    """The sum over what broadcasting would repeat, in the shape `size`.
+
+    Raises ShapeError unless that broadcasts to the shape of x.
+    """
     shape = size_of(size)
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
@@ -117,19 +130,19 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
 
 @method
 def split_with_sizes(x: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of the given sizes."""
+    """Views of consecutive pieces of the given sizes. Raises ShapeError unless they add up to the extent."""
     return split(x, list(split_sizes), dim)
 
 
 @method
 def unsafe_split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """As `split`."""
+    """As `split`: views of consecutive pieces."""
     return split(x, split_size, dim)
 
 
 @method
 def unsafe_chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """As `chunk`."""
+    """As `chunk`: at most so many views of equal size."""
     return shapes.chunk(x, chunks, dim)
 
 
@@ -145,7 +158,10 @@ def tensor_split(
     indices: Sequence[int] | None = None,
     sections: int | None = None,
 ) -> tuple[Tensor, ...]:
-    """Pieces of nearly equal size, or pieces between the given places; a place beyond the end gives an empty one."""
+    """Views of pieces of nearly equal size, or of what lies between the given places of a dimension.
+
+    A place beyond the end gives an empty piece. Raises ShapeError for a number, and for no sections.
+    """
     if not x.ndim:
         raise ShapeError("tensor_split expected at least a 1-dimensional tensor, but got a 0-d one")
     at = dim_of(dim, x.ndim)
@@ -155,7 +171,9 @@ def tensor_split(
     if isinstance(cuts, int):
         if cuts <= 0:
             raise ShapeError(f"number of sections must be larger than 0, got {cuts}", where=source.where())
+        # The first extent % sections pieces are one longer.
         cuts = [extent // cuts * i + min(i, extent % cuts) for i in range(1, cuts)]
+    # A slice limits places to the extent and counts negative ones from the end, as PyTorch does here.
     places = [slice(a, b).indices(extent) for a, b in zip([0, *cuts], [*cuts, extent], strict=True)]  # type: ignore
     return tuple(sliced(x, at, a, max(a, b)) for a, b, _ in places)
 
@@ -181,21 +199,24 @@ def _needs_rank(x: Tensor, what: str, rank: int) -> None:
 
 @method
 def hsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Pieces along the columns; of a vector along itself."""
+    """Views of pieces along the columns; of a vector along itself.
+
+    Raises ShapeError for a number, and for uneven sections.
+    """
     _needs_rank(x, "hsplit", 1)
     return _even_split(x, "hsplit", indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 @method
 def vsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Pieces along the rows."""
+    """Views of pieces along the rows. Raises ShapeError for less than a matrix, and for sections of unequal size."""
     _needs_rank(x, "vsplit", 2)
     return _even_split(x, "vsplit", indices_or_sections, 0)
 
 
 @method
 def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Pieces along the third dimension."""
+    """Views of pieces along the third dimension. Raises ShapeError for less than that, and for uneven sections."""
     _needs_rank(x, "dsplit", 3)
     return _even_split(x, "dsplit", indices_or_sections, 2)
 
@@ -208,6 +229,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
         if x.ndim >= rank:
             return x
         shape = x.spec.shape
+        # A matrix gets its third dimension behind, [m, n, 1], a vector one on each side: NumPy's rule for images.
         if rank == 3:
             return view(x, (1, 1, 1) if not shape else (1, *shape, 1) if len(shape) == 1 else (*shape, 1))
         return view(x, (*(1,) * (rank - len(shape)), *shape))
@@ -218,7 +240,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
         return tuple(one(x) for x in given(tensors))
 
     function.__name__ = function.__qualname__ = f"atleast_{rank}d"
-    function.__doc__ = f"Tensors with new dimensions of extent 1, so that each has at least {rank}."
+    function.__doc__ = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
     return function
 
 
@@ -226,18 +248,18 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side: along the columns, vectors along themselves."""
+    """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ."""
     raised = atleast_1d(list(tensors))
     return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one below the other."""
+    """Tensors one below the other; a vector is a row. Raises ShapeError if other extents differ."""
     return cat(atleast_2d(list(tensors)), 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors one behind the other, along the third dimension."""
+    """Tensors one behind the other, along the third dimension. Raises ShapeError if other extents differ."""
     return cat(atleast_3d(list(tensors)), 2)
 
 
@@ -245,19 +267,22 @@ row_stack = vstack
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors as columns side by side."""
+    """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs."""
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
 
 
 @method
 def tile(x: Tensor, *dims: Any) -> Tensor:
-    """x repeated; missing repetitions are 1."""
+    """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front."""
     times = size_of(dims)
     return shapes.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    """Matrices along the diagonal of one matrix, zeros elsewhere."""
+    """Matrices along the diagonal of one matrix, zeros elsewhere; vectors are rows.
+
+    Raises ShapeError for more dimensions.
+    """
     blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
     if any(b.ndim > 2 for b in blocks):
         raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
@@ -272,7 +297,10 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """x with a border: `pad` holds (before, after) from the last dimension on; negative widths cut off."""
+    """x with a border of `value`: `pad` holds (before, after) from the last dimension on; negative widths cut off.
+
+    Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
+    """
     before, after = [0] * x.ndim, [0] * x.ndim
     if len(pad) % 2 or len(pad) > 2 * x.ndim:
         raise ShapeError(f"a padding of {list(pad)} does not fit {x.ndim} dimensions", where=source.where())
@@ -282,6 +310,7 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     if min(shape, default=0) < 0:
         raise ShapeError(f"a padding of {list(pad)} leaves the shape {list(shape)}", where=source.where())
     kept = arg(x)
+    # Cut first, pad then: the same answer, and nothing is written that is not kept.
     if min(*before, *after, 0) < 0:
         cut = tuple(max(0, -b) for b in before)
         kept = slice_(kept, cut, tuple(e + min(0, a) for e, a in zip(x.spec.shape, after, strict=True)))
@@ -294,7 +323,10 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Vectors spread over the grid of their products; "xy" exchanges the first two dimensions."""
+    """Vectors spread over the grid of their products: views, each of shape [n0, n1, ...]; "xy" exchanges the first two.
+
+    Raises ShapeError for another indexing, for matrices, and for different types.
+    """
     vectors = given(tensors)
     if indexing not in ("ij", "xy"):
         raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -311,7 +343,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def cartesian_prod(*tensors: Any) -> Tensor:
-    """Every choice of one element of each vector, as rows."""
+    """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices."""
     vectors = given(tensors)
     if len(vectors) == 1:
         return vectors[0]
@@ -322,6 +354,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
 
 
 def _copy_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    # PyTorch has these for compilers that allow no aliases; here they are the view, cloned.
     def copied(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         out = function(x, *args, **kwargs)
         return clone(out) if isinstance(out, Tensor) else tuple(clone(o) for o in out)

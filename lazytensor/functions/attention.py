@@ -43,8 +43,9 @@ def scaled_dot_product_attention(
 def attention_weights(
     query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool = False, scale: float | None = None
 ) -> Tensor:
-    """How much each query looks at each key: [..., L, S]; what may look nowhere gets zeros."""
+    """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S]; what may look nowhere gets zeros."""
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
+    # The query is scaled, not the scores: [L, E] is the smaller of the two, and half types do not overflow.
     scores = matmul(pw.mul(query, float(factor)), transpose(key, -2, -1))
     if is_causal:
         mask = from_array(np.tri(scores.spec.shape[-2], scores.spec.shape[-1], dtype=bool))
@@ -52,6 +53,7 @@ def attention_weights(
         return reductions.softmax(scores, -1)
     if mask.dtype is not bool_:
         return reductions.softmax(pw.add(scores, mask), -1)
+    # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
     seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
     return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
 
@@ -62,12 +64,16 @@ def _repeated(x: Tensor, heads: int) -> Tensor:
         return x
     if heads % own:
         raise ShapeError(f"{heads} heads of the query cannot share {own} of the key", where=source.where())
+    # Neighbouring heads of the query share one: each head of the key is repeated in place, not the whole list.
     wide = expand(unsqueeze(x, -3), (*lead, own, heads // own, length, width))
     return reshape(wide, (*lead, heads, length, width))
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2] -> [..., out]."""
+    """x1^T W_k x2 + b_k for each k: [..., in1], [..., in2], weight [out, in1, in2], bias [out] -> [..., out].
+
+    Raises ShapeError if the inputs do not fit the weight.
+    """
     outputs, first, second = weight.spec.shape
     if (input1.spec.shape[-1], input2.spec.shape[-1]) != (first, second):
         raise ShapeError(
@@ -75,6 +81,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"{list(weight.shape)}",
             where=source.where(),
         )
+    # One product with all matrices stacked, [out * in2, in1]; the sum over in2 is taken element by element.
     rows = linear(input1, reshape(transpose(weight, 1, 2), (outputs * second, first)))
     rows = reshape(rows, (*input1.spec.shape[:-1], outputs, second))
     out = reductions.sum(pw.mul(rows, unsqueeze(input2, -2)), -1)

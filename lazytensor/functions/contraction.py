@@ -18,44 +18,50 @@ from lazytensor.tensor import Tensor
 
 @method(in_place=True)
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (the sum of the products of two stacks of matrices)."""
+    """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n]).
+
+    Raises ShapeError for other ranks.
+    """
     return matrix.combined(x, reductions.sum(matrix.bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
 
 
 @method(in_place=True)
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (mat @ vec)"""
+    """beta * x [m] + alpha * (mat [m, k] @ vec [k]). Raises ShapeError if extents do not fit."""
     return matrix.combined(x, matrix.mv(mat, vec), beta, alpha)
 
 
 @method(in_place=True)
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (the outer product of two vectors)"""
+    """beta * x [m, n] + alpha * (the outer product of [m] and [n]). Raises ShapeError if extents do not fit."""
     return matrix.combined(x, matrix.outer(vec1, vec2), beta, alpha)
 
 
 @method
 def ger(x: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of x with one of vec2."""
+    """All products of an element of x [m] with one of vec2 [n]: [m, n]."""
     return matrix.outer(x, vec2)
 
 
 @method
 def vdot(x: Tensor, other: Tensor) -> Tensor:
-    """The inner product of two vectors."""
+    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
     return matrix.dot(x, other)
 
 
 @method
 def inner(x: Tensor, other: Tensor) -> Tensor:
-    """Inner products along the last dimensions; the other dimensions stand one after the other."""
+    """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ."""
     if not x.ndim or not other.ndim:
         return pw.mul(x, other)
     return tensordot(x, other, ([-1], [-1]))
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
-    """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists."""
+    """The sum of products over pairs of dimensions: the last `dims` of a with the first of b, or two lists.
+
+    The result has the other dimensions of a, then those of b. Raises ShapeError if the extents of a pair differ.
+    """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
     if isinstance(dims, int):
@@ -67,6 +73,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     rest_b = [d for d in range(b.ndim) if d not in second]
     for i, j in zip(first, second, strict=True):
         sizes = a.spec.shape[i], b.spec.shape[j]
+        # An extent of 1 broadcasts: its one element times the sum of the other's.
         if sizes[0] == 1:
             b = reductions.sum(b, j, True, dtype=b.dtype)
         elif sizes[1] == 1:
@@ -77,6 +84,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
                 f"size {sizes[1]} in dim {j}",
                 where=source.where(),
             )
+    # Moved together, all pairs are one matrix product [rest of a, summed] @ [summed, rest of b].
     summed = math.prod(a.spec.shape[d] for d in first)
     left, right = [a.spec.shape[d] for d in rest_a], [b.spec.shape[d] for d in rest_b]
     x = shapes.reshape(shapes.permute(a, rest_a + first), (math.prod(left), summed))
@@ -86,9 +94,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
 
 @method
 def kron(x: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product: every element of x times the whole of `other`."""
+    """The Kronecker product, every element of x times the whole of `other`: [m, ...] and [n, ...] -> [m n, ...]."""
     rank = max(x.ndim, other.ndim)
     a, b = ((1,) * (rank - t.ndim) + t.spec.shape for t in (x, other))
+    # x as [m, 1, ...] and the other as [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
     left = shapes.view(x, [e for n in a for e in (n, 1)])
     right = shapes.view(other, [e for n in b for e in (1, n)])
     return shapes.view(pw.mul(left, right), tuple(m * n for m, n in zip(a, b, strict=True)))
@@ -96,7 +105,10 @@ def kron(x: Tensor, other: Tensor) -> Tensor:
 
 @method
 def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product along a dimension of extent 3; without `dim` along the first one of that extent."""
+    """The cross product along a dimension of extent 3, broadcast; without `dim` along the first one of that extent.
+
+    Raises ShapeError if there is none.
+    """
     shape = broadcast_shape(x.spec.shape, other.spec.shape)
     if dim is None:
         dim = next((d for d, e in enumerate(shape) if e == 3), None)
@@ -114,8 +126,9 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Inner products along a dimension, the others broadcast."""
+    """Inner products along a dimension, the others broadcast: [..., n] and [..., n] -> [...]."""
     product = pw.mul(x, y)
+    # A sum of integers would answer in int64; a product of matrices keeps its type.
     return reductions.sum(product, dim, dtype=product.dtype)
 
 
@@ -123,7 +136,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def _cheapest(extents: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Where to split the product of matrices i..j so that the fewest multiplications are made."""
+    """Where to split the product of matrices i..j so that the fewest multiplications are made.
+
+    Matrix i is [extents[i], extents[i + 1]]. The well-known dynamic program over the lengths of chains.
+    """
     n = len(extents) - 1
     cost = {(i, i): 0 for i in range(n)}
     place: dict[tuple[int, int], int] = {}
@@ -137,7 +153,10 @@ def _cheapest(extents: Sequence[int]) -> dict[tuple[int, int], int]:
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """The product of several matrices in the cheapest order; the first and the last may be vectors."""
+    """The product of several matrices in the cheapest order: [m, n]. The first may be a row [k], the last a column [k].
+
+    Raises ShapeError for fewer than two, and for other ranks.
+    """
     if len(tensors) < 2:
         raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
     chain = list(tensors)
@@ -157,7 +176,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:
-    """The product of several matrices in the cheapest order."""
+    """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 
@@ -166,13 +185,15 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 def _ellipsis(count: int) -> str:
     """Names for `count` dimensions that an ellipsis stands for, counted from the last one."""
+    # Greek capitals, which no equation uses. Counting from the last dimension aligns ellipses of different length as
+    # broadcasting does.
     return "".join(chr(0x391 + i) for i in reversed(range(count)))
 
 
 def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
     """The labels of each operand and of the result, ellipses spelled out."""
-    given, arrow, result = equation.replace(" ", "").partition("->")
-    terms = given.split(",")
+    operands, arrow, result = equation.replace(" ", "").partition("->")
+    terms = operands.split(",")
     if len(terms) != len(tensors):
         raise ShapeError(
             f"einsum(): the equation {equation!r} has {len(terms)} operands, and {len(tensors)} were given",
@@ -186,6 +207,7 @@ def _terms(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
     widest = _ellipsis(max((n for n, term in zip(wide, terms, strict=True) if "..." in term), default=0))
     if arrow:
         return spelled, result.replace("...", widest)
+    # Without an arrow: what the ellipsis stands for, then in alphabetical order each label that stands once.
     letters = "".join(spelled)
     return spelled, widest + "".join(sorted(c for c in set(letters) if letters.count(c) == 1 and c not in widest))
 
@@ -210,6 +232,7 @@ def _arranged(x: Tensor, labels: str, groups: Sequence[str], extents: dict[str, 
 
 def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
     """Two operands multiplied and summed over the labels that nobody else needs."""
+    # Labels that only one of the two has, and nobody needs, are summed before they make the product larger.
     (x, xl), (y, yl) = (_summed(t, kept | set(other[1])) for t, other in ((a, b), (b, a)))
     shared = [c for c in xl if c in yl]
     for c in shared:
@@ -218,6 +241,7 @@ def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple
             raise ShapeError(f"einsum(): the operands have the extents {sizes} for one label", where=source.where())
         if sizes[0] != sizes[1]:  # an extent of 1 broadcasts
             x, y = (_spread(t, labels.index(c), max(sizes)) for t, labels in ((x, xl), (y, yl)))
+    # Every pair is one matrix product: shared labels that are kept are its stack, those that are not its sum.
     batch = "".join(c for c in shared if c in kept)
     summed = "".join(c for c in shared if c not in kept)
     left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
@@ -242,7 +266,11 @@ def _summed(operand: tuple[Tensor, str], kept: set[str]) -> tuple[Tensor, str]:
 
 
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left."""
+    """The sum of products that the equation spells, as in "bij,bjk->bik"; operands are taken from the left.
+
+    The result has the extents of the labels behind the arrow. Raises ShapeError for labels that do not fit the shapes,
+    TypeError for an equation as lists of numbers.
+    """
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
     if not isinstance(equation, str):
         raise TypeError("einsum(): the equation has to be a string; lists of numbers are not taken")
@@ -251,6 +279,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
     rest = [_without_repeats(t, term) for t, term in zip(tensors, terms, strict=True)]
     while len(rest) > 1:
+        # From the left, as PyTorch does without opt_einsum; results agree in rounding that way.
         needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))
         rest[:2] = [_pair(rest[0], rest[1], needed)]
     x, labels = _summed(rest[0], set(result))

@@ -32,12 +32,14 @@ def extents_of(value: Any, rank: int, what: str) -> tuple[int, ...]:
 
 
 def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[int, ...], stride: Any) -> Pairs:
+    """Places before and after each spatial dimension. Raises ShapeError for negative ones, and "same" with a stride."""
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding == "same":
         if any(s != 1 for s in stride):
             raise ShapeError("padding='same' is not supported for strided convolutions", where=source.where())
         total = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
+        # The odd place of an even kernel goes behind, as in PyTorch.
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
         raise ShapeError(f"Invalid padding string {padding!r}, should be one of 'valid', 'same'", where=source.where())
@@ -67,6 +69,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
 
 
 def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: int) -> Tensor:
+    """The result with its bias and without the batch dimension where the input had none."""
     if bias:
         if bias[0].type.shape != y.type.shape[1:2]:
             raise ShapeError(
@@ -101,6 +104,7 @@ def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *
             where=source.where(),
         )
     sizes = zip(x.type.shape[2:], w.type.shape[2:], stride, padding, more, dilation, strict=True)
+    # The extents that a convolution with these options would shrink to e; `more` says which of the s that do.
     extents = tuple((e - 1) * s - 2 * p + d * (k - 1) + m + 1 for e, k, s, p, m, d in sizes)
     if min(extents) < 0:
         raise ShapeError(f"the output would have the extents {list(extents)}", where=source.where())
@@ -120,7 +124,10 @@ def conv1d(
     dilation: Extents = 1,
     groups: int = 1,
 ) -> Tensor:
-    """[N, C, L] with weight [out, C / groups, k] -> [N, out, L']; the batch dimension may be missing."""
+    """[N, C, L] with weight [out, C / groups, k] and bias [out] -> [N, out, L'].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _conv(1, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -133,7 +140,10 @@ def conv2d(
     dilation: Extents = 1,
     groups: int = 1,
 ) -> Tensor:
-    """[N, C, H, W] with weight [out, C / groups, kh, kw] -> [N, out, H', W']; the batch dimension may be missing."""
+    """[N, C, H, W] with weight [out, C / groups, kh, kw] and bias [out] -> [N, out, H', W'].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _conv(2, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -146,7 +156,10 @@ def conv3d(
     dilation: Extents = 1,
     groups: int = 1,
 ) -> Tensor:
-    """[N, C, D, H, W] with weight [out, C / groups, kd, kh, kw]; the batch dimension may be missing."""
+    """[N, C, D, H, W] with weight [out, C / groups, kd, kh, kw] and bias [out] -> [N, out, D', H', W'].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _conv(3, input, weight, bias, stride, padding, dilation, groups)
 
 
@@ -160,7 +173,10 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Extents = 1,
 ) -> Tensor:
-    """The adjoint of conv1d: [N, C, L] with weight [C, out / groups, k] -> [N, out, L']."""
+    """The adjoint of conv1d: [N, C, L] with weight [C, out / groups, k] and bias [out] -> [N, out, L'].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _transposed(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -174,7 +190,10 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Extents = 1,
 ) -> Tensor:
-    """The adjoint of conv2d: [N, C, H, W] with weight [C, out / groups, kh, kw] -> [N, out, H', W']."""
+    """The adjoint of conv2d: [N, C, H, W] with weight [C, out / groups, kh, kw] and bias [out] -> [N, out, H', W'].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _transposed(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
@@ -188,5 +207,8 @@ def conv_transpose3d(
     groups: int = 1,
     dilation: Extents = 1,
 ) -> Tensor:
-    """The adjoint of conv3d: [N, C, D, H, W] with weight [C, out / groups, kd, kh, kw]."""
+    """The adjoint of conv3d: [N, C, D, H, W] with weight [C, out / groups, kd, kh, kw] and bias [out] -> [N, out, ...].
+
+    The batch dimension may be missing. Raises ShapeError if shapes, types or options do not fit.
+    """
     return _transposed(3, input, weight, bias, stride, padding, output_padding, groups, dilation)

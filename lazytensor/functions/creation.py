@@ -24,6 +24,7 @@ from lazytensor.trace import adopt
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A new tensor put on its device."""
     if device is None:
+        # None means the device of the innermost `with torch.device(...)`, an explicit "cpu" does not.
         t.device = chosen_device()
     else:
         t.device = device if isinstance(device, Device) else Device(device)
@@ -33,6 +34,7 @@ def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tens
 
 def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
     """The extents given as `f(2, 3)` or `f((2, 3))`. Raises ShapeError for a negative one."""
+    # Size is a tuple, so that torch.zeros(x.shape) comes this way too.
     if len(size) == 1 and isinstance(size[0], Sequence):
         size = tuple(size[0])
     extents = tuple(int(e) for e in size)
@@ -42,11 +44,15 @@ def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor."""
+    """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor, in the shape of the data.
+
+    Raises ShapeError for sequences of unlike lengths, or of other things than numbers.
+    """
     if isinstance(data, Tensor):
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
     elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str):
         data = _nested(data, dtype)
+        # Python's floats take the default type; arrays and tensors keep their own.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
     array = np.asarray(data)
     found = dtype or dt.of_array(array)
@@ -57,6 +63,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     if isinstance(data, bool | int | float):
         return np.asarray(data, (dtype or scalar_dtype(data)).host)
+    # NumPy would ask a tensor inside a list for each of its elements, one by one.
     plain = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in data]
     try:
         array = np.array(plain)
@@ -64,18 +71,25 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
         raise ShapeError("the nested sequences have different lengths", where=source.where()) from e
     if array.dtype == object:
         raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
+    # torch.tensor([]) is floating, which NumPy would make double.
     return array.astype(np.float32) if array.size == 0 and dtype is None else array
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """`data` as a tensor; a tensor of the right dtype is returned as it is."""
+    """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
+
+    Raises as `tensor` does.
+    """
     if isinstance(data, Tensor) and dtype in (None, data.dtype):
         return data
     return tensor(data, dtype=dtype, device=device)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares the array's memory: later changes of the array are seen until the tensor is written to."""
+    """A tensor that shares the array's memory: later changes of the array are seen until the tensor is written to.
+
+    Raises TypeError for anything else than an array.
+    """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     d = dt.of_array(array)
@@ -87,7 +101,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def full(
     size: Any, fill_value: float, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of one value everywhere."""
+    """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent."""
     shape = size_of((size,) if isinstance(size, int) else tuple(size))
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return finished(wrap(full_node(value, Type(shape, dtype or scalar_dtype(value)))), device, requires_grad)
@@ -101,7 +115,7 @@ def zeros(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of zeros."""
+    """A tensor of zeros: zeros(2, 3) or zeros((2, 3)). Raises ShapeError for a negative extent."""
     shape = size_of(args if size is None else (size,))
     return full(shape, 0.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -114,7 +128,7 @@ def ones(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor of ones."""
+    """A tensor of ones: ones(2, 3) or ones((2, 3)). Raises ShapeError for a negative extent."""
     shape = size_of(args if size is None else (size,))
     return full(shape, 1.0, dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
@@ -127,7 +141,7 @@ def empty(
     requires_grad: bool = False,
     **_: Any,
 ) -> Tensor:
-    """A tensor whose values nobody promises; here they are zeros."""
+    """A tensor whose values nobody promises; here they are zeros. Raises ShapeError for a negative extent."""
     return zeros(*args, size=size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
@@ -165,10 +179,14 @@ def arange(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """start, start + step, ... below end; with one argument 0, 1, ... below it."""
+    """start, start + step, ... below end, [n]; with one argument 0, 1, ... below it.
+
+    Raises ShapeError for a step of 0 or away from the end.
+    """
     start, end, step = (_number(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
+    # One float among the three makes the result floating, even if its value is whole.
     integral = all(isinstance(v, int) for v in (start, end, step))
     found = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
@@ -184,7 +202,7 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values from start to end, both included."""
+    """`steps` values from start to end, both included: [steps]. Raises ShapeError for a negative count."""
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
     start, end = _number(start), _number(end)
@@ -209,7 +227,7 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """base to the powers of `linspace(start, end, steps)`."""
+    """base to the powers of `linspace(start, end, steps)`: [steps]. Raises ShapeError for a negative count."""
     found = dtype or default_dtype()
     exponents = linspace(start, end, steps, dtype=found if found.kind == "f" else dt.float64).array()
     powers = np.power(np.float64(base), exponents.astype(np.float64))
@@ -219,7 +237,7 @@ def logspace(
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones on the diagonal, zeros elsewhere."""
+    """Ones on the diagonal, zeros elsewhere: [n, m] or [n, n]. Raises ShapeError for a negative extent."""
     if min(n, n if m is None else m) < 0:
         raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
     return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
@@ -232,8 +250,9 @@ def rand(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
+    """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
     found = dtype or default_dtype()
+    # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if trace.current is not None and generator is None:
         return finished(in_step("random_uniform", size_of(size), found), device, requires_grad)
     values = random.chosen(generator).uniform(size_of(size), found)
@@ -247,7 +266,7 @@ def randn(
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Normal random numbers of mean 0 and deviation 1."""
+    """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
     found = dtype or default_dtype()
     if trace.current is not None and generator is None:
         return finished(in_step("random_normal", size_of(size), found), device, requires_grad)
@@ -264,22 +283,26 @@ def randint(
     dtype: DType = dt.int64,
     device: Any = None,
 ) -> Tensor:
-    """Random integers in low..high - 1: randint(high, size) or randint(low, high, size), or by name."""
-    given = list(bounds)
-    if size is None and given:
-        size = given.pop()
-    if high is None and given:
-        high = given.pop()
-    if given:
-        low = given.pop()
-    if high is None or size is None or given:
+    """Random integers in low..high - 1: randint(high, size) or randint(low, high, size), or by name.
+
+    Raises TypeError if high or size is missing.
+    """
+    # Read from the end: the size is last, and only the first of three bounds is the lower one.
+    positional = list(bounds)
+    if size is None and positional:
+        size = positional.pop()
+    if high is None and positional:
+        high = positional.pop()
+    if positional:
+        low = positional.pop()
+    if high is None or size is None or positional:
         raise TypeError("randint() takes high and size, or low, high and size")
     values = random.chosen(generator).integers(low, high, size_of((size,)))
     return finished(from_array(values.astype(dtype.host), dtype), device)
 
 
 def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
-    """A random order of 0..n - 1."""
+    """A random order of 0..n - 1: int64[n]."""
     return finished(from_array(random.chosen(generator).permutation(n), dt.int64), device)
 
 

@@ -35,10 +35,10 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the logarithm of the probability of the targets: log-probabilities [T, N, C] or [T, C].
+    """Minus the logarithm of the probability of the targets: log-probabilities [T, N, C] or [T, C] -> [N] or [].
 
     Targets are [N, S], or all after one another; the mean is over the losses divided by their target lengths.
-    Reads targets and lengths, so inside a traced step it raises TraceError.
+    Raises ShapeError for lengths that do not fit. Reads targets and lengths, so inside a step it raises TraceError.
     """
     if log_probs.ndim == 2:
         one = ctc_loss(
@@ -54,6 +54,7 @@ def ctc_loss(
         )
     labels = _extended(targets.array("ctc_loss"), long, blank)
     loss = pw.add(pw.neg(_forward(log_probs, labels, steps, long, blank)), _normalizer(log_probs, steps))
+    # Half of it is far from every true loss on one side, and from sums with IMPOSSIBLE on the other.
     loss = pw.where(pw.gt(loss, -IMPOSSIBLE / 2), 0.0 if zero_infinity else np.inf, loss)
     if chosen(reduction) == "none":
         return loss
@@ -76,6 +77,7 @@ def _extended(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarra
     out = np.full((len(lengths), 2 * most + 1), blank, np.int64)
     ends = np.cumsum(lengths)
     for k, n in enumerate(lengths):
+        # Either a padded matrix, of which the first n of a row count, or all targets one after the other.
         row = targets[k, :n] if targets.ndim == 2 else targets[ends[k] - n : ends[k]]
         out[k, 1 : 2 * n : 2] = row
     return out
@@ -87,16 +89,21 @@ def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.
     width = labels.shape[1]
     places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
     emitted = made(call("at_places", arg(log_probs), places.node), log_probs)
+    # A blank may be left out between two labels, unless they are equal: then it is what tells them apart.
     before = np.roll(labels, 2, 1)
     may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
+    # An alignment begins with the first blank or the first label.
     start = from_array(np.broadcast_to(np.arange(width) < 2, (n, width)) & (np.arange(width) <= 2 * long[:, None]))
     alpha = pw.where(start, select(emitted, 0, 0), IMPOSSIBLE)
     for t in range(1, times):
+        # alpha[s] collects what ends in place s: from staying there, from the place before, or past a blank.
         one = _shifted(alpha, 1)
         two = pw.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE) if width > 1 else one
         ahead = pw.add(_total(alpha, one, two), select(emitted, 0, t))
+        # Sequences that are over keep their last alpha.
         running = t < steps
         alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
+    # An alignment ends with the last blank or the last label; an empty target has the blank alone.
     ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
     last = made(call("at_places", alpha.node, from_array(ends).node), alpha)
     second = pw.where(from_array(long > 0), select(last, 1, 1), IMPOSSIBLE)
@@ -117,6 +124,7 @@ def _shifted(alpha: Tensor, by: int) -> Tensor:
 
 def _total(*parts: Tensor) -> Tensor:
     """The logarithm of the sum of what the parts are logarithms of."""
+    # The largest is taken out first, so that no exponential overflows; its gradient cancels.
     top = parts[0].detach()
     for part in parts[1:]:
         top = pw.maximum(top, part.detach())

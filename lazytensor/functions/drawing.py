@@ -36,10 +36,12 @@ class _Source:
         return self.base, self.draws - 1  # type: ignore[return-value]
 
     def _begin(self) -> None:
+        """Start a step: the counter moves on by one; a new seed since the last step starts a new state."""
         generator = random.default_generator
         if self.cell is None or self.seeding != generator.seedings:
             start = leaf(np.array([generator.initial_seed(), 0], np.int64), STATE)
             self.cell, self.seeding = Cell.outside(start), generator.seedings
+            # The cell outlives its seeding in a captured step, so each seeding has a name of its own.
             self.cell.state = f"rng.{generator.seedings}"
         self.capture, self.draws = trace.current, 0
         self.base = trace.read(self.cell)

@@ -26,11 +26,12 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg, from_array
 
+# PyTorch has three sets of names for the ways to combine; the operations have one.
 _KINDS = {name: r.name for r in REDUCTIONS.values() for name in r.torch}
 
 
 def lifted(x: Tensor) -> Tensor:
-    """x, or a number as a vector of one element."""
+    """x, or a number as a vector of one element: PyTorch lets a number be indexed along dimension 0."""
     return x if x.ndim else view(x, 1)
 
 
@@ -50,9 +51,13 @@ def _checked(index: Tensor, extent: int, dim: int, low: int = 0) -> None:
 
 @method
 def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = x[index[i][j]][j] for dim 0. Raises ShapeError (a RuntimeError) for places outside x."""
+    """out[i][j] = x[index[i][j]][j] for dim 0, in the shape of the index, which has the rank of x.
+
+    Raises ShapeError (a RuntimeError) for places outside x, for an index of another type or rank, or larger elsewhere.
+    """
     base, d = lifted(x), dim_of(dim, x.ndim)
     if not index.spec.size:
+        # An empty index may have any rank, which the operation does not take.
         none = from_array(np.empty(index.spec.shape, np.int64)).node
         return made(at.pick(arg(reshape(x, -1)), (none,), (0,)), x)
     places = _places(index, "gather")
@@ -91,7 +96,10 @@ def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what:
 def scatter(
     x: Tensor, dim: int, index: Tensor, src: Operand | None = None, *, value: Operand | None = None, reduce: str = ""
 ) -> Tensor:
-    """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead."""
+    """x with src written to the places along `dim`; `reduce` "add" or "multiply" combines instead. Shape and type of x.
+
+    Raises ShapeError for places outside x, another type of src, or a src smaller than the index.
+    """
     if reduce not in ("", "add", "multiply", None):
         raise ShapeError("reduce argument must be either add or multiply.", where=source.where())
     given = src if src is not None else value
@@ -103,7 +111,7 @@ def scatter(
 
 @method(in_place=True)
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """x with src added at the places along `dim`."""
+    """x with src added at the places along `dim`: the shape of x. Raises ShapeError as `scatter` does."""
     return _scattered(x, dim, index, _sources(x, index, src, "scatter_add"), "add", "scatter_add")
 
 
@@ -111,13 +119,17 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """x with src combined at the places along `dim` by sum, prod, mean, amax or amin; x itself counts if asked for."""
+    """x with src combined at the places along `dim` by sum, prod, mean, amax or amin: the shape of x.
+
+    x itself counts if asked for. Raises ShapeError for another way, and as `scatter` does.
+    """
     if reduce != "mean" and reduce not in _KINDS:
         raise ShapeError(f"reduce argument must be sum, prod, mean, amax or amin, got {reduce}", where=source.where())
     values = _sources(x, index, src, "scatter_reduce")
     kind = "add" if reduce == "mean" else _KINDS[reduce]
     base = x
     if not include_self:
+        # Only the places that are written to forget x; the others keep it.
         neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
         base = _scattered(x, dim, index, neutral, "set", "scatter_reduce")
     out = _scattered(base, dim, index, values, kind, "scatter_reduce")
@@ -128,6 +140,7 @@ def scatter_reduce(
     one = full(1, values.type)
     if not include_self:
         counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
+    # Where nothing arrived the count would be 0, and x is kept as it is.
     counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
     return pw.div(out, counts) if x.dtype.kind == "f" else pw.floor_divide(out, counts)
 
@@ -144,13 +157,14 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
 
 @method
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The places of a dimension that a vector names. Raises IndexError outside the extent."""
+    """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent."""
     base, d, places = _rows(x, dim, index, "index_select")
     out = made(call("gather_rows", arg(base), places, dim=d), x)
     return out if x.ndim else view(out, ())
 
 
 def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bool, what: str) -> Tensor:
+    """x with rows of `src` set at, or added to, places of a dimension. Raises ShapeError for another type or count."""
     base, d, places = _rows(x, dim, index, what)
     if src.dtype is not x.dtype:
         raise ShapeError(f"{what}(): self and source expected to have the same dtype", where=source.where())
@@ -170,28 +184,38 @@ def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bo
 
 @method(in_place=True)
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Operand = 1) -> Tensor:
-    """x with alpha * source added at the places of a dimension that a vector names."""
+    """x with alpha * source added at the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+    """
     value = source if pw.is_number(alpha, 1) else pw.cast_to(pw.mul(source, alpha), source.dtype)
     return _row_written(x, dim, index, value, True, "index_add")
 
 
 @method(in_place=True)
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """x with `source` written to the places of a dimension that a vector names."""
+    """x with `source` written to the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another type or number of rows.
+    """
     return _row_written(x, dim, index, source, False, "index_copy")
 
 
 @method(in_place=True)
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
-    """x with one value at the places of a dimension that a vector names."""
+    """x with one value at the places of a dimension that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for a value with dimensions.
+    """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError("index_fill_ only supports a 0-dimensional value tensor", where=source.where())
     base, d, places = _rows(x, dim, index, "index_fill")
     extent = base.spec.shape[d]
-    hits = at.place(
+    # The places as a mask over the dimension: it broadcasts, where the value would have to be written out.
+    is_named = at.place(
         full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
     )
-    mask = call("broadcast_in_dim", hits, shape=base.spec.shape, dims=(d,))
+    mask = call("broadcast_in_dim", is_named, shape=base.spec.shape, dims=(d,))
     out = made(call("where", mask, prepared(value, x.dtype, base.spec.shape), arg(base)), x)
     return out if x.ndim else view(out, ())
 
@@ -200,7 +224,10 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
 def index_reduce(
     x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """x with `source` combined by prod, mean, amax or amin at the places that a vector names."""
+    """x with `source` combined by prod, mean, amax or amin at the places that a vector names.
+
+    Raises IndexError outside the extent, ShapeError for another way.
+    """
     base, d, _ = _rows(x, dim, index, "index_reduce")
     given, column = lifted(source), lifted(index)
     for _ in range(base.ndim - d - 1):
@@ -212,14 +239,14 @@ def index_reduce(
 
 @method
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """Elements of x by their place in the flat order. Raises IndexError outside."""
+    """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside."""
     check_places(index, x.spec.size, 0)
     return made(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
 
 
 @method(in_place=True)
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """x with `source` written to, or added at, places of the flat order."""
+    """x with `source` written to, or added at, places of the flat order. Raises IndexError outside."""
     check_places(index, x.spec.size, 0)
     places = _places(index, "put")
     value = call("reshape", arg(source), shape=places.type.shape)
@@ -229,7 +256,10 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
 
 @method
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order."""
+    """`gather` whose operands broadcast in the other dimensions; without a dimension, of the flat order.
+
+    Raises ShapeError for unlike ranks, and as `gather` does.
+    """
     if dim is None:
         return gather(reshape(x, -1), 0, reshape(indices, -1))
     d = dim_of(dim, x.ndim)
@@ -252,7 +282,10 @@ def _mask(mask: Tensor, what: str) -> Tensor:
 
 @method
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """The elements of x where the mask holds, as a vector."""
+    """The elements of x where the mask holds, [n]; both broadcast.
+
+    Raises ShapeError for a mask that is not bool, and TraceError in a step, whose shapes may not depend on values.
+    """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
     hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
     flat = reshape(expand(x, shape), -1)
@@ -261,12 +294,16 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 @method(in_place=True)
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """x with the elements of `source`, in order, where the mask holds."""
+    """x with the elements of `source`, in order, where the mask holds; x and mask broadcast.
+
+    Raises ShapeError for a mask that is not bool.
+    """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_scatter").spec.shape)
     wide = expand(mask, shape)
     if not source.spec.size or not math.prod(shape):
         return pw.clone(expand(x, shape))
     hits = cast(call("reshape", arg(wide), shape=(math.prod(shape),)), dt.int64)
+    # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
     counted = call("scan", hits, kind="add", dim=0, reverse=False)
     ranks = made(counted, x)
     places = pw.clamp(pw.sub(ranks, 1), 0, source.spec.size - 1)
@@ -276,7 +313,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @method
 def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
-    """The places of all elements that are not zero: [count, dimensions], or a vector for each dimension."""
+    """The places of all elements that are not zero: int64[count, dimensions], or a vector for each dimension.
+
+    Raises TraceError in a step, whose shapes may not depend on values.
+    """
     array = x.array("nonzero()")
     if as_tuple:
         return tuple(_found(i, x) for i in np.nonzero(np.atleast_1d(array)))
@@ -292,12 +332,15 @@ def _found(places: np.ndarray, like: Tensor) -> Tensor:
 
 @method
 def argwhere(x: Tensor) -> Tensor:
-    """`nonzero` as [count, dimensions]."""
+    """`nonzero` as int64[count, dimensions]."""
     return nonzero(x)
 
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
-    """`input` where the condition holds, else `other`; alone its places, as `nonzero(as_tuple=True)`."""
+    """`input` where the condition holds, else `other`, all broadcast; alone its places, as `nonzero(as_tuple=True)`.
+
+    Raises ShapeError for shapes that do not broadcast.
+    """
     if input is None or other is None:
         return nonzero(condition, as_tuple=True)
     return pw.where(condition, input, other)
@@ -305,7 +348,7 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 
 @method
 def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
-    """How many elements are not zero."""
+    """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range."""
     return red.sum(pw.ne(x, 0), dim)
 
 
@@ -313,7 +356,10 @@ def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
 def repeat_interleave(
     x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times."""
+    """Each place of a dimension several times in a row; a vector alone gives place k repeats[k] times.
+
+    Raises ShapeError for negative repeats, or neither one nor as many as places.
+    """
     if repeats is None:
         return _found(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     base = reshape(x, -1) if dim is None else lifted(x)
@@ -333,7 +379,7 @@ def repeat_interleave(
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All choices of r elements of a vector, one in each row."""
+    """All choices of r elements of a vector, one in each row: [choices, r]. Raises ShapeError for other ranks."""
     if x.ndim != 1:
         raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
     if r == 0:
@@ -344,9 +390,13 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """The place in each dimension of places in the flat order of `shape`."""
+    """The place in each dimension of places in the flat order of `shape`.
+
+    As many tensors as dimensions, each in the shape of the indices.
+    """
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
     rest, found = indices, []
+    # The last dimension runs fastest: its place is the remainder, the quotient counts the rest.
     for e in reversed(extents):
         quotient = pw.floor_divide(rest, e)
         found.append(pw.sub(rest, pw.mul(quotient, e)))

@@ -25,8 +25,12 @@ Picks = list[tuple[int, Tensor]]
 
 @method(names="__getitem__")
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """The part of x that `index` names: a view, or a copy if tensors choose. Raises IndexError outside the extents."""
+    """The part of x that `index` names: a view, or a copy if tensors choose.
+
+    Raises IndexError for more parts than dimensions, places outside the extents, and masks of another shape.
+    """
     if x.spec.shape:
+        # The two indices of nearly every call take the short way.
         if index.__class__ is int:
             return shapes.select(x, 0, index)
         if index.__class__ is slice:
@@ -40,7 +44,10 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 @method(names="__setitem__")
 def setitem(x: Tensor, index: Any, value: Operand) -> None:
-    """Write `value`, broadcast, to the part of x that `index` names."""
+    """Write `value`, broadcast, to the part of x that `index` names.
+
+    Raises IndexError as reading does, and ShapeError for a value that does not broadcast.
+    """
     view, picks = _seen(x, index)
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
@@ -55,7 +62,10 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
 
 @method(in_place=True)
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
-    """x with `values` written to, or added to, x[indices]; None takes a whole dimension."""
+    """x with `values` written to, or added to, x[indices]; None takes a whole dimension.
+
+    Raises IndexError outside the extents, ShapeError for values that do not broadcast.
+    """
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
     dims, found = _resolved(x, picks)
     return made(_put(x, dims, found, values, accumulate), x, values)
@@ -104,11 +114,12 @@ def _masked(view: Tensor, mask: Tensor, value: Operand) -> Node:
 def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
     """x through the integers, slices and None of an index, and the tensors of it with the dimensions they index."""
     parts = [_part(p) for p in _flat(index)]
-    taken = sum(_extent_taken(p) for p in parts)
-    if taken > x.ndim:
+    # What the index does not name is named by `:`, where the Ellipsis stands or else at the end.
+    named = sum(_extent_named(p) for p in parts)
+    if named > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     at_rest = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
-    parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - taken)
+    parts[at_rest : at_rest + 1] = [slice(None)] * (x.ndim - named)
     view, d, picks = x, 0, []
     for p in parts:
         if p is Ellipsis:
@@ -119,10 +130,12 @@ def _seen(x: Tensor, index: Any) -> tuple[Tensor, Picks]:
             view, d = _sliced(view, d, p), d + 1
         elif isinstance(p, bool):
             view = shapes.unsqueeze(view, d)
+            # True is a new dimension of one place, False of none.
             picks.append((d, from_array(np.zeros(int(p), np.int64))))
             d += 1
         elif isinstance(p, Tensor):
             picks.append((d, p))
+            # The dimensions stay in the view: they are what the tensors pick from.
             d += max(p.ndim, 1) if p.dtype is dt.bool_ else 1
         else:
             view = shapes.select(view, d, p)
@@ -134,6 +147,7 @@ def _flat(index: Any) -> list[Any]:
     if isinstance(index, tuple):
         return list(index)
     odd = (slice, type(None), type(Ellipsis), list, tuple, Tensor, np.ndarray)
+    # NumPy's old rule, which PyTorch kept, and its limit of 32.
     if isinstance(index, list) and len(index) < 32 and any(isinstance(p, odd) for p in index):
         return index
     return [index]
@@ -165,13 +179,14 @@ def _index_tensor(p: Tensor) -> Any:
         p = made(cast(arg(p), dt.bool_), p)
     if not p.ndim and p.dtype is dt.bool_:
         return bool(p)
+    # A number that is known selects as an int does, and gives a view.
     if not p.ndim and trace.current is None:
         return int(p)
     return p if p.dtype in (dt.bool_, dt.int64) else made(cast(arg(p), dt.int64), p)
 
 
-def _extent_taken(p: Any) -> int:
-    """How many dimensions a part of an index uses up."""
+def _extent_named(p: Any) -> int:
+    """How many dimensions of the tensor a part of an index is about."""
     if p is None or p is Ellipsis or isinstance(p, bool):
         return 0
     return p.ndim if isinstance(p, Tensor) and p.dtype is dt.bool_ else 1
@@ -184,6 +199,7 @@ def _resolved(view: Tensor, picks: Picks) -> tuple[tuple[int, ...], tuple[Node, 
     for d, p in picks:
         if p.dtype is dt.bool_:
             _check_mask(view, d, p)
+            # How many hits there are is the extent of the result, so the mask has to be read.
             for k, hits in enumerate(np.nonzero(p.array("indexing with a bool mask"))):
                 dims.append(d + k)
                 nodes.append(from_array(hits.astype(np.int64)).node)

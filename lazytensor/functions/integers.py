@@ -26,7 +26,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, 
         return made(call(node_name, *operands(input, other)), input, other)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc} Raises ShapeError for floating-point numbers."
+    function.__doc__ = f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers."
     return method(function, in_place=True, operator=operator)
 
 
@@ -52,7 +52,8 @@ lcm = _binary("lcm", "lcm", "The least common multiple, never negative.")
 @method(names="__invert__")
 @method(in_place=True)
 def bitwise_not(input: Tensor) -> Tensor:
-    """Each bit inverted; for bool the negation. Raises ShapeError for floating-point numbers."""
+    """Each bit inverted, in the shape of x; for bool the negation. Raises ShapeError for floating-point numbers."""
     if input.dtype.kind == "f":
         raise _unknown("bitwise_not", "float")
+    # Two's complement: ~x is -x - 1.
     return pw.logical_not(input) if input.dtype.kind == "b" else pw.sub(pw.neg(input), 1)

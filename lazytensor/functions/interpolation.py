@@ -48,6 +48,8 @@ def interpolate(
             where=source.where(),
             hint="Leave it out, or smooth the input before with avg_pool2d.",
         )
+    # The step between places is 1 / factor where factors are given, not the ratio of extents, which was rounded down;
+    # `recompute_scale_factor` asks for the ratio.
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
     if mode == "area":
         return _AREA[rank](input, outputs)
@@ -55,6 +57,7 @@ def interpolate(
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
     n = arg(input)
+    # Each dimension by itself: weights of a grid are products, and four corners become twice two.
     for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
         extent = input.spec.shape[dim]
         n = tapped(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
@@ -97,14 +100,17 @@ def _extents(extents: tuple[int, ...], size: Any, scale_factor: Any) -> tuple[tu
 
 
 def _taps(mode: str, extent: int, out: int, scale: float | None, align_corners: bool) -> list[Tap]:
+    # PyTorch computes places of nearest in float32; one more digit would choose another neighbour at times.
     step = np.float32(extent / out if scale is None else scale)
     places = np.arange(out)
     if mode.startswith("nearest"):
         at = (places + np.float32(0.5 if mode == "nearest-exact" else 0)).astype(np.float32) * step
         return [(_inside(np.floor(at), extent), np.ones(out))]
     if align_corners:
+        # The first and last places of both grids coincide.
         at = places * ((extent - 1) / (out - 1) if out > 1 else 0.0)
     else:
+        # The centres of places are compared; what lies before the first centre takes the first place, but in cubic.
         at = (places + 0.5) * float(step) - 0.5
         at = at if mode == "bicubic" else np.maximum(at, 0)
     low = np.floor(at) if mode == "bicubic" else np.minimum(np.floor(at), extent - 1)
@@ -128,17 +134,17 @@ def cubic_weights(t: np.ndarray) -> list[np.ndarray]:
 def upsample(
     input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None
 ) -> Tensor:
-    """The older name of `interpolate`."""
+    """The older name of `interpolate`: [N, C, ...] with other extents. Raises as it does."""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` to the nearest place."""
+    """`interpolate` to the nearest place: [N, C, ...] with other extents. Raises as it does."""
     return interpolate(input, size, scale_factor, "nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """`interpolate` linearly in two dimensions with aligned corners."""
+    """`interpolate` linearly with aligned corners: [N, C, H, W] with other extents. Raises as it does."""
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
@@ -180,7 +186,8 @@ def grid_sample(
 
 
 def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
-    """What lies around each place, each corner by how near it is."""
+    """What lies around each place, each corner weighed by how near it is: [N, C, ...]."""
+    # The gradient of a place comes from its weights alone; the corner it lies in is a step function.
     low = [pw.floor(p.detach()) for p in places]
     total: Tensor | None = None
     for corner in product((0, 1), repeat=len(places)):
@@ -201,6 +208,7 @@ def _place(coordinate: Tensor, extent: int, padding_mode: str, align_corners: bo
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
         span = high - low
+        # Unfolded, the coordinate runs to and fro over the span: even turns count up, odd ones down.
         if span > 0:
             off = pw.abs(pw.sub(at, low))
             turns = pw.floor(pw.div(off.detach(), span))
@@ -218,6 +226,7 @@ def _read(input: Tensor, places: list[Tensor]) -> Tensor:
     inside: Tensor | None = None
     flat: Tensor | None = None
     for at, extent in zip(places, extents, strict=True):
+        # Places outside read place 0, and are set to 0 afterwards: the index has to be good for all.
         good = pw.logical_and(pw.ge(at, 0.0), pw.le(at, float(extent - 1)))
         inside = good if inside is None else pw.logical_and(inside, good)
         whole = pw.cast_to(pw.where(good, at, 0.0), int64)
@@ -232,14 +241,19 @@ def _read(input: Tensor, places: list[Tensor]) -> Tensor:
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """A grid for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size of the output."""
+    """A grid [N, H, W, 2] for `grid_sample` from matrices [N, 2, 3] (or [N, 3, 4]) and the size [N, C, H, W] to give.
+
+    Raises ShapeError for matrices of another shape.
+    """
     extents = tuple(size)[2:]
     rank = len(extents)
     if theta.ndim != 3 or theta.spec.shape[1:] != (rank, rank + 1):
         raise ShapeError(
             f"Expected a batch of {rank}x{rank + 1} matrices for theta, got {list(theta.shape)}", where=source.where()
         )
+    # From -1 to 1 lie the centres of places with aligned corners, else their outer borders.
     axes = [np.linspace(-1, 1, e) * (1 if align_corners else (e - 1) / e) if e > 1 else np.zeros(1) for e in extents]
+    # The last dimension comes first in a coordinate: x before y.
     mesh = np.meshgrid(*axes, indexing="ij")[::-1]
     base = np.stack([*mesh, np.ones(extents)], -1).reshape(-1, rank + 1)
     points = from_array(base.astype(theta.dtype.host), theta.dtype)
@@ -250,7 +264,10 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
 def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
-    """`grid_sample` with the modes as numbers: 0 bilinear, 1 nearest; 0 zeros, 1 border, 2 reflection."""
+    """`grid_sample` with its modes as numbers: [N, C, H, W] read at [N, H', W', 2].
+
+    The modes are 0 bilinear and 1 nearest, the paddings 0 zeros, 1 border and 2 reflection. Raises as it does.
+    """
     modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
     return grid_sample(input, grid, modes[interpolation_mode], paddings[padding_mode], align_corners)
 

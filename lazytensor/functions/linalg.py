@@ -77,6 +77,7 @@ class Eigen(NamedTuple):
 
 
 def _node(x: Tensor) -> Node:
+    """The node of a stack of matrices. Raises ShapeError for less than a matrix, and for integers."""
     if x.ndim < 2:
         raise ShapeError(
             f"linalg: The input tensor A must have at least 2 dimensions, but it has the shape {list(x.shape)}",
@@ -98,8 +99,13 @@ def _together(a: Tensor, b: Tensor) -> tuple[Node, Node]:
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B (X A = B if not left); B may be a vector, or a stack of vectors that fits the stack of A."""
+    """X with A X = B (X A = B if not left): [..., n, n] and [..., n, k], stacks broadcast -> [..., n, k].
+
+    B may be a vector, or a stack of vectors that fits the stack of A. Raises ShapeError for shapes that do not fit, and
+    for a singular matrix when it runs.
+    """
     if not left:
+        # X A = B is A^T X^T = B^T.
         return transposed(solve(transposed(A), transposed(B)))
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
         out = solve(A, unsqueeze(B, -1))
@@ -109,7 +115,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @method(names="inverse")
 def inv(A: Tensor) -> Tensor:
-    """The inverse of each matrix. Raises ShapeError if there is none."""
+    """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none."""
     return made(factor.inverse(_node(A)), A)
 
 
@@ -124,25 +130,33 @@ def pinv(
     rcond: float | None = None,
     hermitian: bool = False,
 ) -> Tensor:
-    """The inverse of Moore and Penrose; singular values below rtol times the largest count as 0."""
+    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m].
+
+    Singular values below rtol times the largest count as 0. Raises OptionMissing for atol.
+    """
     if atol is not None:
         raise OptionMissing("pinv with atol is not provided", where=source.where(), hint="Give rtol.")
     n = _node(A)
     tolerance = rtol if rtol is not None else rcond
     if tolerance is None:
+        # The larger extent times the rounding of the type, LAPACK's usual bound.
         tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
     return made(call("pinv", n, rcond=float(tolerance)), A)
 
 
 @method
 def pinverse(x: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The inverse of Moore and Penrose."""
+    """The inverse of Moore and Penrose: [..., m, n] -> [..., n, m]."""
     return pinv(x, rcond)
 
 
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (X A = B if not left), where one triangle of A counts; its diagonal is 1 if unitriangular."""
+    """X with A X = B (X A = B if not left), where one triangle of A counts: [..., n, n], [..., n, k] -> [..., n, k].
+
+    With `unitriangular` the diagonal counts as 1. Raises ShapeError for shapes that do not fit.
+    """
     if not left:
+        # Transposed, the upper triangle is the lower one.
         flipped = solve_triangular(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
         return transposed(flipped)
     a, b = _together(A, B)
@@ -159,7 +173,10 @@ def _unit(a: Node) -> Node:
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Solution:
-    """X with A X = B, and a copy of A."""
+    """X with A X = B, or A^T X = B if `transpose`, and a copy of A: [..., n, k] and [..., n, n].
+
+    Raises ShapeError for shapes that do not fit.
+    """
     a, right = _together(A, b)
     used = _unit(a) if unitriangular else a
     return Solution(made(factor.triangular(used, right, not upper, transpose), A, b), made(a, A))
@@ -167,14 +184,17 @@ def triangular_solve(
 
 @method
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
-    """L with x = L L^T, or its transpose if `upper`. Raises ShapeError if x is not positive definite."""
+    """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite."""
     n = call("cholesky", _node(x))
     return made(factor.turned(n) if upper else n, x)
 
 
 @method
 def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with L L^T X = b, or L^T L X = b if `upper`."""
+    """X with L L^T X = b, or L^T L X = b if `upper`: [..., n, k] and [..., n, n] -> [..., n, k].
+
+    Raises ShapeError for shapes that do not fit.
+    """
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
         whole = pw.add(pw.sub(L, L.detach()), (shapes.triu if upper else shapes.tril)(L.detach()))
         left, right_ = (transposed(whole), whole) if upper else (whole, transposed(whole))
@@ -186,7 +206,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 @method
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """The inverse of L L^T, or of L^T L if `upper`."""
+    """The inverse of L L^T, or of L^T L if `upper`: [..., n, n]. Raises ShapeError for other shapes."""
     return cholesky_solve(_eyes(L, L.spec.shape[-1]), L, upper)
 
 
@@ -206,21 +226,18 @@ def _columns(x: Tensor, first: int, limit: int) -> Tensor:
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
-    """L and U in one matrix, and the exchanges of rows; no gradient."""
+    """L and U in one matrix [..., m, n], and the exchanges of rows int32[..., min(m, n)]; no gradient."""
     packed = made(call("lu", _node(A)), A).detach()
     m, n = A.spec.shape[-2:]
+    # The operation has one result: rows 0..m - 1 are L and U, row m holds the exchanges.
     pivots = shapes.select(packed, -2, m)
-    return pw.clone(_rows(packed, 0, m)), pw.cast_to(_columns_of(pivots, min(m, n)), int32)
-
-
-def _columns_of(x: Tensor, n: int) -> Tensor:
-    return shapes.sliced(x, x.ndim - 1, 0, n)
+    return pw.clone(_rows(packed, 0, m)), pw.cast_to(_columns(pivots, 0, min(m, n)), int32)
 
 
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """P, L and U of a packed factorization; what is not asked for is empty."""
+    """P [..., m, m], L [..., m, k] and U [..., k, n] of a packed factorization; what is not asked for is empty."""
     m, n = LU_data.spec.shape[-2:]
     k = min(m, n)
     nothing = creation.empty(0, dtype=LU_data.dtype, device=LU_data.device)
@@ -243,13 +260,13 @@ def _permutation(pivots: Tensor, n: int, dtype: DType) -> Tensor:
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    """P, L and U with A = P L U; no gradient."""
+    """P [..., m, m], L [..., m, k] and U [..., k, n] with A = P L U; no gradient."""
     return lu_unpack(*lu_factor(A))
 
 
 @method
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with A X = b for the packed factorization of A."""
+    """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k]."""
     n = LU_data.spec.shape[-1]
     arranged = matrix.matmul(transposed(_permutation(LU_pivots, n, LU_data.dtype)), b)
     half = solve_triangular(LU_data, arranged, upper=False, unitriangular=True)
@@ -261,20 +278,26 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 @method
 def det(A: Tensor) -> Tensor:
-    """The determinant of each matrix."""
+    """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
     return made(call("det", _node(A)), A)
 
 
 @method
 def slogdet(A: Tensor) -> SignLog:
-    """The sign and the logarithm of the size of each determinant."""
+    """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...].
+
+    Raises ShapeError for matrices that are not square.
+    """
     n = _node(A)
     return SignLog(made(call("det_sign", n), A), made(call("logabsdet", n), A))
 
 
 @method
 def logdet(x: Tensor) -> Tensor:
-    """The logarithm of each determinant; NaN where it is negative."""
+    """The logarithm of each determinant, NaN where it is negative: [..., n, n] -> [...].
+
+    Raises ShapeError for others.
+    """
     sign, size = slogdet(x)
     return pw.where(pw.lt(sign, 0), math.nan, size)
 
@@ -284,51 +307,61 @@ def logdet(x: Tensor) -> Tensor:
 
 @method
 def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
-    """Q with orthonormal columns and the triangle R, A = Q R; only the reduced form."""
+    """Q [..., m, k] with orthonormal columns and the triangle R [..., k, n], A = Q R.
+
+    Raises OptionMissing for other forms than the reduced one.
+    """
     if some not in (True, "reduced") or mode != "reduced":
         raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
     packed = made(call("qr", _node(A)), A)
     m = A.spec.shape[-2]
+    # Packed as Q above R^T, so that both have k columns.
     return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
 
 
 @method
 def geqrf(x: Tensor) -> Reflectors:
-    """R with the Householder vectors below it, and their factors; no gradient."""
+    """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient."""
     packed = made(call("geqrf", _node(x)), x).detach()
     m, n = x.spec.shape[-2:]
     tau = shapes.select(packed, -2, m)
-    return Reflectors(pw.clone(_rows(packed, 0, m)), pw.clone(_columns_of(tau, min(m, n))))
+    return Reflectors(pw.clone(_rows(packed, 0, m)), pw.clone(_columns(tau, 0, min(m, n))))
 
 
 def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
     """Q y or Q^T y, one reflection after the other."""
     m, count = a.spec.shape[-2], tau.spec.shape[-1]
+    # The vectors lie below the diagonal, and begin with a 1 that is not stored.
     low = pw.add(shapes.tril(_columns(a, 0, count), -1), creation.eye(m, count, dtype=a.dtype))
+    # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
     for i in range(count) if transpose else reversed(range(count)):
         v = _columns(low, i, i + 1)
-        scale = unsqueeze(shapes.sliced(tau, tau.ndim - 1, i, i + 1), -1)
+        scale = unsqueeze(_columns(tau, i, i + 1), -1)
         y = pw.sub(y, pw.mul(scale, matrix.matmul(v, matrix.matmul(transposed(v), y))))
     return y
 
 
 @method
 def ormqr(a: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q times `other` (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
+    """Q times `other` [..., m, n] (or `other` times Q, or with Q^T) for the Q that `geqrf` describes."""
     if left:
         return _reflected(a, tau, other, transpose)
+    # C Q is (Q^T C^T)^T.
     return transposed(_reflected(a, tau, transposed(other), not transpose))
 
 
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the Q that `geqrf` describes."""
+    """The first n columns of the Q that `geqrf` describes: [..., m, n] and [..., k] -> [..., m, n]."""
     m, n = A.spec.shape[-2:]
     start = shapes.expand(creation.eye(m, n, dtype=A.dtype), (*A.spec.shape[:-2], m, n))
     return _reflected(A, tau, start, False)
 
 
 def svd(A: Tensor, full_matrices: bool = True) -> SVD:
-    """The singular value decomposition A = U diag(S) Vh; in the reduced form, if A is not square."""
+    """The singular value decomposition A = U diag(S) Vh: [..., m, k], [..., k] and [..., k, n].
+
+    Raises OptionMissing for full matrices where A is not square.
+    """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
         raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
     packed, m = made(call("svd", _node(A)), A), A.spec.shape[-2]
@@ -337,23 +370,29 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
 
 
 def svdvals(A: Tensor) -> Tensor:
-    """The singular values, the largest first."""
+    """The singular values, the largest first: [..., m, n] -> [..., min(m, n)]."""
     return made(call("singular_values", _node(A)), A)
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """Eigenvalues in rising order and eigenvectors of symmetric matrices."""
+    """Eigenvalues [..., n] in rising order and eigenvectors [..., n, n] of symmetric matrices.
+
+    Raises ShapeError for matrices that are not square.
+    """
     packed = made(call("eigh", _node(A)), A)
     return Eigen(shapes.select(packed, -2, 0), _rows(packed, 1, A.spec.shape[-1] + 1))
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric matrices in rising order."""
+    """The eigenvalues of symmetric matrices in rising order: [..., n, n] -> [..., n].
+
+    Raises ShapeError as `eigh` does.
+    """
     return eigh(A).eigenvalues
 
 
 def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
-    """How many singular values are above `tol`, by default the rounding of the largest."""
+    """How many singular values are above `tol`, by default the rounding of the largest: [..., m, n] -> int64[...]."""
     values = svdvals(A.detach())
     if tol is None:
         limit: Any = pw.mul(red.amax(values, -1, True), max(A.spec.shape[-2:]) * 2.0**-A.dtype.mantissa_bits)
@@ -367,17 +406,24 @@ def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
 
 @method
 def matrix_exp(x: Tensor) -> Tensor:
-    """The exponential of each matrix."""
+    """The exponential of each matrix: [..., n, n] -> [..., n, n].
+
+    Raises ShapeError for matrices that are not square.
+    """
     return made(call("matrix_exp", _node(x)), x)
 
 
 @method
 def matrix_power(x: Tensor, n: int) -> Tensor:
-    """Each matrix multiplied n times with itself; negative powers are those of the inverse."""
+    """Each matrix [..., n, n] multiplied n times with itself; negative powers are those of the inverse.
+
+    Raises ShapeError where there is none.
+    """
     if n < 0:
         return matrix_power(inv(x), -n)
     if n == 0:
         return _eyes(x, x.spec.shape[-1])
+    # By squaring: about log2(n) products.
     half = matrix_power(x, n // 2) if n > 1 else None
     whole = x if half is None else matrix.matmul(half, half)
     return matrix.matmul(whole, x) if n > 1 and n % 2 else whole
@@ -391,7 +437,11 @@ def matrix_norm(
     *,
     dtype: DType | None = None,
 ) -> Tensor:
-    """ "fro", "nuc" (sum of singular values), 2 or -2 (largest, smallest), 1 or -1 (columns), inf or -inf (rows)."""
+    """A norm of each matrix: [..., m, n] -> [...].
+
+    `ord` is "fro", "nuc" (sum of singular values), 2 or -2 (largest, smallest), 1 or -1 (columns), inf or -inf (rows).
+    Raises ShapeError for another one.
+    """
     x = A if dtype is None else pw.cast_to(A, dtype)
     row, column = (dim_of(d, x.ndim) for d in dim)
     if ord == "fro":
@@ -404,6 +454,7 @@ def matrix_norm(
         return shapes.view(out, kept) if keepdim else out
     if ord not in (1, -1, math.inf, -math.inf):
         raise ShapeError(f"linalg.matrix_norm: Order {ord} not supported.", where=source.where())
+    # Sums over one of the two dimensions, then the extreme over the other.
     by_column = abs(ord) == 1
     first, second = (row, column) if by_column else (column, row)
     sums = red.sum(pw.abs(x), first, True)
@@ -415,7 +466,10 @@ def matrix_norm(
 def norm(
     A: Tensor, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    """A vector norm, or the norm of matrices where `dim` has two dimensions or A is a matrix and `ord` is given."""
+    """A vector norm, or the norm of matrices where `dim` has two dimensions or A is a matrix and `ord` is given.
+
+    The result is without those dimensions. Raises ShapeError for orders of more than two dimensions.
+    """
     if ord is None:
         return vector_norm(A, 2, dim, keepdim, dtype=dtype)
     dims = [dim] if isinstance(dim, int) else list(range(A.ndim)) if dim is None else list(dim)
@@ -427,10 +481,10 @@ def norm(
 
 
 def cross(x: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product along a dimension of extent 3."""
+    """The cross product along a dimension of extent 3, broadcast. Raises ShapeError for another extent."""
     return contraction.cross(x, other, dim)
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of a diagonal of each matrix."""
+    """A view of a diagonal of each matrix: [..., m, n] -> [..., k]."""
     return windows.diagonal(A, offset, dim1, dim2)

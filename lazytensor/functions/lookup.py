@@ -32,6 +32,7 @@ def refuse(**options: Any) -> None:
 
 
 def _row_number(padding_idx: int | None, rows: int) -> int | None:
+    """`padding_idx` counted from the front. Raises ValueError for a row that the table does not have."""
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
@@ -62,7 +63,11 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """weight[input]: [..., dim]; row `padding_idx` gets no gradient. Raises IndexError for a number outside."""
+    """weight [rows, dim] at the numbers input [...]: [..., dim]; row `padding_idx` gets no gradient.
+
+    Raises IndexError for a number outside, ShapeError for numbers that are none, OptionMissing for max_norm and
+    scale_grad_by_freq.
+    """
     refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
@@ -83,10 +88,10 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or largest elements of bags of rows: [bags, dim].
+    """Sums, means or largest elements of bags of rows: numbers [bags, n] or [n], weight [rows, dim] -> [bags, dim].
 
-    A bag is a row of `input` [bags, n], or what lies between two of `offsets` in a vector.
-    Row `padding_idx` is left out.
+    A bag is a row of `input`, or what lies between two of `offsets` in a vector. Row `padding_idx` is left out.
+    Raises ValueError for another mode and shapes that do not fit, NotImplementedError for weights of other than sums.
     """
     refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
     if input.dtype.kind == "f" and weight.dtype.kind == "i":
@@ -117,6 +122,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     count = offsets.spec.shape[0] - int(include_last)
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)
+    # A place belongs to the last bag that starts at it or before it; empty bags start at the same place.
     return pw.sub(searchsorted(starts, places, right=True), 1), count
 
 
@@ -127,8 +133,10 @@ def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: s
     total = index_add(empty, 0, bags, rows)
     if mode == "sum":
         return total
+    # Every row has a bag of 0 or more: a comparison gives ones in the shape and on the device of the bags.
     one = pw.cast_to(pw.ge(bags, 0) if kept is None else kept, rows.dtype)
     sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
+    # An empty bag is 0, not 0 / 0.
     return pw.div(total, unsqueeze(pw.maximum(sizes, 1.0), -1))
 
 
@@ -143,13 +151,17 @@ def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Ten
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """A 1 at the place of each number in a new last dimension, zeros elsewhere; int64."""
+    """A 1 at the place of each number in a new last dimension, zeros elsewhere: [...] -> int64[..., classes].
+
+    Raises ShapeError for other types than int64, and numbers outside 0..classes - 1.
+    """
     if input.dtype is not dt.int64:
         raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())
     if num_classes == -1:
         if not input.spec.size:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
+    # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
     if trace.current is None and input.spec.size:
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:

@@ -1,4 +1,8 @@
-"""Losses. Each gives its elements, their sum or their mean; targets are read as they are, without classes for them."""
+"""Losses. Each gives its elements, their sum or their mean; targets are read as they are, without classes for them.
+
+Where nothing else is said, input and target have one shape [...] (or shapes that broadcast), and so have the elements;
+the sum and the mean are numbers, []. All raise ValueError for another `reduction` than none, mean and sum.
+"""
 
 import math
 from typing import Any
@@ -25,6 +29,7 @@ LEAST_LOGARITHM = -100.0
 def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> str:
     """The reduction, also from the two older arguments. Raises ValueError for an unknown one."""
     if size_average is not None or reduce is not None:
+        # PyTorch's table of the two: reduce=False wins over everything, size_average=False sums.
         mean = size_average is None or size_average
         return "none" if reduce is False else "mean" if mean else "sum"
     if reduction not in _REDUCTIONS:
@@ -33,7 +38,7 @@ def chosen(reduction: str, size_average: bool | None = None, reduce: bool | None
 
 
 def reduced(x: Tensor, reduction: str) -> Tensor:
-    """The elements, their mean or their sum. Raises ValueError for another reduction."""
+    """The elements x [...], their mean or their sum []. Raises ValueError for another reduction."""
     return x if chosen(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
 
@@ -63,6 +68,7 @@ def cross_entropy(
     if weight is None and not label_smoothing:
         (logits,) = raised(arg(input))
         labels = target.node
+        # The operation, which CIRH knows whole, takes [N, C] and [N]; other shapes are laid out that way.
         if logits.type.shape[1:] == () or len(logits.type.shape) > 2:
             rows = rows_of(made(logits, input))
             logits, labels = arg(rows), view(target, -1).node
@@ -73,12 +79,14 @@ def cross_entropy(
     loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
         return loss
+    # Smoothed labels are (1 - s) onehot + s / C, and the loss is linear in them.
     share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
     smooth = _smooth(logp, target, weight, ignore_index, reduction)
     return pw.add(pw.mul(loss, 1 - label_smoothing), pw.mul(smooth, share))
 
 
 def _check_labels(input: Tensor, target: Tensor) -> None:
+    """Raises ShapeError unless the labels are integers, and the scores' shape without the dimension of classes."""
     shape = input.spec.shape
     if input.ndim < 1 or target.spec.shape != (*shape[:1], *shape[2:]) * (input.ndim > 1):
         raise ShapeError(
@@ -94,7 +102,7 @@ def _check_labels(input: Tensor, target: Tensor) -> None:
 
 
 def rows_of(x: Tensor) -> Tensor:
-    """[N, C, ...] as [places, C]."""
+    """[N, C, ...] as [places, C]; [C] as [1, C]."""
     if x.ndim == 1:
         return unsqueeze(x, 0)
     if x.ndim == 2:
@@ -115,6 +123,7 @@ def _soft_cross_entropy(
     if reduction == "none":
         return pw.neg(red.sum(part, dim))
     total = pw.neg(red.sum(part))
+    # The mean is over places, without the weights of classes that labels would count by.
     return pw.div(total, float(input.spec.size // max(classes, 1))) if reduction == "mean" else total
 
 
@@ -122,6 +131,7 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     """Labels that are safe to look up, flat, and what each one counts: 0 if it is ignored."""
     flat = view(pw.cast_to(target, int64), -1)
     keep = pw.ne(flat, ignore_index)
+    # An ignored label may be any number, also one that no class has; class 0 is looked up instead.
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
@@ -139,12 +149,17 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the logarithm of the probability of the label: log-probabilities [N, C, ...] and labels [N, ...]."""
+    """Minus the logarithm of the probability of the label: log-probabilities [N, C, ...] and labels [N, ...].
+
+    `weight` [C] weighs classes, and the mean is by the sum of the weights. Labels of `ignore_index` do not count.
+    Raises ShapeError if shapes do not fit.
+    """
     reduction = chosen(reduction, size_average, reduce)
     _check_labels(input, target)
     safe, counts = _weights(target, weight, ignore_index, input)
     picked = made(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
     loss = pw.neg(pw.mul(view(picked, -1), counts))
+    # 0 times a probability of 0 would be NaN.
     loss = pw.where(pw.eq(counts, 0.0), 0.0, loss)
     if reduction == "none":
         return view(loss, target.spec.shape)
@@ -178,7 +193,10 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     options: Any = None,
 ) -> Tensor:
-    """`cross_entropy` of linear(input, linear_weight, linear_bias)."""
+    """`cross_entropy` of linear(input [..., in], linear_weight [C, in], linear_bias [C]) and labels [...].
+
+    Raises ShapeError if shapes do not fit.
+    """
     classes = linear_weight.spec.shape[:-1]
     flat = reshape(linear_weight, (-1, linear_weight.spec.shape[-1]))
     scores = linear(input, flat, linear_bias if linear_bias is None else reshape(linear_bias, -1))
@@ -197,6 +215,7 @@ def _weighed(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
         return reduced(loss, reduction)
     product = pw.mul(loss, weight)
     if reduction == "mean":
+        # The weights broadcast to the elements, so that each counts as often as it is used.
         spread = pw.mul(pw.add(pw.mul(loss.detach(), 0.0), 1.0), weight)
         return pw.div(red.sum(product), red.sum(spread))
     return reduced(product, reduction)
@@ -210,11 +229,12 @@ def mse_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of (input - target)^2."""
+    """The mean, sum or elements of (input - target)^2, broadcast; `weight` weighs them."""
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
         d = pw.sub(input, target)
         return _weighed(pw.mul(d, d), weight, reduction)
+    # Under automatic casts the vendor compares in float32.
     x, y = raised(arg(input), arg(target))
     if x.type != y.type:
         shape = common_shape(input, target)
@@ -231,7 +251,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """The mean, sum or elements of |input - target|."""
+    """The mean, sum or elements of |input - target|, broadcast; `weight` weighs them."""
     return _weighed(pw.abs(pw.sub(input, target)), weight, chosen(reduction, size_average, reduce))
 
 
@@ -248,6 +268,7 @@ def smooth_l1_loss(
     if beta < 0:
         raise ShapeError("smooth_l1_loss does not support negative values for beta.", where=source.where())
     if beta == 0:
+        # The limit; the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
     d = pw.abs(pw.sub(input, target))
     near = pw.mul(pw.mul(d, d), 0.5 / beta)
@@ -276,12 +297,16 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """-(t log x + (1 - t) log(1 - x)) of probabilities. Raises ValueError for different shapes."""
+    """-(t log x + (1 - t) log(1 - x)) of probabilities x [...] and targets of the same shape.
+
+    Raises ValueError for different shapes.
+    """
     if input.spec.shape != target.spec.shape:
         raise ValueError(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
+    # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
     yes, no = _logarithm(input), _logarithm(pw.sub(1.0, input))
     loss = pw.sub(pw.mul(pw.sub(target, 1.0), no), pw.mul(target, yes))
     loss = loss if weight is None else pw.mul(loss, weight)
@@ -303,10 +328,14 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Cross entropy of a yes-or-no score and its probability, without overflow. Raises ValueError for other shapes."""
+    """Cross entropy of a yes-or-no score and its probability, without overflow; both [...].
+
+    `pos_weight` weighs the yes. Raises ValueError for different shapes.
+    """
     reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    # CIRH knows the plain case as one operation.
     if pos_weight is None and input.dtype is target.dtype:
         loss = made(call("binary_entropy", arg(input), arg(target)), input, target)
     else:
@@ -324,17 +353,21 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """t (log t - x) of log-probabilities x; "batchmean" divides the sum by the first extent."""
-    kept = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
+    """t (log t - x) of log-probabilities x, broadcast; "batchmean" divides the sum by the first extent.
+
+    Raises ValueError for another reduction.
+    """
+    elements = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
     if log_target:
         loss = pw.mul(pw.exp(target), pw.sub(target, input))
     else:
         is_zero = pw.eq(target, 0.0)
+        # t log t is 0 at 0, where the logarithm is not; its gradient must not see infinity either.
         own = pw.where(is_zero, 0.0, pw.mul(target, pw.log(pw.where(is_zero, 1.0, target))))
         loss = pw.sub(own, pw.mul(target, input))
     if reduction == "batchmean":
         return pw.div(red.sum(loss), float(input.spec.shape[0])) if input.ndim else red.sum(loss)
-    return reduced(loss, kept)
+    return reduced(loss, elements)
 
 
 def poisson_nll_loss(
@@ -347,7 +380,10 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x - t log x (or exp(x) - t x with log_input); `full` adds Stirling's term for t > 1."""
+    """x - t log x, or exp(x) - t x with log_input, broadcast; `full` adds Stirling's term for t > 1.
+
+    Raises ValueError for another reduction.
+    """
     if log_input:
         loss = pw.sub(pw.exp(input), pw.mul(target, input))
     else:
@@ -355,6 +391,7 @@ def poisson_nll_loss(
     if full:
         many = pw.gt(target, 1.0)
         t = pw.where(many, target, 1.0)
+        # log t! is about t log t - t + log(2 pi t) / 2, which is good for t > 1 only.
         stirling = pw.add(pw.sub(pw.mul(t, pw.log(t)), t), pw.mul(pw.log(pw.mul(t, 2 * math.pi)), 0.5))
         loss = pw.add(loss, pw.where(many, stirling, 0.0))
     return reduced(loss, chosen(reduction, size_average, reduce))
@@ -363,7 +400,11 @@ def poisson_nll_loss(
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """(log var + (x - t)^2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2. Raises ValueError."""
+    """(log var + (x - t)^2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2.
+
+    `var` has the shape of x, or 1 or nothing in its last dimension. Raises ValueError for another shape, and for a
+    negative number.
+    """
     spread = var if isinstance(var, Tensor) else pw.add(pw.mul(input.detach(), 0.0), float(var))
     if isinstance(var, Tensor) and var.spec.shape != input.spec.shape:
         if input.spec.shape[:-1] == var.spec.shape:

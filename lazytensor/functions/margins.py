@@ -1,4 +1,8 @@
-"""Losses with margins, and of similarities between vectors."""
+"""Losses with margins, and of similarities between vectors.
+
+Where nothing else is said, all operands have one shape [...] or broadcast, and so have the elements of the loss; the
+sum and the mean are numbers, []. All raise ValueError for another `reduction` than none, mean and sum.
+"""
 
 from collections.abc import Callable
 
@@ -30,7 +34,8 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """x where the target is 1, max(0, margin - x) where it is -1."""
+    """x where the target is 1, max(0, margin - x) where it is -1, both [...]."""
+    # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
     far = pw.where(pw.ne(target, 1), pw.relu(pw.sub(float(margin), input)), 0.0)
     near = pw.where(pw.ne(target, -1), input, 0.0)
     return reduced(pw.add(far, near), chosen(reduction, size_average, reduce))
@@ -45,7 +50,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - t (x1 - x2)). Raises ShapeError unless all three have the same rank."""
+    """max(0, margin - t (x1 - x2)), all [...]. Raises ShapeError unless all three have the same rank."""
     if not input1.ndim == input2.ndim == target.ndim:
         raise ShapeError(
             f"margin_ranking_loss : All input tensors should have same dimension but got sizes: {input1.shape}, "
@@ -85,7 +90,10 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over other classes j of max(0, margin - x_y + x_j)^p; scores [N, C] or [C]. Raises ValueError for p."""
+    """The mean over other classes j of max(0, margin - x_y + x_j)^p: scores [N, C] or [C], labels [N] or [].
+
+    `weight` [C] weighs labels. Raises ValueError for p other than 1 and 2.
+    """
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     rows, labels = rows_of(input), view(target, (-1, 1))
@@ -111,7 +119,7 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The mean over the last dimension of yes-or-no cross entropies."""
+    """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...]."""
     loss = pw.neg(pw.add(pw.mul(target, logsigmoid(input)), pw.mul(pw.sub(1, target), logsigmoid(pw.neg(input)))))
     loss = loss if weight is None else pw.mul(loss, weight)
     return reduced(red.mean(loss, -1), chosen(reduction, size_average, reduce))
@@ -124,7 +132,7 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """log(1 + exp(-t x))"""
+    """log(1 + exp(-t x)), both [...]."""
     loss = pw.log1p(pw.exp(pw.neg(pw.mul(target, input))))
     return reduced(loss, chosen(reduction, size_average, reduce))
 
@@ -141,7 +149,10 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances; see `swap` in PyTorch."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with p-norm distances: three of [..., D] -> [...].
+
+    With `swap` the nearer of anchor and positive counts for the negative.
+    """
     kept = chosen(reduction, size_average, reduce)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
@@ -162,7 +173,10 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with any distance; with swap the nearer of anchor and positive counts for the negative."""
+    """`triplet_margin_loss` with any distance: three of [..., D] -> [...].
+
+    With `swap` the nearer of anchor and positive counts for the negative.
+    """
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -183,10 +197,12 @@ def multilabel_margin_loss(
     """
     rows, labels = rows_of(input), rows_of(target)
     classes = rows.spec.shape[1]
+    # A running product of truths falls to 0 at the first -1 and stays there.
     listed = pw.gt(scans.cumprod(pw.cast_to(pw.ge(labels, 0), int64), 1), 0)
     numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     hot = pw.logical_and(pw.eq(unsqueeze(labels, 2), numbers), unsqueeze(listed, 2))  # [N, label, class]
     own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
+    # Pairs (label, other class): labels behind the -1 are none, and a listed class is no other class.
     counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
     over = pw.where(counts, pw.relu(pw.add(pw.sub(1.0, own), unsqueeze(rows, 1))), 0.0)
     loss = pw.div(red.sum(over, (1, 2)), float(classes))

@@ -33,7 +33,10 @@ def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
 
 @method
 def mm(a: Tensor, b: Tensor) -> Tensor:
-    """The product of two matrices."""
+    """The product of two matrices: [m, k] @ [k, n] -> [m, n].
+
+    Raises ShapeError for other ranks, extents that differ, and different types.
+    """
     if a.ndim != 2 or b.ndim != 2:
         raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
     return made(product(*_pair(a, b)), a, b)
@@ -41,7 +44,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def bmm(a: Tensor, b: Tensor) -> Tensor:
-    """The products of two stacks of matrices of equal length."""
+    """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does."""
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
     return made(product(*_pair(a, b)), a, b)
@@ -49,7 +52,10 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
 
 @method(operator="matmul")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """The product of vectors, matrices or stacks of matrices, whose leading extents broadcast."""
+    """The product of vectors, matrices or stacks: [..., m, k] @ [..., k, n] -> [..., m, n], leading extents broadcast.
+
+    A vector counts as a row on the left, a column on the right. Raises ShapeError for numbers, and as `mm` does.
+    """
     if not a.ndim or not b.ndim:
         raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())
     if a.ndim == 2 and b.ndim == 1:
@@ -73,7 +79,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """The inner product of two vectors."""
+    """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
         raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
     return matmul(a, b)
@@ -81,18 +87,18 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 @method
 def mv(a: Tensor, b: Tensor) -> Tensor:
-    """A matrix times a vector."""
+    """A matrix times a vector: [m, k] @ [k] -> [m]. Raises ShapeError as `mm` does."""
     return matmul(a, b)
 
 
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    """All products of an element of a with one of b."""
+    """All products of an element of a [m] with one of b [n]: [m, n]."""
     return pw.mul(shapes.unsqueeze(a, 1), shapes.unsqueeze(b, 0))
 
 
 def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
-    """beta * x + alpha * product; with beta = 0 nothing of x is used, not even NaN."""
+    """beta * x + alpha * product, broadcast; with beta = 0 nothing of x is used, not even NaN."""
     if x.dtype.kind == "b" and product.dtype.kind == "b":
         return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
     product = product if pw.is_number(alpha, 1) else _scaled(product, alpha)
@@ -108,19 +114,23 @@ def _scaled(x: Tensor, factor: Operand) -> Tensor:
 
 @method(in_place=True)
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b)"""
+    """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
     return combined(x, mm(a, b), beta, alpha)
 
 
 @method(in_place=True)
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
-    """beta * x + alpha * (a @ b) for stacks of matrices."""
+    """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
     return combined(x, bmm(a, b), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ weight.T + bias; x is [..., in], weight [out, in], bias [out]."""
-    given = lowered(arg(x), arg(weight)) if bias is None else lowered(arg(x), arg(weight), arg(bias))
-    if given[0].type.dtype is not given[1].type.dtype:
+    """x @ weight.T + bias; x is [..., in], weight [out, in], bias [out]; result [..., out].
+
+    Raises ShapeError if they do not fit.
+    """
+    operands = lowered(*(arg(t) for t in (x, weight, bias) if t is not None))
+    # For its error, which names both types.
+    if operands[0].type.dtype is not operands[1].type.dtype:
         _pair(x, weight)
-    return made(call("linear", *given), x, weight)
+    return made(call("linear", *operands), x, weight)

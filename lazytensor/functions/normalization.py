@@ -41,6 +41,7 @@ def _param(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> N
 
 def _result(y: Node, input: Tensor) -> Tensor:
     """y in the half type under automatic casts, else in the dtype of the input."""
+    # The vendor's layers answer in the half type, even if they were given float32.
     return made(cast(y, input.dtype) if half_type() is None else _half(y), input)
 
 
@@ -87,7 +88,10 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape."""
+    """Mean 0 and variance 1 over the trailing dimensions `normalized_shape`, then weight and bias of that shape.
+
+    The result has the shape of the input. Raises ShapeError if that does not end with `normalized_shape`.
+    """
     shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
     x = arg(input)
     wide = _wide(x)
@@ -99,7 +103,10 @@ def layer_norm(
 def native_layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`layer_norm` with the mean and the inverse deviation that it used."""
+    """`layer_norm` with the mean and the inverse deviation that it used, both [..., 1, ...].
+
+    Raises ShapeError as it does.
+    """
     wide = _wide(arg(input))
     dims = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     y = layer_norm(input, normalized_shape, weight, bias, eps)
@@ -111,7 +118,10 @@ def native_layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int] | int, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """x divided by its root mean square over the trailing dimensions, then weight."""
+    """x divided by its root mean square over the trailing dimensions, then weight of that shape: [...] in and out.
+
+    Raises ShapeError if shapes do not fit.
+    """
     shape = _trailing("rms_norm", input, normalized_shape, weight)
     x = arg(input)
     wide = _wide(x)
@@ -125,14 +135,17 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C]."""
+    """[N, C, ...] normalized over each of `num_groups` groups of channels, then weight and bias [C].
+
+    Raises ShapeError if the groups do not divide C.
+    """
     return _group_norm(input, num_groups, weight, bias, eps)[0]
 
 
 def native_group_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int, group: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm` with the means and inverse deviations [N, groups] that it used."""
+    """`group_norm` with the means and inverse deviations [N, groups] that it used. Raises ShapeError as it does."""
     return _group_norm(input, group, weight, bias, eps)
 
 
@@ -147,6 +160,7 @@ def _group_norm(
         )
     x, scale, shift = _with_params(input, weight, bias)
     y = call("group_norm", x, scale, shift, groups=groups, eps=eps)
+    # What follows is recorded, but never computed unless somebody asks for it.
     grouped = reshaped(x, (x.type.shape[0], groups, x.type.size // max(x.type.shape[0] * groups, 1)))
     mean = call("mean", grouped, dims=(2,), keepdim=False)
     inverse = inverse_deviation(centred(grouped, (2,))[1], eps)
@@ -164,6 +178,7 @@ def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
     """Move a running statistic towards the value of this batch."""
     if running is None:
         return
+    # The statistics are no part of the loss, and their history must not keep one step's graph alive in the next.
     with grad_mode(False):
         old = arg(running)
         new = cast(call("detach", value) if value.tracks else value, old.type.dtype)
@@ -180,6 +195,7 @@ def _follow_batch(
     mean = call("mean", x, dims=dims, keepdim=False)
     n = x.type.size // max(channels[0], 1)
     _follow(running[0], mean, momentum)
+    # PyTorch normalizes by the plain variance and remembers the corrected one, n / (n - 1).
     _follow(running[1], variance * (n / (n - 1) if n > 1 else math.nan), momentum)
     return mean, inverse_deviation(variance, eps)
 
@@ -197,6 +213,7 @@ def _batch_norm(
     stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
         y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
+        # The statistics are those of the input before it was lowered.
         mean, inverse = _follow_batch(_wide(arg(input)), running, momentum, eps)
     else:
         y = call("batch_norm", x, scale, shift, *stats, eps=eps, momentum=momentum)
@@ -220,6 +237,7 @@ def batch_norm(
     """
     if not input.spec.size and input.ndim < 2:
         return pw.clone(input)
+    # PyTorch's own guard: the variance of one value is 0, and its correction divides by 0.
     if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     if not training and (running_mean is None or running_var is None):
@@ -237,7 +255,7 @@ def native_batch_norm(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`batch_norm` with the mean and the inverse deviation of the batch; both are empty out of training."""
+    """`batch_norm` of [N, C, ...] with the mean and the inverse deviation [C] of the batch, empty out of training."""
     running = (running_mean, running_var)
     out, mean, inverse = _batch_norm(input, running, weight, bias, training, momentum, eps)
     if not training:
@@ -271,6 +289,7 @@ def instance_norm(
     if running_mean is not None and running_var is not None:
         many = math.prod(rest)
         mean = call("mean", wide, dims=(0, *dims), keepdim=False)
+        # A sample's variance for each channel, averaged over the samples; not the variance of all together.
         spread = reshaped(call("mean", variance, dims=(0,), keepdim=False), (channels,))
         _follow(running_mean, mean, momentum)
         _follow(running_var, spread * (many / (many - 1)), momentum)
@@ -280,7 +299,10 @@ def instance_norm(
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...]."""
+    """x / (k + alpha * mean square of `size` neighbouring channels) ** beta; [N, C, ...].
+
+    Raises ValueError for fewer than 3 dimensions.
+    """
     if input.ndim < 3:
         raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.spec.size:
@@ -289,6 +311,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     x = x if x.type.dtype.kind == "f" else cast(x, default_dtype())
     n, channels, *rest = x.type.shape
     square = reshaped(x * x, (n, channels, math.prod(rest)))
+    # Channels beyond the ends count as 0, but in the divisor: the mean is always over `size`.
     padding = ((size // 2, (size - 1) // 2), (0, 0))
     total = call("window_sum", square, kernel=(size, 1), stride=(1, 1), padding=padding)
     base = total / size * alpha + k
@@ -300,12 +323,15 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x divided by its p-norm along a dimension."""
+    """x divided by its p-norm along a dimension, or by eps if that is larger: [...] in and out."""
     return pw.div(input, pw.maximum(statistics.norm(input, p, dim, True), float(eps)))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension; lengths are at least eps."""
+    """The cosine of the angle between vectors along a dimension, which disappears; lengths are at least eps.
+
+    Operands broadcast.
+    """
     floor = float(eps)
     first, second = (pw.maximum(_length(x, dim), floor) for x in (x1, x2))
     return reductions.sum(pw.mul(pw.div(x1, first), pw.div(x2, second)), dim)
@@ -317,7 +343,8 @@ def _length(x: Tensor, dim: int) -> Tensor:
 
 
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """The p-norm of x1 - x2 + eps along the last dimension."""
+    """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim."""
+    # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
     d = pw.add(pw.sub(x1, x2), float(eps))
     return _norm(d, p, keepdim)
 
@@ -325,6 +352,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
     size = pw.abs(d)
     if p == 0:
+        # A count has no slope; d times 0 gives it the gradient 0 instead of none.
         return reductions.sum(pw.add(pw.cast_to(pw.ne(d, 0.0), d.dtype), pw.mul(d, 0.0)), -1, keepdim)
     if math.isinf(p):
         return reductions.amax(size, -1, keepdim) if p > 0 else reductions.amin(size, -1, keepdim)
@@ -343,7 +371,10 @@ def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row."""
+    """The p-norm distances of all pairs of rows (i < j) of [N, M], row by row: [N (N - 1) / 2].
+
+    Raises ShapeError for other ranks.
+    """
     if input.ndim != 2:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
     n = input.spec.shape[0]

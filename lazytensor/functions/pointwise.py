@@ -1,4 +1,8 @@
-"""Element by element: arithmetic, comparison, selection, conversion and the elementary functions."""
+"""Element by element: arithmetic, comparison, selection, conversion and the elementary functions.
+
+Operands broadcast to one shape, which is that of the result, and are promoted to one type (`promotion`); an operand may
+be a Python number. All raise ShapeError for shapes that do not broadcast, and for tensors on different devices.
+"""
 
 import builtins
 import math
@@ -25,8 +29,9 @@ from lazytensor.tensor import CPU, Tensor, arg, wrap
 
 
 def made(n: Any, *inputs: Any) -> Tensor:
-    """A result on the device of its inputs."""
+    """The tensor of node n, on the device of its inputs. Raises ShapeError if the inputs are on different ones."""
     out = wrap(n)
+    # A tensor is made on the CPU; its device is only written where it differs, for this is on every call's way.
     device = device_of(*inputs)
     if device is not CPU:
         out.device = device
@@ -44,18 +49,19 @@ def _floating(*values: Operand) -> DType | None:
 
 def is_number(value: Operand, number: float) -> bool:
     """Whether an operand is this Python number. A tensor is not: comparing it would read it."""
+    # `True == 1` is meant: PyTorch takes alpha=True for 1.
     return not isinstance(value, Tensor) and value == number
 
 
 @method(in_place=True, operator="add")
 def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b"""
+    """a + alpha * b, broadcast. Raises ShapeError for a floating alpha where a and b are integers."""
     return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "add(alpha=...)")))
 
 
 @method(names="sub subtract", in_place=True, operator="sub")
 def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """a - alpha * b. Raises ShapeError for booleans."""
+    """a - alpha * b, broadcast. Raises ShapeError for booleans, and for a floating alpha where a and b are integers."""
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
@@ -71,6 +77,7 @@ def _scaled(a: Operand, b: Operand, alpha: Operand) -> Operand:
         )
     if common.kind == "b":
         alpha = bool(alpha)
+    # Two numbers: their product stays a number, so that it does not take part in promotion as a tensor.
     if not isinstance(b, Tensor) and not isinstance(alpha, Tensor):
         return bool(b and alpha) if common.kind == "b" else b * alpha
     return mul(b, alpha)
@@ -86,13 +93,13 @@ def _refuse_bool(what: str) -> None:
 
 @method
 def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """b - alpha * a"""
+    """b - alpha * a, broadcast. Raises ShapeError for booleans."""
     return sub(b, a, alpha=alpha)
 
 
 @method(names="mul multiply", in_place=True, operator="mul")
 def mul(a: Operand, b: Operand) -> Tensor:
-    """a * b"""
+    """a * b, broadcast; of booleans the conjunction."""
     if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
         return logical_and(a, b)
     return _binary("mul", a, b)
@@ -100,7 +107,11 @@ def mul(a: Operand, b: Operand) -> Tensor:
 
 @method(names="div divide true_divide", in_place=True, operator="truediv")
 def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
-    """a / b; with rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type."""
+    """a / b, broadcast; integers are divided in the default floating type.
+
+    With rounding_mode "floor" or "trunc" the quotient is rounded and keeps an integer type. Raises ShapeError for
+    another mode, and for integers that are divided by zero.
+    """
     if rounding_mode is None:
         return _binary("div", a, b, _floating(a, b))
     if rounding_mode not in ("floor", "trunc"):
@@ -112,6 +123,7 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
         return floor_divide(a, b)
     if result_type(a, b).kind == "f":
         return made(call("trunc", call("div", *operands(a, b))), a, b)
+    # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
     return floor_divide(sub(a, fmod(a, b)), b)
 
 
@@ -127,25 +139,27 @@ def _divided(name: str, a: Operand, b: Operand) -> Tensor:
 
 def _is_known_zero(x: Tensor) -> bool:
     """Whether an element is zero, where that can be said without computing anything."""
+    # Only a leaf has its value already; to look at any other node would force a step to run.
     value = x.node.value
     return value is not None and not value.all()
 
 
 @method(in_place=True, operator="floordiv")
 def floor_divide(a: Operand, b: Operand) -> Tensor:
-    """The quotient, rounded down."""
+    """The quotient rounded down, broadcast. Raises ShapeError for booleans and for integers divided by zero."""
     return _divided("floor_divide", a, b)
 
 
 @method(in_place=True, operator="mod")
 def remainder(a: Operand, b: Operand) -> Tensor:
-    """What is left after floor division; it has the sign of b."""
+    """What floor division leaves, with the sign of b, broadcast. Raises ShapeError for bool and for modulo zero."""
     return _divided("remainder", a, b)
 
 
 @method(in_place=True, operator="pow")
 def pow(a: Operand, exponent: Operand) -> Tensor:
-    """a to a power; the exponent 2 becomes a product. Raises ShapeError for integers to a negative number."""
+    """a to a power, broadcast. Raises ShapeError for integers to a negative number."""
+    # The front end sees a square here, whose gradient is x times two and no power.
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = arg(cast_to(a, result_type(a, exponent)))
         return made(call("square", base), a)
@@ -160,90 +174,90 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
 
 @method(in_place=True)
 def square(x: Tensor) -> Tensor:
-    """x * x"""
+    """x * x, in the shape of x."""
     return pow(x, 2)
 
 
 @method(in_place=True)
 def fmod(a: Operand, b: Operand) -> Tensor:
-    """The remainder with the sign of a."""
+    """The remainder with the sign of a, broadcast. Raises ShapeError for booleans and integers modulo zero."""
     return _binary("fmod", a, b) if result_type(a, b).kind == "f" else _divided("integer_fmod", a, b)
 
 
 @method(names="atan2 arctan2", in_place=True)
 def atan2(a: Tensor, b: Tensor) -> Tensor:
-    """The angle of the point (b, a)."""
+    """The angle of the point (b, a) from -pi to pi, broadcast; integers become the default floating type."""
     return _binary("atan2", a, b, _floating(a, b))
 
 
 @method
 def maximum(a: Operand, b: Operand) -> Tensor:
-    """The larger of two elements; NaN wins."""
+    """The larger of two elements, broadcast; NaN wins, and ties share the gradient."""
     return _binary("maximum", a, b)
 
 
 @method
 def minimum(a: Operand, b: Operand) -> Tensor:
-    """The smaller of two elements; NaN wins."""
+    """The smaller of two elements, broadcast; NaN wins, and ties share the gradient."""
     return _binary("minimum", a, b)
 
 
 @method(names="gt greater", in_place=True, is_comparison=True)
 def gt(a: Operand, b: Operand) -> Tensor:
-    """a > b"""
+    """Whether a > b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("gt", a, b)
 
 
 @method(names="ge greater_equal", in_place=True, is_comparison=True)
 def ge(a: Operand, b: Operand) -> Tensor:
-    """a >= b"""
+    """Whether a >= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("ge", a, b)
 
 
 @method(names="lt less", in_place=True, is_comparison=True)
 def lt(a: Operand, b: Operand) -> Tensor:
-    """a < b"""
+    """Whether a < b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("lt", a, b)
 
 
 @method(names="le less_equal", in_place=True, is_comparison=True)
 def le(a: Operand, b: Operand) -> Tensor:
-    """a <= b"""
+    """Whether a <= b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("le", a, b)
 
 
 @method(in_place=True, is_comparison=True)
 def eq(a: Operand, b: Operand) -> Tensor:
-    """a == b"""
+    """Whether a == b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("eq", a, b)
 
 
 @method(names="ne not_equal", in_place=True, is_comparison=True)
 def ne(a: Operand, b: Operand) -> Tensor:
-    """a != b"""
+    """Whether a != b: bool in the broadcast shape. Raises ShapeError for shapes that do not broadcast."""
     return _binary("ne", a, b)
 
 
 @method(in_place=True)
 def logical_and(a: Operand, b: Operand) -> Tensor:
-    """Both are not zero."""
+    """Whether both are not zero: bool in the broadcast shape."""
     return _binary("logical_and", a, b)
 
 
 @method(in_place=True)
 def logical_or(a: Operand, b: Operand) -> Tensor:
-    """At least one is not zero."""
+    """Whether at least one is not zero: bool in the broadcast shape."""
     return _binary("logical_or", a, b)
 
 
 @method(in_place=True)
 def logical_xor(a: Operand, b: Operand) -> Tensor:
-    """Exactly one is not zero."""
+    """Whether exactly one is not zero: bool in the broadcast shape."""
     return _binary("logical_xor", a, b)
 
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
-    """a where the condition holds, else b."""
+    """a where the condition holds, else b; all three broadcast. Raises ShapeError for shapes that do not."""
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
     return made(chosen, condition, a, b)
@@ -251,13 +265,13 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
 
 @method(names="where")
 def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
-    """x where the condition holds, else `other`."""
+    """x where the condition holds, else `other`; all three broadcast."""
     return where(condition, x, other)
 
 
 @method(in_place=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """x with `value` where the mask holds."""
+    """x with `value` where the mask holds; x and mask broadcast, the type is that of x."""
     shape = common_shape(x, mask)
     chosen = call(
         "where", prepared(mask, dt.bool_, shape), prepared(value, x.dtype, shape), prepared(x, x.dtype, shape)
@@ -267,14 +281,16 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 @method(names="clamp clip", in_place=True)
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """x limited to min..max; either bound may be missing."""
+    """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are."""
     if min is None and max is None:
         raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
+    # Two numbers, the usual case: one node, with infinity for a missing bound.
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         n = arg(x)
         low, high = -math.inf if min is None else min, math.inf if max is None else max
         return made(call("clamp", n, full(low, n.type), full(high, n.type)), x)
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
+    # Integers have no infinity to stand for the bound that is missing.
     if dtype.kind != "f" and (min is None or max is None):
         return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
     # Not `maximum`, which shares the gradient where x is the bound.
@@ -285,14 +301,14 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 
 @method(in_place=True)
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-    """x + value * a * b"""
+    """x + value * a * b, broadcast."""
     product = mul(a, b)
     return add(x, product if is_number(value, 1) else mul(product, _scalar(value, "addcmul(value=...)")))
 
 
 @method(in_place=True)
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-    """x + value * a / b"""
+    """x + value * a / b, broadcast. Raises ShapeError for integers."""
     if result_type(a, b).kind != "f":
         raise ShapeError(
             "Integer division with addcdiv is no longer supported",
@@ -312,6 +328,7 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
             where=source.where(),
             hint="Convert one of them with .to(dtype).",
         )
+    # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = sub(b, a)
     if not isinstance(weight, Tensor):
         return add(a, mul(way, weight)) if weight < 0.5 else sub(b, mul(way, 1 - weight))
@@ -324,13 +341,16 @@ def _scalar(value: Operand, what: str) -> int | float | bool:
 
 
 def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Tensor]:
+    """A function that is one operation of each element; `to_float` lets integers become the default floating type."""
+
     def function(x: Tensor) -> Tensor:
         n = arg(x)
         if to_float and n.type.dtype.kind != "f":
             n = cast(n, default_dtype())
         return made(call(name, n), x)
 
-    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    function.__name__, function.__qualname__ = name, name
+    function.__doc__ = f"{doc} Of each element of x, in its shape."
     return function
 
 
@@ -366,7 +386,8 @@ def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
     def function(x: Tensor) -> Tensor:
         return float_only(x) if x.dtype.kind == "f" else clone(x)
 
-    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    function.__name__, function.__qualname__ = name, name
+    function.__doc__ = f"{doc} Of each element of x, in its shape and type."
     return function
 
 
@@ -379,7 +400,7 @@ trunc = method(_rounding("trunc", "x without its fraction."), names="trunc fix",
 @method(names="__neg__")
 @method(names="neg negative", in_place=True)
 def neg(x: Tensor) -> Tensor:
-    """The negative. Raises ShapeError for booleans."""
+    """The negative of each element, in the shape of x. Raises ShapeError for booleans."""
     if x.dtype.kind == "b":
         _refuse_bool("Negation")
     return _negative(x)
@@ -393,33 +414,37 @@ def itself(x: Tensor) -> Tensor:
 
 @method
 def isinf(x: Tensor) -> Tensor:
-    """Whether x is infinite."""
+    """Whether each element is infinite: bool in the shape of x."""
     return eq(abs(x), math.inf) if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
 
 
 @method(names="sign sgn", in_place=True)
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1; a boolean is its own sign."""
+    """-1, 0 or 1 for each element, in the shape of x; a boolean is its own sign."""
     return clone(x) if x.dtype.kind == "b" else _sign(x)
 
 
 @method(in_place=True)
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest number with so many decimals, ties to even; negative ones round to tens, hundreds, ..."""
+    """Each element rounded to so many decimals, ties to even; negative ones round to tens, hundreds, ...
+
+    Raises ShapeError for decimals of integers.
+    """
     if not decimals:
         return _round(x)
     if x.dtype.kind != "f":
         raise ShapeError(f"round with decimals is not known for {x.dtype.name}", where=source.where())
+    # A power with a positive exponent is exact (up to 1e22); one of 0.1 would be rounded before it rounds.
     scale = 10.0 ** builtins.abs(decimals)
     return div(_round(mul(x, scale)), scale) if decimals > 0 else mul(_round(div(x, scale)), scale)
 
 
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A tensor of its own with the same values."""
+    """A tensor of its own with the same values, shape and type; gradients pass."""
     return made(arg(x), x)
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
-    """x in another dtype; the same tensor if it has it already."""
+    """x in another dtype; the same tensor if it has it already. Fractions are cut off on the way to integers."""
     return x if x.dtype is dtype else made(cast(arg(x), dtype), x)

@@ -31,10 +31,11 @@ def _checked(name: str, rank: int, input: Tensor) -> None:
 
 
 def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> dict[str, Any]:
-    """Kernel, stride and padding on both sides; with ceil_mode the far side grows so that a last window fits."""
+    """Kernel, stride, padding on both sides and dilation. Raises ShapeError for those that fit no window."""
     _checked(name, rank, input)
     kernel_size, stride, padding, dilation, ceil_mode = options
     kernel = extents_of(kernel_size, rank, "kernel_size")
+    # torch.max_pool2d passes no stride as an empty list.
     steps = kernel if stride is None or stride == [] or stride == () else extents_of(stride, rank, "stride")
     around, spread = extents_of(padding, rank, "padding"), extents_of(dilation, rank, "dilation")
     if min(kernel) < 1 or min(steps) < 1 or min(spread) < 1:
@@ -47,6 +48,7 @@ def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> di
         )
     extents = input.spec.shape[input.ndim - rank :]
     sizes = zip(extents, kernel, steps, around, spread, strict=True)
+    # With ceil_mode the far side grows so that a last, partial window fits; so windows are all alike from here on.
     pairs = tuple((p, _far_padding(e, d * (k - 1) + 1, s, p, ceil_mode)) for e, k, s, p, d in sizes)
     if any(e + sum(q) < d * (k - 1) + 1 for e, k, q, d in zip(extents, kernel, pairs, spread, strict=True)):
         raise ShapeError(
@@ -57,6 +59,7 @@ def _window(name: str, rank: int, input: Tensor, options: tuple[Any, ...]) -> di
 
 
 def _far_padding(extent: int, reach: int, stride: int, padding: int, ceil_mode: bool) -> int:
+    """Places behind the last one: with ceil_mode as many as the last window needs that starts inside."""
     room = extent + 2 * padding - reach
     if not ceil_mode or room % stride == 0:
         return padding
@@ -109,8 +112,14 @@ def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         pair = _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode)
         return pair if return_indices else pair[0]
 
-    return _named(pool, f"max_pool{rank}d", "The largest element under each window."), _named(
-        with_indices, f"max_pool{rank}d_with_indices", "The largest elements and their flat places."
+    return _named(
+        pool,
+        f"max_pool{rank}d",
+        "The largest element under each window of [N, C, ...] or [C, ...]. Raises ShapeError if none fits.",
+    ), _named(
+        with_indices,
+        f"max_pool{rank}d_with_indices",
+        "The largest elements under each window, and their flat places. Raises ShapeError if none fits.",
     )
 
 
@@ -147,7 +156,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean under each window of the last dimension."""
+    """The mean under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
@@ -160,7 +169,10 @@ def avg_pool2d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean under each window of the last two dimensions."""
+    """The mean under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+
+    Raises ShapeError for windows that do not fit.
+    """
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -173,7 +185,10 @@ def avg_pool3d(
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
-    """The mean under each window of the last three dimensions."""
+    """The mean under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+
+    Raises ShapeError for windows that do not fit.
+    """
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -182,6 +197,7 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
     del attrs["dilation"]
     x = arg(input)
     total = call("window_sum", x ** float(p), **attrs)
+    # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
     signed = call("sign", total) * call("relu", call("abs", total))
     return made(signed ** (1 / float(p)), input)
 
@@ -189,21 +205,27 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
 def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window of the last dimension."""
+    """The p-norm under each window: [N, C, L] or [C, L] -> [..., L']. Raises ShapeError for windows that do not fit."""
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window of the last two dimensions."""
+    """The p-norm under each window: [N, C, H, W] or [C, H, W] -> [..., H', W'].
+
+    Raises ShapeError for windows that do not fit.
+    """
     return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Extents, stride: Extents | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The p-norm under each window of the last three dimensions."""
+    """The p-norm under each window: [N, C, D, H, W] or [C, D, H, W] -> [..., D', H', W'].
+
+    Raises ShapeError for windows that do not fit.
+    """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
 
@@ -222,12 +244,15 @@ def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Di
 
 
 def _regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:
+    """Start and limit of each of `count` regions that cover an extent; neighbours may overlap by one place."""
+    # Rounded down at the start, up at the end: every place is in a region, also if there are more regions than places.
     return tuple((i * extent // count, -(-(i + 1) * extent // count)) for i in range(count))
 
 
 def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
     outputs = _outputs(f"adaptive_avg_pool{rank}d", rank, input, output_size)
     extents = input.spec.shape[-rank:]
+    # Equal regions are windows without overlap, which the front end knows by name.
     if all(o and e % o == 0 for e, o in zip(extents, outputs, strict=True)):
         if all(o == 1 for o in outputs):
             # The last dimension first, as the front end names them.
@@ -255,17 +280,20 @@ def _region_taps(extent: int, count: int) -> list[Tap]:
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over as many regions of the last dimension as asked for."""
+    """Means over `output_size` regions that cover [..., L]: [..., L']. Raises ShapeError for another rank."""
     return _adaptive_avg(1, input, output_size)
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over as many regions of the last two dimensions as asked for."""
+    """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank."""
     return _adaptive_avg(2, input, output_size)
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """Means over as many regions of the last three dimensions as asked for."""
+    """Means over `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+
+    Raises ShapeError for another rank.
+    """
     return _adaptive_avg(3, input, output_size)
 
 
@@ -278,32 +306,44 @@ def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indi
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of as many regions of the last dimension as asked for."""
+    """The largest elements of `output_size` regions that cover [..., L]: [..., L'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+    """
     return _adaptive_max(1, input, output_size, return_indices)
 
 
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of as many regions of the last two dimensions as asked for."""
+    """The largest elements of `output_size` regions that cover [..., H, W]: [..., H', W'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+    """
     return _adaptive_max(2, input, output_size, return_indices)
 
 
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest elements of as many regions of the last three dimensions as asked for."""
+    """The largest elements of `output_size` regions that cover [..., D, H, W]: [..., D', H', W'].
+
+    With return_indices also their flat places. Raises ShapeError for another rank.
+    """
     return _adaptive_max(3, input, output_size, return_indices)
 
 
 def adaptive_max_pool1d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool1d` with the flat places."""
+    """`adaptive_max_pool1d` with the flat places: [..., L] -> two of [..., L']. Raises ShapeError as it does."""
     return _adaptive_max(1, input, output_size, True)
 
 
 def adaptive_max_pool2d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool2d` with the flat places."""
+    """`adaptive_max_pool2d` with the flat places: [..., H, W] -> two of [..., H', W']. Raises ShapeError as it does."""
     return _adaptive_max(2, input, output_size, True)
 
 
 def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """`adaptive_max_pool3d` with the flat places."""
+    """`adaptive_max_pool3d` with the flat places: [..., D, H, W] -> two of [..., D', H', W'].
+
+    Raises ShapeError as it does.
+    """
     return _adaptive_max(3, input, output_size, True)
 
 
@@ -321,6 +361,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
             where=source.where(),
         )
     sizes = zip(input.spec.shape[-rank:], kernel, steps, around, strict=True)
+    # The smallest extents that pool to these; the stride leaves s - 1 others open, which output_size chooses from.
     extents = tuple((e - 1) * s + k - 2 * p for e, k, s, p in sizes)
     if output_size is not None:
         wanted = tuple(output_size)[-rank:]
@@ -340,7 +381,10 @@ def max_unpool1d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool1d found them; zeros elsewhere."""
+    """Elements put back where max_pool1d found them, zeros elsewhere: [..., L'] -> [..., L].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    """
     return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -352,7 +396,10 @@ def max_unpool2d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool2d found them; zeros elsewhere."""
+    """Elements put back where max_pool2d found them, zeros elsewhere: [..., H', W'] -> [..., H, W].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    """
     return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
 
 
@@ -364,5 +411,8 @@ def max_unpool3d(
     padding: Extents = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Elements put back where max_pool3d found them; zeros elsewhere."""
+    """Elements put back where max_pool3d found them, zeros elsewhere: [..., D', H', W'] -> [..., D, H, W].
+
+    Raises ShapeError for indices of another shape, ValueError for an output_size beyond the stride.
+    """
     return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

@@ -45,8 +45,9 @@ def _between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
     high = gathering.gather(ordered, -1, pw.cast_to(above, dt.int64))
     if interpolation == "higher":
         return high
-    weight: Any = 0.5 if interpolation == "midpoint" else pw.sub(place, below)
+    weight = pw.sub(place, below)
     if interpolation == "midpoint":
+        # A whole place lies on an element, and takes it as it is.
         weight = pw.mul(pw.cast_to(pw.ne(above, below), ordered.dtype), 0.5)
     return pw.add(low, pw.mul(pw.sub(high, low), weight))
 
@@ -63,11 +64,13 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
     whole = dim is None or not x.ndim
     at = 0 if whole else dim_of(dim, x.ndim)  # type: ignore[arg-type]
+    # Sorted once for all quantiles; NaN comes last, so numbers keep the first places.
     ordered = movedim(sorting.sort(shapes.reshape(x, -1) if whole else x, at).values, at, -1)
     missing = pw.isnan(ordered.detach())
     wanted = shapes.reshape(asked, -1)
     last: Any = float(ordered.spec.shape[-1] - 1)
     if skips_nan:
+        # The last place that holds a number, for each row by itself.
         last = pw.clamp(pw.sub(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype), 1.0), 0.0, math.inf)
     place = shapes.expand(pw.mul(wanted, last), (*ordered.spec.shape[:-1], wanted.spec.size))
     found = _between(ordered, place, interpolation)
@@ -75,6 +78,7 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         found = pw.where(red.any(missing, -1, True), math.nan, found)
     kept = tuple(1 if whole or d == at else e for d, e in enumerate(x.spec.shape))
     shape = kept if keepdim else found.spec.shape[:-1]
+    # Several quantiles are the first dimension of the result, one is none.
     return shapes.reshape(movedim(found, -1, 0), (*asked.spec.shape, *shape))
 
 
@@ -82,7 +86,10 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
 def quantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The q-quantiles of all elements or along a dimension; several q come first in the shape. NaN spreads."""
+    """The q-quantiles of all elements or along a dimension, without it; several q [k] come first: [k, ...].
+
+    NaN spreads. Raises ShapeError for q outside 0..1, other types than float32 and float64, and nothing to order.
+    """
     return _quantile(x, q, dim, keepdim, interpolation, False)
 
 
@@ -90,5 +97,5 @@ def quantile(
 def nanquantile(
     x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """`quantile` of what is not NaN."""
+    """`quantile` of what is not NaN, in the same shapes. Raises ShapeError as it does."""
     return _quantile(x, q, dim, keepdim, interpolation, True)

@@ -59,7 +59,10 @@ def _uniform_like(x: Tensor) -> Tensor:
 
 @method
 def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None = None) -> Tensor:
-    """Ones with the probabilities that x holds (or with p), zeros elsewhere."""
+    """Ones with the probabilities that x holds (or with p), zeros elsewhere, in the shape of x.
+
+    Raises ShapeError for probabilities outside 0..1.
+    """
     if trace.current is not None and generator is None:
         chance: Operand = x if p is None else p
         return pw.cast_to(pw.lt(_uniform_like(x), chance), x.dtype)
@@ -69,7 +72,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 
 @method
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Write ones with probability p, zeros elsewhere."""
+    """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
     if trace.current is not None and generator is None:
         x.write(cast(pw.lt(_uniform_like(x), p).node, x.dtype))
         return x
@@ -103,16 +106,17 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 
 @method
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers of the Cauchy distribution."""
+    """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
     u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
     return _written(x, median + sigma * np.tan(np.pi * (u - 0.5)))
 
 
 @method
 def log_normal_(x: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Tensor:
-    """Write numbers whose logarithms are normal."""
+    """Write numbers whose logarithms are normal. Raises TraceError in a step."""
     wide = x.dtype if x.dtype is dt.float64 else dt.float32
     chosen = random.chosen(generator)
+    # PyTorch draws these one at a time, and normal numbers of whole tensors in blocks of 16: other words.
     drawn = np.array([chosen._one_normal() for _ in range(x.spec.size)]) * std + mean
     return _written(x, np.exp(drawn).astype(wide.host))
 
@@ -131,10 +135,12 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     chosen, n = random.chosen(generator), x.spec.size
     span = np.uint64(high - low)
+    # PyTorch takes 32 random bits for spans below 2^28, 64 for others; types without their own range take 32.
     if high - low < 1 << 28 or (x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64):
         words = chosen.words(n)
     else:
         pairs = chosen.words(2 * n).reshape(n, 2)
+        # The first word is the upper half.
         words = pairs[:, 0] << np.uint64(32) | pairs[:, 1]
     return _written(x, (words % span).astype(np.int64) + low)
 
@@ -167,11 +173,13 @@ def multinomial(
     chosen = random.chosen(generator)
     rows = np.atleast_2d(weights)
     if replacement:
+        # By the inverse of the distribution function, one double for each draw.
         ends = np.cumsum(rows.astype(np.float64), -1)
         ends /= ends[:, -1:]
         u = chosen.uniform((len(rows), num_samples), dt.float64)
         found = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
     else:
+        # The k largest of weight / exponential are k draws without replacement, one after the other.
         race = rows / _exponential(chosen, rows.size, 1.0).astype(rows.dtype).reshape(rows.shape)
         found = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
     return from_array(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)

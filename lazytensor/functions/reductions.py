@@ -1,4 +1,8 @@
-"""Reductions over all or some dimensions."""
+"""Reductions over all or some dimensions.
+
+The reduced dimensions disappear from the shape, or stay as 1 with `keepdim`; without a dimension the result is a
+number. All raise IndexError for a dimension that the tensor does not have.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,24 +46,25 @@ def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None =
 
 @method
 def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum; integers and bool add up in int64."""
+    """The sum over `dim`; integers and bool add up in int64. Raises IndexError for a dimension out of range."""
     total = _reduce(x, "add", dim, False, dtype or (None if x.dtype.kind == "f" else dt.int64))
     if not keepdim:
         return total
     dims = dims_of(dim, x.ndim)
     rest = tuple(d for d in range(x.ndim) if d not in dims)
+    # The front end shows a kept dimension of a sum as one that is put back.
     return made(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
 
 
 @method
 def prod(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The product; integers and bool multiply in int64."""
+    """The product over `dim`; integers and bool multiply in int64. Raises IndexError for a dimension out of range."""
     return _reduce(x, "mul", dim, keepdim, dtype or (None if x.dtype.kind == "f" else dt.int64))
 
 
 @method
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The arithmetic mean of floating-point numbers."""
+    """The arithmetic mean over `dim`. Raises RuntimeError for integers, as PyTorch does."""
     n = cast(arg(x), dtype or x.dtype)
     if n.type.dtype.kind != "f":
         raise RuntimeError(
@@ -71,18 +76,19 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
 
 @method
 def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The largest element; equal ones share the gradient."""
+    """The largest element over `dim`; equal ones share the gradient. Raises ShapeError for the maximum of nothing."""
     return _reduce(x, "maximum", dim, keepdim)
 
 
 @method
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """The smallest element; equal ones share the gradient."""
+    """The smallest element over `dim`; equal ones share the gradient. Raises ShapeError for the minimum of nothing."""
     return _reduce(x, "minimum", dim, keepdim)
 
 
 def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
     if dim is None or not x.ndim:
+        # A number has the dimensions 0 and -1 in PyTorch; others are refused.
         dim_of(dim or 0, x.ndim)
         if not x.spec.size:
             raise IndexError(f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -100,13 +106,19 @@ def _some(x: Tensor, dim: int, what: str) -> None:
 
 @method
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the largest element, the first of equal ones."""
+    """The place of the largest element along `dim` or in the flat order, int64; the first of equal ones.
+
+    Raises IndexError where there is none.
+    """
     return _arg(x, "max", dim, keepdim)
 
 
 @method
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The place of the smallest element, the first of equal ones."""
+    """The place of the smallest element along `dim` or in the flat order, int64; the first of equal ones.
+
+    Raises IndexError where there is none.
+    """
     return _arg(x, "min", dim, keepdim)
 
 
@@ -124,7 +136,10 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
 
 @method
 def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
-    """The largest element; with a dimension also its place; with a second tensor the elementwise maximum."""
+    """The largest element; with a dimension also its place, int64; with a second tensor the elementwise maximum.
+
+    Raises IndexError where a dimension has no elements.
+    """
     if isinstance(dim, Tensor):
         return pw.maximum(x, dim)
     if dim is None:
@@ -134,7 +149,10 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
 @method
 def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
-    """The smallest element; with a dimension also its place; with a second tensor the elementwise minimum."""
+    """The smallest element; with a dimension also its place, int64; with a second tensor the elementwise minimum.
+
+    Raises IndexError where a dimension has no elements.
+    """
     if isinstance(dim, Tensor):
         return pw.minimum(x, dim)
     if dim is None:
@@ -144,13 +162,13 @@ def min(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
 @method
 def any(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether some element is not zero; uint8 answers in its own type."""
+    """Whether some element over `dim` is not zero: bool, but uint8 answers in its own type."""
     return _truth(x, "or", dim, keepdim)
 
 
 @method
 def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether every element is not zero; uint8 answers in its own type."""
+    """Whether every element over `dim` is not zero: bool, but uint8 answers in its own type."""
     return _truth(x, "and", dim, keepdim)
 
 
@@ -168,21 +186,25 @@ def _along(x: Tensor, name: str, n: Node, dim: int) -> Tensor:
 
 @method
 def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension."""
+    """exp(x) divided by its sum along a dimension: [...] to [...]. Raises IndexError for a dimension out of range."""
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
     return _along(x, "softmax", n, dim_of(dim, x.ndim))
 
 
 @method
 def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """The logarithm of softmax, computed without overflow."""
+    """The logarithm of softmax, computed without overflow: [...] to [...].
+
+    Raises IndexError for a dimension out of range.
+    """
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
     return _along(x, "log_softmax", n, dim_of(dim, x.ndim))
 
 
 @method
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) without overflow."""
+    """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range."""
+    # The largest is taken out and added again, its gradient cancels. Infinity stays in, or inf - inf would be NaN.
     top = amax(x.detach(), dim, True)
     top = pw.where(pw.isfinite(top), top, 0.0)
     total = pw.add(pw.log(sum(pw.exp(pw.sub(x, top)), dim, True)), top)

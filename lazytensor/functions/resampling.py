@@ -24,6 +24,7 @@ def tapped(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
     total = None
     for index, weights in taps:
         part = pick_along(x, index, dim)
+        # Weights of 1 copy: nearest places and pads are index operations only.
         if not np.all(weights == 1):
             t = part.type
             by = const(weights.astype(t.dtype.host), Type((len(index),), t.dtype))
@@ -35,9 +36,9 @@ def tapped(x: Node, dim: int, taps: Sequence[Tap]) -> Node:
 
 
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """More (or with negative numbers fewer) places before and after the last dimensions, the last one first.
+    """More (or with negative numbers fewer) places before and after the last dimensions: [..., H, W] -> [..., H', W'].
 
-    `mode` is "constant", "reflect", "replicate" or "circular"; the last three take 1 to 3 spatial dimensions.
+    `pad` holds (before, after) from the last dimension on. `mode` is "constant", "reflect", "replicate" or "circular".
     Raises ShapeError for an odd count of numbers or more than there are dimensions, and for pads that do not fit.
     """
     widths = [int(p) for p in pad]
@@ -72,6 +73,7 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
     if any(low < 0 or high < 0 for low, high in pairs):
         starts = tuple(max(-low, 0) for low, _ in pairs)
         limits = tuple(e + min(high, 0) for e, (_, high) in zip(shape, pairs, strict=True))
+        # What negative pads cut off goes first, then the rest is written into the border.
         x = slice_(x, starts, limits)
     if x.type.shape == extents:
         return x
@@ -94,13 +96,15 @@ def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
     if mode == "replicate":
         return tuple(min(max(p, 0), extent - 1) for p in places)
     if mode == "circular":
+        # Negative pads cut first, and what is left goes round.
         first, count = max(-low, 0), extent - max(-low, 0) - max(-high, 0)
         return tuple(first + (p - first) % count for p in places)
+    # Mirrored at the first place by the inner, at the last by the outer absolute value; ends are not repeated.
     return tuple(extent - 1 - abs(extent - 1 - abs(p)) for p in places)
 
 
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """[..., C r^2, H, W] -> [..., C, H r, W r]"""
+    """[..., C r^2, H, W] -> [..., C, H r, W r]. Raises ShapeError if r^2 does not divide the channels."""
     r = upscale_factor
     _at_least(input, 3, "pixel_shuffle")
     *lead, channels, height, width = input.spec.shape
@@ -117,7 +121,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """[..., C, H r, W r] -> [..., C r^2, H, W]"""
+    """[..., C, H r, W r] -> [..., C r^2, H, W]. Raises ShapeError if r does not divide both extents."""
     r = downscale_factor
     _at_least(input, 3, "pixel_unshuffle")
     *lead, channels, height, width = input.spec.shape
@@ -134,7 +138,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """[N, g c, ...] -> [N, c g, ...]: the channels of all groups interleaved."""
+    """[N, g c, ...] -> [N, c g, ...]: the channels of all groups interleaved.
+
+    Raises ShapeError if g does not divide them.
+    """
     _at_least(input, 3, "channel_shuffle")
     n, channels, *rest = input.spec.shape
     if groups <= 0 or channels % groups:

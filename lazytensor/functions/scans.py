@@ -30,19 +30,25 @@ def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
 
 @method(in_place=True)
 def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """The sum of all elements so far along a dimension; integers and bool add up in int64."""
+    """The sum of all elements so far along a dimension: [...] to [...]; integers and bool add up in int64.
+
+    Raises IndexError for a dimension out of range.
+    """
     return _scanned(x, "add", dim, dtype)
 
 
 @method(in_place=True)
 def cumprod(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """The product of all elements so far along a dimension; integers and bool multiply in int64."""
+    """The product of all elements so far along a dimension: [...] to [...]; integers and bool multiply in int64.
+
+    Raises IndexError for a dimension out of range.
+    """
     return _scanned(x, "mul", dim, dtype)
 
 
 @method
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """log(cumsum(exp(x))) without overflow. Raises NotImplementedError for integers."""
+    """log(cumsum(exp(x))) without overflow: [...] to [...]. Raises NotImplementedError for integers."""
     if x.dtype.kind != "f":
         raise NotImplementedError(f"logcumsumexp is not implemented for {x.dtype.name}")
     return _scanned(x, "logaddexp", dim, None)
@@ -57,19 +63,28 @@ def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
 
 @method
 def cummax(x: Tensor, dim: int) -> ValuesIndices:
-    """The largest element so far along a dimension, and its last place."""
+    """The largest element so far along a dimension, and its last place: two of [...].
+
+    Raises IndexError for a dimension out of range.
+    """
     return _extreme(x, "max", dim)
 
 
 @method
 def cummin(x: Tensor, dim: int) -> ValuesIndices:
-    """The smallest element so far along a dimension, and its last place."""
+    """The smallest element so far along a dimension, and its last place: two of [...].
+
+    Raises IndexError for a dimension out of range.
+    """
     return _extreme(x, "min", dim)
 
 
 @method
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-    """Differences of neighbours along a dimension, n times; of bool, whether they differ."""
+    """Differences of neighbours along a dimension, n times: [..., e, ...] -> [..., e - n, ...].
+
+    Of bool, whether they differ. Raises ShapeError for a number, and a negative n.
+    """
     if not x.ndim:
         raise ShapeError("diff expects input to be at least one-dimensional", where=source.where())
     if n < 0:
@@ -79,6 +94,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     d = dim_of(dim, x.ndim)
     parts = [p for p in (prepend, x, append) if p is not None]
     out = cat(parts, d) if len(parts) > 1 else x
+    # More rounds than places leave nothing, and there is nothing less than that.
     for _ in range(min(n, out.spec.shape[d])):
         lower, upper = _neighbours(out, d)
         out = pw.logical_xor(upper, lower) if x.dtype.kind == "b" else pw.sub(upper, lower)
@@ -91,7 +107,10 @@ def _neighbours(x: Tensor, d: int) -> tuple[Tensor, Tensor]:
 
 
 def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
-    """Twice the area between neighbours."""
+    """Twice the area between neighbours: the sum of both heights times their distance.
+
+    Raises ShapeError for x with dx.
+    """
     d = dim_of(dim, y.ndim)
     total = pw.add(*_neighbours(y, d))
     if x is None:
@@ -109,7 +128,10 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
-    """The area under points y, at places x or dx apart, by the trapezoidal rule."""
+    """The area under points y [..., n, ...] along `dim`, at places x or dx apart, by the trapezoidal rule: [...].
+
+    Raises ShapeError for both x and dx.
+    """
     areas = _areas(y, x, dx, dim)
     return pw.div(red.sum(areas, dim_of(dim, y.ndim) - y.ndim), 2.0)
 
@@ -118,13 +140,16 @@ trapz = trapezoid
 
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
-    """The area under points y so far."""
+    """The area under points y [..., n, ...] so far: [..., n - 1, ...]. Raises ShapeError for both x and dx."""
     return pw.div(cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim), 2.0)
 
 
 @method
 def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tensor:
-    """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`."""
+    """The order reversed along dimensions, given as `flip(x, 0, 1)` or `flip(x, (0, 1))`: [...] to [...].
+
+    Raises ShapeError for one that is named twice.
+    """
     given: Sequence[Any] = axes or (dims,)
     given = given[0] if isinstance(given[0], Sequence) else given
     found = tuple(dim_of(d, x.ndim) for d in given)
@@ -135,7 +160,7 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
 
 @method
 def fliplr(x: Tensor) -> Tensor:
-    """The columns in reverse order."""
+    """The columns in reverse order: [m, n, ...] in and out. Raises ShapeError for less than a matrix."""
     if x.ndim < 2:
         raise ShapeError("Input must be >= 2-d.", where=source.where())
     return flip(x, 1)
@@ -143,7 +168,7 @@ def fliplr(x: Tensor) -> Tensor:
 
 @method
 def flipud(x: Tensor) -> Tensor:
-    """The rows in reverse order."""
+    """The rows in reverse order: [n, ...] in and out. Raises ShapeError for a number."""
     if x.ndim < 1:
         raise ShapeError("Input must be >= 1-d.", where=source.where())
     return flip(x, 0)
@@ -151,7 +176,10 @@ def flipud(x: Tensor) -> Tensor:
 
 @method
 def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Tensor:
-    """Elements moved on along dimensions, those that fall off coming in at the start; flat if none is given."""
+    """Elements moved on along dimensions, those that fall off coming in at the start; else in the flat order.
+
+    Raises ShapeError unless there is a shift for each dimension.
+    """
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
     if dims is None or (not isinstance(dims, int) and not dims):
         if len(steps) != 1:
@@ -174,13 +202,17 @@ def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
 
 @method
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """The plane of two dimensions turned by k quarters, from the first towards the second."""
+    """The plane of two dimensions turned by k quarters, from the first towards the second.
+
+    Raises ShapeError for other than two dimensions.
+    """
     if len(dims) != 2 or x.ndim < 2:
         raise ShapeError(f"rot90 turns two dimensions, and got {list(dims)}", where=source.where())
     a, b = (dim_of(d, x.ndim) for d in dims)
     turns = k % 4
     if turns == 0:
         return pw.clone(x)
+    # Turns are flips and a transpose; three quarters are one quarter back.
     if turns == 2:
         return flip(x, a, b)
     return transpose(flip(x, b), a, b) if turns == 1 else flip(transpose(x, a, b), b)

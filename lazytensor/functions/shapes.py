@@ -23,6 +23,7 @@ def dim_of(dim: int, rank: int) -> int:
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
         raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+    # A number has the dimensions 0 and -1, as if it had one of extent 1.
     return dim % rank if rank else 0
 
 
@@ -44,7 +45,10 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 @method
 def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1. Raises OptionMissing for a dtype."""
+    """x in another shape over the same storage; one extent may be -1.
+
+    Raises ShapeError for another number of elements, OptionMissing for a dtype.
+    """
     if args and isinstance(args[0], DType):
         raise OptionMissing(
             f"view of a tensor in another dtype ({args[0].name}) is not provided",
@@ -56,10 +60,14 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
 
 @method
 def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor:
-    """x in another shape: a view, or a copy if the elements do not lie so that there is one."""
+    """x in another shape: a view, or a copy if the elements do not lie so that there is one.
+
+    Raises ShapeError for another number of elements.
+    """
     shape = _shape_of(x, size if shape is None else (shape,))
     if x.lens:
         layout = _layout(x)
+        # NumPy copies exactly where no strides describe the new shape.
         if not np.may_share_memory(layout, layout.reshape(shape)):
             x = clone(x)
     return view(x, shape)
@@ -75,7 +83,10 @@ def _layout(x: Tensor) -> np.ndarray:
 
 @method
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions start_dim..end_dim merged into one."""
+    """Dimensions start_dim..end_dim merged into one: a view where there is one.
+
+    Raises ShapeError if they are exchanged.
+    """
     shape = x.spec.shape
     if not shape:
         return view(x, 1)
@@ -87,7 +98,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @method
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The dimensions in another order."""
+    """The dimensions in another order: a view. Raises IndexError for one out of range."""
     given = order if dims is None else (dims,)
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in wanted))
@@ -95,7 +106,7 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
 
 @method
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two dimensions exchanged."""
+    """Two dimensions exchanged: a view. Raises IndexError for one out of range."""
     order = list(range(x.ndim))
     a, b = dim_of(dim0, x.ndim), dim_of(dim1, x.ndim)
     if order:
@@ -105,7 +116,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 @method
 def t(x: Tensor) -> Tensor:
-    """A matrix transposed; what has fewer dimensions stays."""
+    """A matrix transposed, a view; what has fewer dimensions stays. Raises ShapeError for more."""
     if x.ndim > 2:
         raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D", where=source.where())
     return transpose(x, 0, 1) if x.ndim == 2 else x
@@ -113,14 +124,14 @@ def t(x: Tensor) -> Tensor:
 
 @method
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """A new dimension of extent 1."""
+    """A new dimension of extent 1 at `dim`: a view. Raises IndexError for a place out of range."""
     at = dim_of(dim, x.ndim + 1)
     return view(x, (*x.spec.shape[:at], 1, *x.spec.shape[at:]))
 
 
 @method
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without its dimensions of extent 1, or without those given if they have extent 1."""
+    """Without its dimensions of extent 1, or without those given if they have extent 1: a view."""
     shape = x.spec.shape
     wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     gone = {d for d in (dim_of(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
@@ -129,7 +140,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 @method
 def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x seen in a larger shape; -1 keeps an extent."""
+    """x seen in a larger shape, as a view; -1 keeps an extent. Raises ShapeError unless x broadcasts to it."""
     given = args if size is None else (size,)
     target = list(given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given)
     lead = len(target) - x.ndim
@@ -148,31 +159,31 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
 
 @method
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
-    """x expanded to the shape of another tensor."""
+    """x expanded to the shape of another tensor, as a view. Raises ShapeError unless it broadcasts."""
     return expand(x, other.spec.shape)
 
 
 @method
 def view_as(x: Tensor, other: Tensor) -> Tensor:
-    """x in the shape of another tensor."""
+    """x in the shape of another tensor, as a view. Raises ShapeError for another number of elements."""
     return view(x, other.spec.shape)
 
 
 @method
 def broadcast_to(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x expanded to a shape."""
+    """x expanded to a shape, as a view. Raises ShapeError unless it broadcasts."""
     return expand(x, *args, size=size)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All expanded to their common shape."""
+    """All expanded to their common shape, as views. Raises ShapeError if there is none."""
     shape = broadcast_shape(*(x.spec.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
 
 @method
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """`length` places of a dimension from `start` on."""
+    """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
     start = start + extent if start < 0 else start
     if not 0 <= start <= start + length <= extent:
@@ -193,7 +204,7 @@ def sliced(x: Tensor, dim: int, start: int, limit: int, stride: int = 1) -> Tens
 
 @method
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """One place of a dimension, which disappears. Raises IndexError outside the extent."""
+    """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
     if not -extent <= index < extent:
@@ -205,7 +216,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 @method
 def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of consecutive pieces of a dimension."""
+    """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
+
+    Raises ShapeError for sizes that do not add up to the extent.
+    """
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
     sizes = split_size_or_sections
@@ -220,7 +234,7 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
 
 @method
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` pieces of equal size."""
+    """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none."""
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
     return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
@@ -228,7 +242,10 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @method
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Every place of a dimension as a tensor of its own."""
+    """A view of every place of a dimension, which disappears from the shapes.
+
+    Raises IndexError for one out of range.
+    """
     return tuple(select(x, dim, i) for i in range(x.spec.shape[dim_of(dim, x.ndim)]))
 
 
@@ -238,7 +255,10 @@ def _refuse_nothing(tensors: Sequence[Tensor]) -> None:
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after the other along a dimension."""
+    """Tensors one after the other along a dimension: their other extents agree.
+
+    Raises ShapeError for none, for numbers, and for extents that differ.
+    """
     _refuse_nothing(tensors)
     if not all(x.spec.shape for x in tensors):
         raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
@@ -253,7 +273,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape side by side in a new dimension."""
+    """Tensors of one shape [...] side by side in a new dimension: [..., n, ...].
+
+    Raises ShapeError for none, and for shapes that differ.
+    """
     _refuse_nothing(tensors)
     at = dim_of(dim, tensors[0].ndim + 1)
     rest = tuple(d for d in range(tensors[0].ndim + 1) if d != at)
@@ -267,7 +290,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @method
 def repeat(x: Tensor, *sizes: Any) -> Tensor:
-    """x repeated along each dimension."""
+    """x repeated along each dimension; new dimensions are put in front.
+
+    Raises ShapeError for fewer numbers than dimensions.
+    """
     times = size_of(sizes)
     lead = len(times) - x.ndim
     if lead < 0:
@@ -302,11 +328,11 @@ def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
 
 @method(in_place=True)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and below a diagonal; zeros elsewhere."""
+    """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
     return _band(x, None, diagonal)
 
 
 @method(in_place=True)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """What lies on and above a diagonal; zeros elsewhere."""
+    """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
     return _band(x, -diagonal, None)

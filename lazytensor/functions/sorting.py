@@ -50,21 +50,24 @@ def _shaped(like: Tensor, *found: Tensor) -> Any:
 
 @method
 def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> ValuesIndices:
-    """The elements in order along a dimension, and where they were; equal ones keep their order, NaN is largest."""
+    """The elements in order along a dimension, and where they were, int64: two of [...].
+
+    Equal ones keep their order, NaN is largest. Raises IndexError for a dimension out of range.
+    """
     base, d, order = _order(x, dim, descending)
     return _shaped(x, made(at.gather(arg(base), order, d), x), made(order, x))
 
 
 @method
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
-    """Where the elements in order along a dimension are."""
+    """Where the elements in order along a dimension are: int64[...]. Raises IndexError for a dimension out of range."""
     order = made(_order(x, dim, descending)[2], x)
     return order if x.ndim else view(order, ())
 
 
 @method
 def msort(x: Tensor) -> Tensor:
-    """The elements in order along the first dimension."""
+    """The elements in order along the first dimension: [...] to [...]."""
     return sort(x, 0).values
 
 
@@ -76,7 +79,10 @@ def _part(order: Node, d: int, first: int, count: int) -> Node:
 
 @method
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
-    """The k largest or smallest elements along a dimension, in order, and where they are."""
+    """The k largest or smallest elements along a dimension, in order, and where they are: two of [..., k, ...].
+
+    Raises ShapeError for k out of range.
+    """
     base, d, order = _order(x, dim, largest)
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
@@ -94,7 +100,10 @@ def _one_place(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> 
 
 @method
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The k-th smallest element along a dimension, counted from 1, and its place."""
+    """The k-th smallest element along a dimension, counted from 1, and its place, without it.
+
+    Raises ShapeError for k out of range.
+    """
     base, d, order = _order(x, dim, False)
     if not 1 <= k <= base.spec.shape[d]:
         raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
@@ -120,31 +129,41 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
     # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
     value = value.detach()
     hit = pw.eq(flat, value)
+    # The sum of (element - value) over the equal ones is 0, and each of them has the slope 1 / count in it.
     apart = red.sum(pw.where(pw.logical_and(hit, pw.isfinite(flat)), pw.sub(flat, value), 0.0))
     return pw.add(value, pw.div(apart, pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)))
 
 
 @method
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower middle of the elements; NaN if there is one. With a dimension also the place."""
+    """The lower middle of the elements; NaN if there is one. With a dimension also the place, int64, both without it.
+
+    Raises IndexError where a dimension has no elements.
+    """
     return _median(x, "median", dim, keepdim)
 
 
 @method
 def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower middle of the elements that are numbers. With a dimension also the place."""
+    """The lower middle of the elements that are numbers. With a dimension also the place, int64.
+
+    Raises as `median` does.
+    """
     return _median(x, "nanmedian", dim, keepdim)
 
 
 @method
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """The most frequent element along a dimension, the smallest of several, and its last place."""
+    """The most frequent element along a dimension, the smallest of several, and its last place.
+
+    Raises IndexError where a dimension has no elements.
+    """
     return _picked(x, "mode", dim, keepdim)
 
 
 @method
 def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Extremes:
-    """The smallest and the largest element; equal ones share the gradient."""
+    """The smallest and the largest element over `dim`, without it; equal ones share the gradient."""
     return Extremes(red.amin(x, dim, keepdim), red.amax(x, dim, keepdim))
 
 
@@ -158,12 +177,16 @@ def _like(array: np.ndarray, x: Tensor, dtype: dt.DType | None = None) -> Tensor
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The distinct elements, or slices of a dimension, in order; on request where each went, and how often it came."""
+    """The distinct elements [n], or slices of a dimension, in order; on request where each went, and how often it came.
+
+    Raises TraceError in a step: how many there are depends on values.
+    """
     array = x.array("unique()")
     axis = None if dim is None else dim_of(dim, x.ndim)
     values, inverse, counts = np.unique(
         np.atleast_1d(array), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
     )
+    # NumPy 2.0 gives the inverse of an axis another shape than 2.1.
     inverse = inverse.reshape(array.shape if dim is None else -1)
     return _distinct(x, values, inverse, counts, return_inverse, return_counts)
 
@@ -181,10 +204,14 @@ def _distinct(
 def unique_consecutive(
     x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Elements, or slices of a dimension, without those equal to the one before."""
+    """Elements [n], or slices of a dimension, without those equal to the one before.
+
+    Raises TraceError in a step: how many there are depends on values.
+    """
     array = x.array("unique_consecutive()")
     rows = array.reshape(-1) if dim is None else np.moveaxis(array, dim_of(dim, x.ndim), 0)
     flat = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    # The first of each run; a running count of them numbers the runs.
     fresh = np.ones(len(rows), bool)
     fresh[1:] = (flat[1:] != flat[:-1]).any(1)
     inverse = np.cumsum(fresh) - 1
@@ -202,7 +229,7 @@ def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
 
 
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Whether each element is among the test elements."""
+    """Whether each element is among the test elements: bool in the shape of the elements."""
     a, b = _both(elements, test_elements)
     found = made(call("isin", arg(a), arg(b)), a)
     return pw.logical_not(found) if invert else found
@@ -217,7 +244,10 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """Where each value would have to be inserted to keep the last dimension of a sorted tensor in order."""
+    """Where each value [..., m] would be inserted to keep the sorted last dimension [..., n] in order: int64[..., m].
+
+    Raises ShapeError if side contradicts right, and if leading extents differ; a vector [n] serves all values.
+    """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise ShapeError("side and right can't be set to opposites", where=source.where())
     rows, x = _both(sorted_sequence, values)
@@ -228,19 +258,26 @@ def searchsorted(
 
 
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number of the bucket between sorted boundaries that each value falls into."""
+    """The number of the bucket between sorted boundaries [n] that each value falls into: int64 in their shape.
+
+    Raises as `searchsorted` does.
+    """
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
 @method
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often each number from 0 on occurs in a vector, or the sum of the weights of its occurrences."""
+    """How often each number from 0 on occurs in a vector [n], or the sum of its weights: [largest + 1].
+
+    Raises ShapeError for other ranks, floats and negative numbers.
+    """
     array = x.array("bincount()")
     if x.ndim != 1 or x.dtype.kind == "f" or (array.size and array.min() < 0):
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.", where=source.where())
     if weights is None:
         return _like(np.bincount(array.astype(np.int64), None, minlength), x, dt.int64)
     counts = np.bincount(array.astype(np.int64), weights.array("bincount()"), minlength)
+    # PyTorch sums float32 weights in float32, all others in double.
     kind = dt.float32 if weights.dtype is dt.float32 else dt.float64
     return _like(counts.astype(kind.host), x, kind)
 
@@ -262,7 +299,10 @@ def _limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple
 
 @method
 def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tensor:
-    """How many elements fall into each of equal bins from min to max; equal limits mean those of the data."""
+    """How many elements fall into each of equal bins from min to max: [bins]. Equal limits mean those of the data.
+
+    Raises ShapeError for no bins, and limits that are exchanged.
+    """
     if bins <= 0:
         raise ShapeError(f"torch.histc(): bins must be > 0, but got {bins}", where=source.where())
     if min > max:
@@ -271,6 +311,7 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
     low, high = _limits(array, min, max, 1)
     flat = array.reshape(-1)
     flat = flat[(flat >= low) & (flat <= high)]
+    # In the type of x, multiplied before divided, as PyTorch rounds; the upper limit falls into the last bin.
     places = ((flat - x.dtype.host.type(low)) * bins / (high - low)).astype(np.int64)
     return _like(np.bincount(np.minimum(places, bins - 1), None, bins).astype(x.dtype.host), x, x.dtype)
 
@@ -284,13 +325,14 @@ def histogram(
     weight: Tensor | None = None,
     density: bool = False,
 ) -> Histogram:
-    """How much falls into each bin, and the edges of the bins, which `bins` counts or names."""
+    """How much falls into each bin [bins], and the edges of the bins [bins + 1], which `bins` counts or names."""
     array = x.array("histogram()")
     if isinstance(bins, Tensor):
         edges = bins.array("histogram()")
     else:
         low, high = range if range is not None else (0, 0)
         edges = np.linspace(*_limits(array, low, high, 0.5), bins + 1).astype(x.dtype.host)
+        # Nothing has no limits; PyTorch says 0 to 1.
         if range is None and not array.size:
             edges = np.linspace(0, 1, bins + 1).astype(x.dtype.host)
     counts = _counted(array, edges, None if weight is None else weight.array("histogram()")).astype(x.dtype.host)

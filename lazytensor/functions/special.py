@@ -38,7 +38,8 @@ def _unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor]
             n = cast(n, default_dtype())
         return made(call(op or name, n, **attrs), input)
 
-    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    function.__name__, function.__qualname__ = name, name
+    function.__doc__ = f"{doc} Of each element, in the shape of x; integers become the default floating type."
     return function
 
 
@@ -48,7 +49,8 @@ def _binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
         dtype = None if common.kind == "f" else default_dtype()
         return made(call(name, *operands(input, other, dtype=dtype)), input, other)
 
-    function.__name__, function.__qualname__, function.__doc__ = name, name, doc
+    function.__name__, function.__qualname__ = name, name
+    function.__doc__ = f"{doc} Operands broadcast; raises ShapeError if they do not."
     return function
 
 
@@ -79,7 +81,7 @@ igammac = method(_binary("igammac", "The regularized upper incomplete gamma func
 
 @method(in_place=True)
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next number from the first operand towards the second. Raises ShapeError for the half types."""
+    """The next number from the first operand towards the second, broadcast. Raises ShapeError for the half types."""
     if result_type(input, other).is_half:
         raise ShapeError("nextafter is not known for 2-byte types", where=source.where(), hint="Use float32.")
     return _neighbour(input, other)
@@ -87,7 +89,11 @@ def nextafter(input: Tensor, other: Tensor) -> Tensor:
 
 @method(in_place=True)
 def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
-    """Derivative number n of digamma; as a method, n is the argument. Raises ShapeError for a negative n."""
+    """Derivative number n of digamma, of each element; as a method, n is the argument.
+
+    Raises ShapeError for a negative n.
+    """
+    # torch.polygamma(n, x), but x.polygamma(n).
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
         raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
@@ -96,8 +102,9 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
 
 @method
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The logarithm of the multivariate gamma function of dimension p."""
+    """The logarithm of the multivariate gamma function of dimension p, of each element, in the shape of x."""
     x = _floating(input)
+    # pi^(p (p - 1) / 4) times the product of gamma(x - j / 2) for j = 0..p - 1.
     total = lgamma(x)
     for j in range(1, p):
         total = pw.add(total, lgamma(pw.sub(x, j / 2)))
@@ -106,16 +113,17 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 @method(in_place=True)
 def sinc(input: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), and 1 at 0."""
+    """sin(pi x) / (pi x), and 1 at 0, of each element."""
     x = pw.mul(_floating(input), math.pi)
     at_zero = pw.eq(x, 0)
+    # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
     safe = pw.masked_fill(x, at_zero, 1.0)
     return pw.masked_fill(pw.div(pw.sin(safe), safe), at_zero, 1.0)
 
 
 @method(in_place=True)
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)); with `eps`, x is first limited to eps..1 - eps."""
+    """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps."""
     x = _floating(input)
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
     return pw.log(pw.div(x, pw.sub(1.0, x)))
@@ -123,7 +131,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 @method(in_place=True)
 def frac(input: Tensor) -> Tensor:
-    """What follows the point, with the sign of x. Raises ShapeError for integers."""
+    """What follows the point of each element, with the sign of x. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
         raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
     return pw.sub(input, pw.trunc(input))
@@ -131,25 +139,25 @@ def frac(input: Tensor) -> Tensor:
 
 @method(in_place=True)
 def deg2rad(input: Tensor) -> Tensor:
-    """Degrees as radians."""
+    """Degrees as radians, of each element; integers become the default floating type."""
     return pw.mul(_floating(input), RADIANS_PER_DEGREE)
 
 
 @method(in_place=True)
 def rad2deg(input: Tensor) -> Tensor:
-    """Radians as degrees."""
+    """Radians as degrees, of each element; integers become the default floating type."""
     return pw.mul(_floating(input), 1 / RADIANS_PER_DEGREE)
 
 
 @method
 def fmax(input: Operand, other: Operand) -> Tensor:
-    """The larger of two elements; a number wins over NaN."""
+    """The larger of two elements, broadcast; a number wins over NaN."""
     return _extremum("fmax", pw.maximum, input, other)
 
 
 @method
 def fmin(input: Operand, other: Operand) -> Tensor:
-    """The smaller of two elements; a number wins over NaN."""
+    """The smaller of two elements, broadcast; a number wins over NaN."""
     return _extremum("fmin", pw.minimum, input, other)
 
 
@@ -161,19 +169,19 @@ def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -
 
 @method(in_place=True)
 def clamp_min(input: Tensor, min: Operand) -> Tensor:
-    """x, or `min` where x is below it."""
+    """x, or `min` where x is below it, broadcast."""
     return pw.clamp(input, min=min)
 
 
 @method(in_place=True)
 def clamp_max(input: Tensor, max: Operand) -> Tensor:
-    """x, or `max` where x is above it."""
+    """x, or `max` where x is above it, broadcast."""
     return pw.clamp(input, max=max)
 
 
 @method(in_place=True)
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """0 below zero, 1 above, `values` at zero. Raises ShapeError for unlike types."""
+    """0 below zero, 1 above, `values` at zero; both broadcast. Raises ShapeError for unlike types."""
     if input.dtype is not values.dtype:
         raise ShapeError(
             "heaviside is not yet implemented for tensors with different dtypes.",
@@ -185,20 +193,20 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 @method(in_place=True)
 def float_power(input: Operand, exponent: Operand) -> Tensor:
-    """A power computed in double precision."""
+    """A power computed in double precision, broadcast: float64."""
     base = pw.cast_to(input, dt.float64) if isinstance(input, Tensor) else float(input)
     return pw.pow(base, pw.cast_to(exponent, dt.float64) if isinstance(exponent, Tensor) else float(exponent))
 
 
 @method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2 ** other"""
+    """input * 2 ** other, broadcast."""
     return pw.mul(input, pw.pow(2.0, other))
 
 
 @method
 def frexp(input: Tensor) -> MantissaExponent:
-    """x as mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1. Raises ShapeError for integers."""
+    """Each element as mantissa * 2 ** exponent (int32) with 0.5 <= |mantissa| < 1. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
         raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())
     n = arg(input)
@@ -207,19 +215,19 @@ def frexp(input: Tensor) -> MantissaExponent:
 
 @method
 def signbit(input: Tensor) -> Tensor:
-    """Whether the sign is negative, also that of zero."""
+    """Whether the sign of each element is negative, also that of zero: bool."""
     return made(call("signbit", arg(input)), input) if input.dtype.kind == "f" else pw.lt(input, 0)
 
 
 @method
 def isposinf(input: Tensor) -> Tensor:
-    """Whether x is positive infinity."""
+    """Whether each element is positive infinity: bool."""
     return _is(input, math.inf)
 
 
 @method
 def isneginf(input: Tensor) -> Tensor:
-    """Whether x is negative infinity."""
+    """Whether each element is negative infinity: bool."""
     return _is(input, -math.inf)
 
 
@@ -229,13 +237,13 @@ def _is(x: Tensor, value: float) -> Tensor:
 
 @method
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex tensors here."""
+    """True for every element: there are no complex tensors here."""
     return creation.full_like(input, True, dtype=dt.bool_)
 
 
 @method
 def angle(input: Tensor) -> Tensor:
-    """0 for numbers that are not negative, pi for the others; NaN stays."""
+    """0 for elements that are not negative, pi for the others; NaN stays."""
     # Made of the sign, whose gradient is zero as PyTorch's, and which keeps NaN.
     return pw.mul(pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)), math.pi)
 
@@ -244,7 +252,7 @@ def angle(input: Tensor) -> Tensor:
 def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """x with numbers in place of NaN (0) and of the infinities (the largest numbers of the type)."""
+    """Each element, with numbers in place of NaN (0) and of the infinities (the largest numbers of the type)."""
     if input.dtype.kind != "f":
         return pw.clone(input)
     limit = input.dtype.largest
@@ -290,7 +298,10 @@ def is_nonzero(input: Tensor) -> bool:
 
 @method
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether elements differ by at most atol + rtol * |other|. Raises ShapeError for unlike types."""
+    """Whether elements differ by at most atol + rtol * |other|: bool, broadcast.
+
+    Raises ShapeError for unlike types and negative tolerances.
+    """
     if input.dtype is not other.dtype:
         raise ShapeError(f"{input.dtype.name} did not match {other.dtype.name}", where=source.where())
     for name, value in (("rtol", rtol), ("atol", atol)):
@@ -304,25 +315,29 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     a, b = _floating(input), _floating(other)
     gap = pw.abs(pw.sub(a, b))
     within = pw.le(gap, pw.add(pw.abs(pw.mul(b, rtol)), atol))
+    # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
     return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
 
 
 @method
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere."""
+    """Whether `isclose` holds everywhere; operands broadcast. Raises ShapeError as it does."""
     return bool(isclose(input, other, rtol, atol, equal_nan).array("torch.allclose()").all())
 
 
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and values."""
+    """Whether two tensors have the same shape and values; NaN equals nothing."""
     if input.spec.shape != other.spec.shape:
         return False
     return bool(pw.eq(input, other).array("torch.equal()").all())
 
 
 def fill(input: Tensor, value: Operand) -> Tensor:
-    """A tensor like x with one value everywhere. Raises ShapeError if the value has dimensions."""
+    """A tensor in the shape and type of `input` with one value everywhere.
+
+    Raises ShapeError if the value has dimensions.
+    """
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(
             f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.",
@@ -340,5 +355,6 @@ def scalar_tensor(
 
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether a type may be written into another: floating to integer may not, nor a number to bool."""
+    # Kinds in PyTorch's order; within one kind everything may be cast.
     order = "bif"
     return order.index(from_.kind) <= order.index(to.kind)

@@ -26,6 +26,7 @@ def _bordered(x: Tensor, width: int, mode: str) -> Tensor:
 
 def _waves(n_fft: int, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Cosines and negative sines [n_fft, count] of the first frequencies."""
+    # Whole turns are taken off as integers: the cosine of a large angle would lose digits.
     angle = 2 * np.pi / n_fft * (np.outer(np.arange(n_fft), np.arange(count)) % n_fft)
     return tensor(np.cos(angle), dtype=like.dtype), tensor(-np.sin(angle), dtype=like.dtype)
 
@@ -43,7 +44,11 @@ def stft(
     onesided: bool | None = None,
     return_complex: bool | None = None,
 ) -> Tensor:
-    """The spectra of windows `hop_length` apart: [(batch,) frequency, window, 2] with real and imaginary parts."""
+    """The spectra of windows `hop_length` apart: [(batch,) n] -> [(batch,) frequency, window, (real, imaginary)].
+
+    The window [win_length] stands in the middle of n_fft places. Raises ShapeError for other ranks, unless
+    return_complex=False is given, and where a signal is too short to be reflected.
+    """
     if return_complex is not False:
         raise ShapeError(
             "stft: there are no complex tensors here", where=source.where(), hint="Pass return_complex=False."
@@ -57,7 +62,9 @@ def stft(
     left = (n_fft - length) // 2
     weights = constant_pad_nd(shape, (left, n_fft - length - left))
     frames = pw.mul(windows.unfold(signal, 1, n_fft, hop), weights)
+    # The spectrum of real numbers mirrors itself beyond the middle.
     count = n_fft if onesided is False else n_fft // 2 + 1
+    # A product with the waves: n_fft^2 steps rather than n log n, but one a wafer knows.
     parts = [shapes.transpose(matrix.matmul(frames, w), 1, 2) for w in _waves(n_fft, count, x)]
     out = shapes.stack(parts, 3)
     out = pw.mul(out, n_fft**-0.5) if normalized else out

@@ -1,4 +1,4 @@
-"""Variance, norms, distances, quantiles and differences."""
+"""Variance, covariance, norms, distances and differences."""
 
 import functools
 import math
@@ -29,7 +29,8 @@ RENORM_EPSILON = 1e-7
 
 def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Operand | None) -> Any:
     """The mean with kept dimensions, the variance, and the dimensions."""
-    if isinstance(dim, bool):  # var(x, unbiased)
+    # PyTorch's older signature gives `unbiased` in the place of the dimension.
+    if isinstance(dim, bool):
         dim, unbiased = None, dim
     if x.dtype.kind != "f":
         raise ShapeError(f"std and var only support floating point, got {x.dtype.name}", where=source.where())
@@ -51,7 +52,10 @@ def var(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The variance: squares about the mean, divided by the number of elements less `correction` (1 by default)."""
+    """The variance over `dim`, without it: squares about the mean, divided by the number of elements less `correction`.
+
+    `unbiased` is a correction of 1, the default. Raises ShapeError for integers.
+    """
     return _spread(x, dim, unbiased, keepdim, correction)[1]
 
 
@@ -64,7 +68,7 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """The standard deviation, the root of `var`."""
+    """The standard deviation over `dim`, the root of `var`. Raises ShapeError for integers."""
     return root(_spread(x, dim, unbiased, keepdim, correction)[1])
 
 
@@ -82,7 +86,7 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The variance and the mean."""
+    """The variance and the mean over `dim`. Raises ShapeError for integers."""
     return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, lambda v: v)
 
 
@@ -94,12 +98,12 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The standard deviation and the mean."""
+    """The standard deviation and the mean over `dim`. Raises ShapeError for integers."""
     return _with_mean(x, _spread(x, dim, unbiased, keepdim, correction), keepdim, root)
 
 
 def root(x: Tensor) -> Tensor:
-    """The square root, with the gradient 0 at 0."""
+    """The square root of each element, with the gradient 0 at 0."""
     if not x.requires_grad:
         return pw.sqrt(x)
     somewhere = pw.ne(x, 0)
@@ -108,7 +112,7 @@ def root(x: Tensor) -> Tensor:
 
 @method
 def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum of what is not NaN."""
+    """The sum over `dim` of what is not NaN; integers add up in int64."""
     if x.dtype.kind != "f":
         return red.sum(x, dim, keepdim, dtype=dtype)
     return red.sum(pw.where(pw.isnan(x), 0.0, x), dim, keepdim, dtype=dtype)
@@ -116,7 +120,7 @@ def nansum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | 
 
 @method
 def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The mean of what is not NaN."""
+    """The mean over `dim` of what is not NaN. Raises ShapeError for integers."""
     if x.dtype.kind != "f":
         raise ShapeError(
             f"nanmean(): expected input to have floating point or complex dtype but got {x.dtype.name}",
@@ -129,7 +133,11 @@ def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType |
 
 @method
 def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-    """The covariances of the rows, whose columns are observations, counted or weighted."""
+    """The covariances of the rows: [n, observations] -> [n, n], or a number for a vector.
+
+    Observations are counted by fweights or weighted by aweights, both [observations]. Raises ShapeError for more
+    dimensions, and for booleans.
+    """
     if x.ndim > 2:
         raise ShapeError(f"cov(): expected input to have two or fewer dimensions, got {x.ndim}", where=source.where())
     if x.dtype.kind == "b":
@@ -159,13 +167,15 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
 
 @method
 def corrcoef(x: Tensor) -> Tensor:
-    """The correlations of the rows."""
+    """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does."""
     found = cov(x)
     if not found.ndim:
         return pw.div(found, found)
     n = found.spec.shape[0]
+    # The diagonal is every (n + 1)-th element.
     on_diagonal = pw.sqrt(shapes.reshape(found, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0))
     scaled = pw.div(pw.div(found, unsqueeze(on_diagonal, 1)), unsqueeze(on_diagonal, 0))
+    # Rounding may lead beyond 1.
     return pw.clamp(scaled, -1.0, 1.0)
 
 
@@ -198,10 +208,12 @@ def vector_norm(
     if ord == 1:
         return _total(size, dims, keepdim)
     somewhere = pw.ne(size, 0)
+    # The power of 0 has no slope for orders below 1; 1 stands in, and its power is taken out again.
     powers = pw.pow(pw.where(somewhere, size, 1.0), float(ord))
     total = _total(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
     if ord == 0:
         return total
+    # Where the root has no slope, its value comes from the detached sum.
     usable = pw.logical_and(pw.ne(total, 0), pw.ne(total, math.inf))
     edge = pw.pow(total.detach(), 1 / ord)
     return pw.where(usable, pw.pow(pw.where(usable, total, 1.0), 1 / ord), edge)
@@ -215,7 +227,10 @@ def _total(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 def norm(
     x: Tensor, p: float | str | None = "fro", dim: Dim = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Tensor:
-    """The p-norm of all elements or along dimensions; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
+    """The p-norm of all elements or over `dim`, without it; "fro" is p = 2, "nuc" the sum of singular values.
+
+    Raises ShapeError for "nuc" of anything else than one matrix.
+    """
     if p == "nuc":
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
             raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
@@ -225,7 +240,7 @@ def norm(
 
 @method(in_place=True)
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it."""
+    """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...]."""
     at = dim_of(dim, x.ndim)
     size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
     factor = pw.where(pw.gt(size, maxnorm), pw.div(maxnorm, pw.add(size, RENORM_EPSILON)), 1.0)
@@ -234,14 +249,17 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 @method
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of the difference."""
+    """The p-norm of the difference, broadcast: a number."""
     return vector_norm(pw.sub(x, other), float(p))
 
 
 def cdist(
     x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
 ) -> Tensor:
-    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] give [..., P, R]."""
+    """The p-norm distances of every row of x1 to every row of x2: [..., P, M] and [..., R, M] -> [..., P, R].
+
+    Raises ShapeError for rows of unlike length.
+    """
     if x1.ndim < 2 or x2.ndim < 2 or x1.spec.shape[-1] != x2.spec.shape[-1]:
         raise ShapeError(
             f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
@@ -269,6 +287,7 @@ def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
     else:
         gaps = [float(step)] * (n - 1)
     if edge_order == 1:
+        # At the ends the slope of the first and last gap; with order 2, of the parabola through three places.
         start = _weighted(x, at, 1, [(0, [-1 / gaps[0]]), (1, [1 / gaps[0]])])
         end = _weighted(x, at, 1, [(n - 2, [-1 / gaps[-1]]), (n - 1, [1 / gaps[-1]])])
     else:
@@ -313,7 +332,11 @@ def _along(weights: list[float], like: Tensor, at: int) -> Any:
 
 
 def gradient(x: Tensor, *, spacing: Any = None, dim: Dim = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The derivative along each dimension, for one spacing, one for each dimension, or the coordinates themselves."""
+    """The derivative along each dimension, each [...] as x.
+
+    `spacing` is one step, one for each dimension, or the coordinates themselves. Raises ShapeError for too few
+    places, other edge orders, and steps for other dimensions.
+    """
     if edge_order not in (1, 2):
         raise ShapeError("torch.gradient only supports edge_order=1 and edge_order=2.", where=source.where())
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim

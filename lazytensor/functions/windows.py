@@ -25,6 +25,7 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
     """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
     if all(name in ("reshape", "variable") for name, _ in x.lens):
         return order_strides(x.spec.shape), 0
+    # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
     bytes_ = np.empty(x.cell.type.shape, np.uint8)
     layout = bytes_
     for name, attrs in x.lens:
@@ -48,7 +49,10 @@ def storage_offset(x: Tensor) -> int:
 
 @method
 def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Tensor:
-    """A view of the storage of x with any strides. Raises ShapeError if it would leave the storage."""
+    """A view [size] of the storage of x with any strides and offset.
+
+    Raises ShapeError if it would leave the storage.
+    """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
     base = Tensor(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
@@ -63,12 +67,16 @@ def _window(x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int) 
 
 @method
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A view of a diagonal over two dimensions, which becomes the last dimension."""
+    """A view of a diagonal over two dimensions, which becomes the last dimension: [..., m, n] -> [..., k].
+
+    Raises ShapeError if both are one.
+    """
     a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
     shape, steps = x.spec.shape, order_strides(x.spec.shape)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
+    # Above the main diagonal columns run out first, below it rows.
     length = max(0, min(shape[a] + min(offset, 0), shape[b] - max(offset, 0)))
     first = max(offset, 0) * steps[b] + max(-offset, 0) * steps[a] if length else 0
     return _window(x, [*(shape[d] for d in rest), length], [*(steps[d] for d in rest), steps[a] + steps[b]], first)
@@ -76,7 +84,10 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 
 @method
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """A view of all windows of `size` places along a dimension, `step` apart; the window is the last dimension."""
+    """A view of all windows of `size` places along a dimension, `step` apart.
+
+    [..., n, ...] -> [..., windows, ..., size]. Raises ShapeError for a size beyond the extent.
+    """
     at = dim_of(dimension, x.ndim)
     shape = x.spec.shape or (1,)
     if not 0 <= size <= shape[at] or step <= 0:
@@ -95,7 +106,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @method
 def trace(x: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix."""
+    """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
     if x.ndim != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
     return reductions.sum(diagonal(x))
@@ -109,7 +120,10 @@ def turned(x: Tensor) -> Tensor:
 
 @fact(names="mT mH")
 def transposed(x: Tensor) -> Tensor:
-    """The last two dimensions exchanged."""
+    """The last two dimensions exchanged, as a view: [..., m, n] -> [..., n, m].
+
+    Raises ShapeError for less than a matrix.
+    """
     if x.ndim < 2:
         raise ShapeError(
             f"tensor.mT is only supported on matrices or batches of matrices. Got {x.ndim}-D tensor.",
@@ -120,7 +134,7 @@ def transposed(x: Tensor) -> Tensor:
 
 @fact(names="H")
 def adjoint(x: Tensor) -> Tensor:
-    """A matrix transposed; numbers are real here."""
+    """A matrix transposed, as a view: [m, n] -> [n, m]. Raises ShapeError for other ranks; numbers are real here."""
     if x.ndim not in (0, 2):
         raise ShapeError(
             f"tensor.H is only supported on matrices (2-D tensors). Got {x.ndim}-D tensor.",
@@ -132,7 +146,10 @@ def adjoint(x: Tensor) -> Tensor:
 
 @method
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """Zeros with the last dimension of x on a diagonal of two new dimensions."""
+    """Zeros with the last dimension of x on a diagonal of two new dimensions: [..., n] -> [..., m, m].
+
+    Raises ShapeError if both are one.
+    """
     a, b = dim_of(dim1, x.ndim + 1), dim_of(dim2, x.ndim + 1)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
@@ -148,7 +165,10 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @method
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The matrix with the vector x on a diagonal, or a copy of a diagonal of the matrix x."""
+    """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x.
+
+    Raises ShapeError for other ranks.
+    """
     if x.ndim not in (1, 2):
         raise ShapeError(f"diag(): Supports 1D or 2D tensors. Got {x.ndim}D", where=source.where())
     return diag_embed(x, diagonal) if x.ndim == 1 else diagonal_copy(x, diagonal)
@@ -156,12 +176,12 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 
 @method
 def diagflat(x: Tensor, offset: int = 0) -> Tensor:
-    """The matrix with all elements of x on a diagonal."""
+    """The matrix [n, n] with all elements of x on a diagonal."""
     return diag_embed(shapes.reshape(x, -1), offset)
 
 
 def diagonal_copy(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """`diagonal`, copied."""
+    """`diagonal`, copied: [..., m, n] -> [..., k]. Raises ShapeError as it does."""
     return clone(diagonal(x, offset, dim1, dim2))
 
 
@@ -190,7 +210,7 @@ def _filled(part: Tensor, src: Tensor, what: str) -> None:
 
 @method
 def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of x with a diagonal replaced."""
+    """A copy of x with a diagonal replaced by src [..., k]. Raises ShapeError for another shape of src."""
     out = clone(x)
     _filled(diagonal(out, offset, dim1, dim2), src, "diagonal_scatter")
     return out
@@ -198,7 +218,10 @@ def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim
 
 @method
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of x with one place of a dimension replaced."""
+    """A copy of x with one place of a dimension replaced by src, which lacks that dimension.
+
+    Raises ShapeError for another shape of src.
+    """
     out = clone(x)
     _filled(shapes.select(out, dim, index), src, "select_scatter")
     return out
@@ -208,7 +231,10 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of x with the places start, start + step, ... of a dimension replaced."""
+    """A copy of x with the places start, start + step, ... of a dimension replaced by src.
+
+    Raises ShapeError for another shape of src.
+    """
     out, at = clone(x), dim_of(dim, x.ndim)
     first, last, step = slice(start, end, step).indices(x.spec.shape[at])
     _filled(sliced(out, at, first, max(first, last), step), src, "slice_scatter")
@@ -219,7 +245,10 @@ def slice_scatter(
 def as_strided_scatter(
     x: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """A copy of x with the elements of a strided view replaced."""
+    """A copy of x with the elements of a strided view [size] replaced by src.
+
+    Raises ShapeError for another shape of src.
+    """
     out = clone(x)
     _filled(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
     return out
