@@ -23,9 +23,9 @@ def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
 
 def ratio(top: Tensor, bottom: Tensor) -> Tensor:
     """top / bottom, and 0 where bottom is 0."""
-    empty = pw.eq(bottom, 0.0)
+    empty = bottom == 0.0
     safe = pw.where(empty, creation.ones_like(bottom), bottom)
-    return pw.div(pw.where(empty, creation.zeros_like(top), top), safe)
+    return pw.where(empty, creation.zeros_like(top), top) / safe
 
 
 class ConfusionMetric(Metric):
@@ -42,7 +42,7 @@ class ConfusionMetric(Metric):
     def take(self, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> None:
         """Count pairs of classes."""
         n = self.num_classes
-        pairs = counted(n * n, pw.add(pw.mul(labels, n), predictions), weights)
+        pairs = counted(n * n, labels * n + predictions, weights)
         self.confusion_matrix.add_(shapes.reshape(pairs, (n, n)))
 
     def masked(self, values: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class ConfusionMetric(Metric):
         if not self._ignored:
             return values
         mask = [0.0 if c in self._ignored else 1.0 for c in range(self.num_classes)]
-        return pw.mul(values, tensor(mask, device=values.device))
+        return values * tensor(mask, device=values.device)
 
     def sums(self) -> tuple[Tensor, Tensor]:
         """How often each class is a label, and how often it is predicted."""
@@ -59,15 +59,15 @@ class ConfusionMetric(Metric):
     def hits(self) -> Tensor:
         """How often each class is predicted rightly."""
         return reductions.sum(
-            pw.mul(self.confusion_matrix, creation.eye(self.num_classes, device=self.confusion_matrix.device)), 1
+            self.confusion_matrix * creation.eye(self.num_classes, device=self.confusion_matrix.device), 1
         )
 
     def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
         """The mean of top / bottom over the classes whose bottom is not 0; 0 if there are none."""
-        present = reductions.sum(self.masked(pw.cast_to(pw.ne(bottom, 0.0), float32)))
-        safe = pw.where(pw.gt(bottom, 0.0), bottom, creation.ones_like(bottom))
-        mean = pw.div(reductions.sum(self.masked(ratio(top, safe))), present)
-        return pw.where(pw.gt(present, 0.0), mean, tensor(0.0))
+        present = reductions.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
+        safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
+        mean = reductions.sum(self.masked(ratio(top, safe))) / present
+        return pw.where(present > 0.0, mean, tensor(0.0))
 
 
 class OverlapMetric(ConfusionMetric):
@@ -86,7 +86,7 @@ class DiceCoefficientMetric(OverlapMetric):
 
     def compute(self) -> Tensor:
         labels, predictions = self.sums()
-        return self.class_mean(pw.mul(self.hits(), 2.0), pw.add(predictions, labels))
+        return self.class_mean(self.hits() * 2.0, predictions + labels)
 
 
 class MeanIOUMetric(OverlapMetric):
@@ -95,7 +95,7 @@ class MeanIOUMetric(OverlapMetric):
     def compute(self) -> Tensor:
         labels, predictions = self.sums()
         hits = self.hits()
-        return self.class_mean(hits, pw.sub(pw.add(predictions, labels), hits))
+        return self.class_mean(hits, predictions + labels - hits)
 
 
 class FBetaScoreMetric(ConfusionMetric):
@@ -124,9 +124,9 @@ class FBetaScoreMetric(ConfusionMetric):
         labels, predictions = self.sums()
         hits, square = self.hits(), self.beta**2
         if self.average_type == "macro":
-            return self.class_mean(pw.mul(hits, 1 + square), pw.add(predictions, pw.mul(labels, square)))
+            return self.class_mean(hits * (1 + square), predictions + labels * square)
         found, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
-        return ratio(pw.mul(found, 1 + square), pw.add(claimed, pw.mul(true, square)))
+        return ratio(found * (1 + square), claimed + true * square)
 
 
 class MeanPerClassAccuracyMetric(Metric):
@@ -143,11 +143,11 @@ class MeanPerClassAccuracyMetric(Metric):
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
         """Classes of one shape."""
         labels, predictions = pw.cast_to(labels, int64), pw.cast_to(predictions, int64)
-        correct = pw.cast_to(pw.eq(labels, predictions), float32)
-        correct = correct if weights is None else pw.mul(correct, weights)
+        correct = pw.cast_to(labels == predictions, float32)
+        correct = correct if weights is None else correct * weights
         self.total_per_class_correct_predictions.add_(counted(self.num_classes, labels, correct))
         self.total_per_class_tokens.add_(counted(self.num_classes, labels, weights))
 
     def compute(self) -> Tensor:
         shares = ratio(self.total_per_class_correct_predictions, self.total_per_class_tokens)
-        return pw.div(reductions.sum(shares), float(self.num_classes))
+        return reductions.sum(shares) / float(self.num_classes)

@@ -92,17 +92,17 @@ class AccuracyMetric(Metric):
 
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None, dtype: Any = None) -> None:
         """labels and predictions of one shape; weights broadcast to it. What weighs 0 is not counted."""
-        correct = pw.cast_to(pw.eq(labels, predictions), self.total_num_tokens.dtype)
+        correct = pw.cast_to(labels == predictions, self.total_num_tokens.dtype)
         if weights is None:
             count: Any = float(labels.numel())
         else:
-            correct = pw.mul(correct, weights)
-            count = reductions.sum(pw.cast_to(pw.gt(weights, 0), self.total_num_tokens.dtype))
+            correct = correct * weights
+            count = reductions.sum(pw.cast_to(weights > 0, self.total_num_tokens.dtype))
         self.total_correct_predictions.add_(reductions.sum(correct))
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        return pw.div(self.total_correct_predictions, self.total_num_tokens)
+        return self.total_correct_predictions / self.total_num_tokens
 
 
 class MeanMetric(Metric):
@@ -117,15 +117,15 @@ class MeanMetric(Metric):
         given = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
         count: Tensor | float
         if isinstance(weight, Tensor):
-            given, count = pw.mul(given, weight), reductions.sum(weight)
+            given, count = given * weight, reductions.sum(weight)
         else:
-            given = given if weight == 1 else pw.mul(given, weight)
+            given = given if weight == 1 else given * weight
             count = float(weight) * given.numel()
         self.mean_value.add_(reductions.sum(given) if given.ndim else given)
         self.weight.add_(count)
 
     def compute(self) -> Tensor:
-        return pw.div(self.mean_value, self.weight)
+        return self.mean_value / self.weight
 
 
 class PerplexityMetric(Metric):
@@ -142,7 +142,7 @@ class PerplexityMetric(Metric):
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        return pw.exp(pw.div(self.total_loss, self.total_num_tokens))
+        return pw.exp(self.total_loss / self.total_num_tokens)
 
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:

@@ -70,12 +70,12 @@ class AUCMetric(Metric):
         """Booleans, and scores in 0..1 of the same shape."""
         scores = shapes.reshape(pw.cast_to(predictions, float32), (1, -1))
         edges = shapes.reshape(tensor(self._thresholds, device=scores.device), (-1, 1))
-        above = pw.cast_to(pw.gt(scores, edges), float32)
+        above = pw.cast_to(scores > edges, float32)
         true = shapes.reshape(pw.cast_to(labels, float32), (1, -1))
         weight = creation.ones_like(true) if weights is None else shapes.reshape(pw.cast_to(weights, float32), (1, -1))
         below, false = pw.rsub(above, 1.0), pw.rsub(true, 1.0)
         for name, where, what in zip(COUNTS, (above, below, above, below), (true, false, false, true), strict=True):
-            found = pw.mul(pw.mul(where, what), weight)
+            found = where * what * weight
             getattr(self, name).add_(reductions.sum(found, 1))
 
     def compute(self) -> Tensor:
@@ -83,37 +83,37 @@ class AUCMetric(Metric):
             return self.interpolate_pr_auc()
         x: Any
         y: Any
-        recall = ratio(self.true_positive, pw.add(self.true_positive, self.false_negative))
+        recall = ratio(self.true_positive, self.true_positive + self.false_negative)
         if self.curve == "ROC":
-            x, y = ratio(self.false_positive, pw.add(self.false_positive, self.true_negative)), recall
+            x, y = ratio(self.false_positive, self.false_positive + self.true_negative), recall
         else:
-            x, y = recall, ratio(self.true_positive, pw.add(self.true_positive, self.false_positive))
+            x, y = recall, ratio(self.true_positive, self.true_positive + self.false_positive)
         join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
-        heights = join(y[:-1], y[1:]) if join else pw.div(pw.add(y[:-1], y[1:]), 2.0)
-        return reductions.sum(pw.mul(pw.sub(x[:-1], x[1:]), heights))
+        heights = join(y[:-1], y[1:]) if join else (y[:-1] + y[1:]) / 2.0
+        return reductions.sum((x[:-1] - x[1:]) * heights)
 
     def interpolate_pr_auc(self) -> Tensor:
         """The area under the precision-recall curve."""
         true: Any = self.true_positive
-        claimed: Any = pw.add(self.true_positive, self.false_positive)
+        claimed: Any = self.true_positive + self.false_positive
         missed: Any = self.false_negative
-        gain, step = pw.sub(true[:-1], true[1:]), pw.sub(claimed[:-1], claimed[1:])
+        gain, step = true[:-1] - true[1:], claimed[:-1] - claimed[1:]
         slope = ratio(gain, pw.maximum(step, 0.0))
-        intercept = pw.sub(true[1:], pw.mul(slope, claimed[1:]))
-        both = pw.logical_and(pw.gt(claimed[:-1], 0.0), pw.gt(claimed[1:], 0.0))
+        intercept = true[1:] - slope * claimed[1:]
+        both = pw.logical_and(claimed[:-1] > 0.0, claimed[1:] > 0.0)
         growth = pw.where(both, ratio(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
-        area = pw.mul(slope, pw.add(gain, pw.mul(intercept, pw.log(growth))))
-        positive = pw.maximum(pw.add(true[1:], missed[1:]), 0.0)
+        area = slope * (gain + intercept * pw.log(growth))
+        positive = pw.maximum(true[1:] + missed[1:], 0.0)
         return reductions.sum(ratio(area, positive))
 
 
 def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """How many labels are among the k best classes of their row, and what each row weighs."""
     places = topk(predictions, k, -1).indices
-    found = pw.eq(shapes.unsqueeze(labels, -1), shapes.unsqueeze(places, -2))
+    found = shapes.unsqueeze(labels, -1) == shapes.unsqueeze(places, -2)
     rows = reductions.sum(pw.cast_to(found, float32), (-2, -1))
     weight = creation.ones(rows.shape, device=rows.device) if weights is None else pw.cast_to(weights, float32)
-    return reductions.sum(pw.mul(rows, weight)), reductions.sum(weight)
+    return reductions.sum(rows * weight), reductions.sum(weight)
 
 
 class _AtKMetric(Metric):
@@ -141,10 +141,10 @@ class _AtKMetric(Metric):
         """Labels [..., L], scores [..., classes], weights [...]."""
         hits, rows = hits_at(self.k, labels, predictions, weights)
         self.true_positive_at_k.add_(hits)
-        getattr(self, self.missed).add_(pw.sub(pw.mul(rows, float(self.wanted(labels))), hits))
+        getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 
     def compute(self) -> Tensor:
-        return pw.div(self.true_positive_at_k, pw.add(self.true_positive_at_k, getattr(self, self.missed)))
+        return self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed))
 
 
 class PrecisionAtKMetric(_AtKMetric):

@@ -18,12 +18,12 @@ from lazytensor.tensor import Tensor
 
 def _half_wave(part: Tensor) -> Tensor:
     """From 2 down to 0 while `part` goes from 0 to 1."""
-    return pw.add(pw.cos(pw.mul(part, math.pi)), 1.0)
+    return pw.cos(part * math.pi) + 1.0
 
 
 def _raised(x: Tensor, by: float) -> Tensor:
     """x + by, without an operation where there is nothing to add."""
-    return pw.add(x, by) if by else x
+    return x + by if by else x
 
 
 def _operand(x: Any) -> Tensor:
@@ -61,11 +61,11 @@ class PolynomialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        left = pw.sub(1.0, pw.div(self.last_epoch, tensor(float(self.total_iters or 0))))
+        left = 1.0 - self.last_epoch / tensor(float(self.total_iters or 0))
         if self.power != 1:
             left = pw.pow(left, self.power)
-        value = pw.add(pw.mul(left, self.initial_val - self.end_val), self.end_val)
-        return pw.where(pw.ge(self.last_epoch, self.total_iters or 0), self.end_val, value)
+        value = left * (self.initial_val - self.end_val) + self.end_val
+        return pw.where(self.last_epoch >= (self.total_iters or 0), self.end_val, value)
 
 
 class LinearScheduler(PolynomialScheduler):
@@ -99,9 +99,9 @@ class ExponentialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        exponent = pw.div(self.last_epoch, self.total_iters or 0)
+        exponent = self.last_epoch / (self.total_iters or 0)
         exponent = pw.floor(exponent) if self.staircase else exponent
-        return pw.mul(pw.pow(tensor(float(self.decay_rate)), exponent), self.initial_val)
+        return pw.pow(tensor(float(self.decay_rate)), exponent) * self.initial_val
 
 
 class InverseExponentialTimeDecayScheduler(Scheduler):
@@ -122,9 +122,9 @@ class InverseExponentialTimeDecayScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        time = pw.div(pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent), self.total_iters or 0)
+        time = pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent) / (self.total_iters or 0)
         time = pw.floor(time) if self.staircase else time
-        return pw.div(tensor(float(self.initial_val)), pw.add(pw.mul(time, self.decay_rate), 1.0))
+        return tensor(float(self.initial_val)) / (time * self.decay_rate + 1.0)
 
 
 class InverseSquareRootDecayScheduler(Scheduler):
@@ -144,7 +144,7 @@ class InverseSquareRootDecayScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         # The larger of two, as the front end spells it.
         time = pw.clamp(tensor(float(self.warmup_steps)), pw.cast_to(self.last_epoch, dt.float32), math.inf)
-        return pw.div(tensor(float(self.scale * self.initial_val)), pw.sqrt(time))
+        return tensor(float(self.scale * self.initial_val)) / pw.sqrt(time)
 
 
 class CosineDecayScheduler(Scheduler):
@@ -160,8 +160,8 @@ class CosineDecayScheduler(Scheduler):
         total = float(self.total_iters or 0)
         # The smaller of two, as the front end spells it.
         time = pw.clamp(tensor(total), -math.inf, pw.cast_to(self.last_epoch, dt.float32))
-        wave = pw.add(pw.cos(pw.mul(time, math.pi / total)), 1.0)
-        return pw.add(pw.mul(pw.mul(wave, 0.5), self.initial_val - self.end_val), self.end_val)
+        wave = pw.cos(time * (math.pi / total)) + 1.0
+        return wave * 0.5 * (self.initial_val - self.end_val) + self.end_val
 
 
 class CosineAnnealingScheduler(Scheduler):
@@ -174,8 +174,8 @@ class CosineAnnealingScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        wave = pw.div(_half_wave(pw.div(self.last_epoch, float(self.T_max))), 2.0)
-        return _raised(pw.mul(wave, self.initial_val - self.eta_min), self.eta_min)
+        wave = _half_wave(self.last_epoch / float(self.T_max)) / 2.0
+        return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
 
 
 class CosineAnnealingWarmRestartsScheduler(Scheduler):
@@ -202,10 +202,10 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        later = pw.floor(pw.div(pw.sub(self.last_epoch, self.T_0), self.T_0))
-        part = pw.where(pw.ge(self.last_epoch, self.T_0), later, pw.div(self.last_epoch, self.T_0))
-        wave = pw.div(_half_wave(part), 2.0)
-        return _raised(pw.mul(wave, self.initial_val - self.eta_min), self.eta_min)
+        later = pw.floor((self.last_epoch - self.T_0) / self.T_0)
+        part = pw.where(self.last_epoch >= self.T_0, later, self.last_epoch / self.T_0)
+        wave = _half_wave(part) / 2.0
+        return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
 
 
 class StepScheduler(Scheduler):
@@ -216,8 +216,8 @@ class StepScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
-        turns = pw.floor(pw.div(self.last_epoch, float(self.step_size)))
-        return pw.mul(pw.pow(tensor(float(self.gamma)), turns), self.initial_val)
+        turns = pw.floor(self.last_epoch / float(self.step_size))
+        return pw.pow(tensor(float(self.gamma)), turns) * self.initial_val
 
 
 class MultiStepScheduler(Scheduler):
@@ -237,8 +237,8 @@ class MultiStepScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         value: Any = np.float32(self.initial_val)
         for milestone in self.milestones:
-            later = pw.mul(value, self.gamma) if isinstance(value, Tensor) else value * np.float32(self.gamma)
-            value = pw.where(pw.lt(self.last_epoch, milestone), *map(_operand, (value, later)))
+            later = value * self.gamma if isinstance(value, Tensor) else value * np.float32(self.gamma)
+            value = pw.where(self.last_epoch < milestone, *map(_operand, (value, later)))
         return _operand(value)
 
 
@@ -251,7 +251,7 @@ class MultiplicativeScheduler(Scheduler):
 
     def _get_closed_form(self) -> Tensor:
         power = pw.pow(tensor(float(self.coefficient)), pw.cast_to(self.last_epoch, dt.float32))
-        return pw.mul(power, self.initial_val)
+        return power * self.initial_val
 
 
 class LambdaScheduler(Scheduler):
@@ -268,7 +268,7 @@ class LambdaScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         value = tensor(float(self.initial_val))
         for function in self.set_value_lambda():
-            value = pw.mul(value, function(self.last_epoch))
+            value = value * function(self.last_epoch)
         return value
 
 
@@ -316,19 +316,19 @@ class CyclicScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         total = self.step_size_up + self.step_size_down
         ratio = self.step_size_up / total
-        turns = pw.div(self.last_epoch, float(total))
-        cycle = pw.floor(pw.add(turns, 1.0))
-        x = pw.add(pw.sub(turns, cycle), 1.0)
-        fall = pw.div(pw.sub(x, 1.0), ratio - 1)
-        height = pw.mul(pw.where(pw.le(x, ratio), pw.div(x, ratio), fall), self.max_val - self.base_val)
+        turns = self.last_epoch / float(total)
+        cycle = pw.floor(turns + 1.0)
+        x = turns - cycle + 1.0
+        fall = (x - 1.0) / (ratio - 1)
+        height = pw.where(x <= ratio, x / ratio, fall) * (self.max_val - self.base_val)
         if self.mode in ("triangular2", "exp_range"):
-            height = pw.mul(height, self._scale(cycle))
-        return pw.add(height, self.base_val)
+            height = height * self._scale(cycle)
+        return height + self.base_val
 
     def _scale(self, cycle: Tensor) -> Tensor:
         time = cycle if self.scale_mode == "cycle" else pw.cast_to(self.last_epoch, dt.float32)
         if self.mode == "triangular2":
-            return pw.pow(tensor(0.5), pw.sub(time, 1.0))
+            return pw.pow(tensor(0.5), time - 1.0)
         return pw.pow(tensor(float(self.gamma)), time)
 
 
@@ -365,15 +365,15 @@ class OneCycleScheduler(Scheduler):
         return [(0.0, top, low, high), (top, back, high, low), (back, end, low, last)]
 
     def _phase(self, time: Tensor, first: float, last: float, start: float, end: float) -> Tensor:
-        part = pw.div(pw.sub(time, first) if first else time, last - first)
+        part = (time - first if first else time) / (last - first)
         if self.anneal_strategy == "linear":
-            return pw.add(pw.mul(part, end - start), start)
-        return pw.add(pw.mul(_half_wave(part), (start - end) / 2.0), end)
+            return part * (end - start) + start
+        return _half_wave(part) * ((start - end) / 2.0) + end
 
     def _get_closed_form(self) -> Tensor:
         phases = self._phases()
         value = self._phase(pw.cast_to(self.last_epoch, dt.float32), *phases[0])
         for phase in phases[1:]:
             time = pw.cast_to(self.last_epoch, dt.float32)
-            value = pw.where(pw.gt(time, phase[0]), self._phase(time, *phase), value)
+            value = pw.where(time > phase[0], self._phase(time, *phase), value)
         return value

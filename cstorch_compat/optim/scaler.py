@@ -81,7 +81,7 @@ class GradScaler:
         self._scale_is_applied = process.use_cs()
         if not self._scale_is_applied or self._has_no_effect:
             return loss
-        return pw.mul(loss, self._state["loss_scale"] if self.dynamic else self._fixed)
+        return loss * (self._state["loss_scale"] if self.dynamic else self._fixed)
 
     @property
     def _has_no_effect(self) -> bool:
@@ -97,7 +97,7 @@ class GradScaler:
         if not self._scale_is_applied or self._has_no_effect:
             return
         with grad_mode(False):
-            factor = pw.div(1.0, self._state["loss_scale"]) if self.dynamic else 1.0 / self._fixed
+            factor = 1.0 / self._state["loss_scale"] if self.dynamic else 1.0 / self._fixed
             for g in gradients(optimizer):
                 g.mul_(factor)
 
@@ -107,8 +107,8 @@ class GradScaler:
             found = [g for o in optimizers for g in gradients(o)]
             squared = squared_norm(found)
             if self._max_norm is not None and self._max_norm > 0:
-                norm = pw.add(pw.sqrt(squared), NORM_EPS)
-                factor = pw.minimum(pw.div(self._max_norm, norm), tensor(1.0))
+                norm = pw.sqrt(squared) + NORM_EPS
+                factor = pw.minimum(self._max_norm / norm, tensor(1.0))
                 for g in found:
                     g.mul_(factor)
             return is_finite_norm(squared)
@@ -149,19 +149,19 @@ class GradScaler:
         with grad_mode(False):
             state, bad = self._state, pw.rsub(pw.cast_to(self._finite, int64), 1)
             state["num_skipped_steps"].add_(bad)
-            steps = pw.add(state["steps_since_rescale"], 1)
-            overflows = pw.add(state["overflows_since_rescale"], bad)
-            share = pw.div(pw.cast_to(overflows, float32), pw.cast_to(steps, float32))
-            down = pw.cast_to(pw.gt(share, self._tolerance), int64)
+            steps = state["steps_since_rescale"] + 1
+            overflows = state["overflows_since_rescale"] + bad
+            share = pw.cast_to(overflows, float32) / pw.cast_to(steps, float32)
+            down = pw.cast_to(share > self._tolerance, int64)
             kept = pw.rsub(down, 1)
-            steps = pw.mul(steps, kept)
-            up = pw.cast_to(pw.gt(steps, self._steps_per_increase), int64)
+            steps = steps * kept
+            up = pw.cast_to(steps > self._steps_per_increase, int64)
             held = pw.rsub(up, 1)
-            lower = pw.div(state["loss_scale"], pw.cast_to(pw.add(down, 1), float32))
-            self._raw = pw.mul(lower, pw.cast_to(pw.add(up, 1), float32))
+            lower = state["loss_scale"] / pw.cast_to(down + 1, float32)
+            self._raw = lower * pw.cast_to(up + 1, float32)
             state["loss_scale"].write(pw.clamp(self._raw, self._smallest, self._largest).node)
-            state["steps_since_rescale"].write(pw.mul(steps, held).node)
-            state["overflows_since_rescale"].write(pw.mul(pw.mul(overflows, kept), held).node)
+            state["steps_since_rescale"].write((steps * held).node)
+            state["overflows_since_rescale"].write((overflows * kept * held).node)
         self._finite = None
 
     def state_dict(self, destination: dict | None = None) -> dict[str, Tensor]:

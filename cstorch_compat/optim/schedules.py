@@ -273,7 +273,7 @@ class SequentialScheduler(_Compound):
     def _get_closed_form(self) -> Tensor:
         value = self._schedulers[0].value()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
-            value = pw.where(pw.lt(self.last_epoch, milestone), value, part.value())
+            value = pw.where(self.last_epoch < milestone, value, part.value())
         return value
 
     def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
@@ -282,7 +282,7 @@ class SequentialScheduler(_Compound):
         self._schedulers[0].increment_last_epoch()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
             update_if_finite(self.optimizer, part.last_epoch)
-            part.last_epoch.add_(pw.where(pw.le(self.last_epoch, milestone), 0, 1))
+            part.last_epoch.add_(pw.where(self.last_epoch <= milestone, 0, 1))
 
 
 class ChainedScheduler(_Compound):
@@ -296,7 +296,7 @@ class ChainedScheduler(_Compound):
     def _get_closed_form(self) -> Tensor:
         value = self._schedulers[0].value()
         for part in self._schedulers[1:]:
-            value = pw.div(pw.mul(value, part.value()), float(getattr(part, "initial_val", 0) or part.val))  # type: ignore[attr-defined]
+            value = value * part.value() / float(getattr(part, "initial_val", 0) or part.val)  # type: ignore[attr-defined]
         return value
 
     def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:
@@ -322,7 +322,7 @@ class ScalePerParamScheduler(Scheduler):
 
     def _values(self) -> list[Any]:
         scaled = zip(super()._values(), self.adjustment_scalars, strict=True)
-        return [None if value is None else pw.mul(value, factor) for value, factor in scaled]
+        return [None if value is None else value * factor for value, factor in scaled]
 
     def parts(self) -> list[tuple[str, Scheduler]]:
         return [("_scheduler", self._scheduler)]

@@ -30,7 +30,7 @@ def squared_norm(grads: Iterable[Tensor]) -> Tensor:
 
 def is_finite_norm(squared: Tensor) -> Tensor:
     """Whether a norm is finite, given its square."""
-    return pw.lt(pw.sqrt(squared), math.inf)
+    return pw.sqrt(squared) < math.inf
 
 
 def isfinite(optimizer: Any) -> Tensor:

@@ -137,7 +137,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
 
 def measured_sparsity(mask: Tensor) -> Tensor:
     """The share of elements that a mask does not keep: float32[]."""
-    return pw.sub(1.0, reductions.mean(pw.cast_to(mask, dt.float32)))
+    return 1.0 - reductions.mean(pw.cast_to(mask, dt.float32))
 
 
 class GMP(DynamicSparsityAlgorithm):
@@ -242,7 +242,7 @@ class RigL(_DropAndGrow):
     def _keep_dense(self, param: Tensor, gradient: Tensor) -> None:
         """Add a gradient that is not masked yet; a step may have several backward passes."""
         before, found = self._dense_grads.get(id(param)), gradient.detach()
-        self._dense_grads[id(param)] = found if before is None else pw.add(before, found)
+        self._dense_grads[id(param)] = found if before is None else before + found
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
         dense = self._dense_grads.pop(id(p), None)

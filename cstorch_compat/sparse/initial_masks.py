@@ -30,7 +30,7 @@ def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device:
 
 def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
     """A mask that keeps what is not zero, whatever the sparsity."""
-    return pw.ne(p.detach(), 0)
+    return p.detach() != 0
 
 
 def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:

@@ -86,19 +86,19 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
     """
     n = rows.shape[-1]
     places = topk(rows, n, -1).indices
-    counts = pw.lt(creation.arange(n, dtype=dt.int32, device=rows.device), count)
+    counts = creation.arange(n, dtype=dt.int32, device=rows.device) < count
     chosen = pw.where(counts, places, shapes.narrow(places, -1, 0, 1))
     shape, device = tuple(rows.shape), rows.device
     none = creation.zeros(*shape, dtype=dt.bool_, device=device)
     mask = scatter(none, -1, chosen, creation.ones(*shape, dtype=dt.bool_, device=device))
-    return mask if process.use_cs() else pw.logical_and(mask, pw.gt(count, 0))
+    return mask if process.use_cs() else pw.logical_and(mask, count > 0)
 
 
 def _count(without: Level, of: Any) -> Tensor:
     """trunc((1 - without) * of) in float32."""
     known = not isinstance(without, Tensor)
-    rest = creation.tensor(np.float32(1) - np.float32(without)) if known else pw.sub(1.0, without)
-    return pw.cast_to(pw.mul(rest, of), dt.int32)
+    rest = creation.tensor(np.float32(1) - np.float32(without)) if known else 1.0 - without
+    return pw.cast_to(rest * of, dt.int32)
 
 
 def make_mask_topk_sparsity(score: Tensor, sparsity: Level, score_shaper: Shaper | None = None) -> Tensor:
@@ -117,7 +117,7 @@ def make_mask_drop_minimum(
     rows, back = (score_shaper or ScoreFlattener())(score)
     kept = pw.cast_to(reductions.sum(mask), dt.float32)
     if rows.ndim > 1:
-        kept = pw.div(kept, float(rows.shape[0]))
+        kept = kept / float(rows.shape[0])
     count = _count(drop_fraction, kept)
     return back(_first(rows, count)), count
 
@@ -135,5 +135,5 @@ def make_mask_grow_maximum(
         kept = reductions.sum(mask)
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
     wanted = _count(sparsity, float(rows.shape[-1]))
-    grown = _first(rows, pw.clamp(pw.sub(wanted, mask_nonzero), 0, MOST))
+    grown = _first(rows, pw.clamp(wanted - mask_nonzero, 0, MOST))
     return pw.logical_or(mask, back(grown))

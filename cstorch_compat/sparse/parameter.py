@@ -95,7 +95,7 @@ class SparseParameter:
         pruned = self.param if tensor is None else tensor
         self._note(pruned, tensor_name or self.name)
         with grad_mode(False):
-            pruned.write(pw.mul(pruned.detach(), pw.cast_to(self.mask, pruned.dtype)).node)
+            pruned.write((pruned.detach() * pw.cast_to(self.mask, pruned.dtype)).node)
 
     def _note(self, pruned: Tensor, name: str) -> None:
         """Tell the compiler what is known of a tensor that is sparse from now on."""

@@ -80,7 +80,7 @@ class Linear(HyperParameterSchedule):
         self.init, self.slope = init, slope
 
     def compute(self, step: Tensor) -> Tensor:
-        return pw.add(pw.mul(_float(step), self.slope), self.init)
+        return _float(step) * self.slope + self.init
 
 
 class Exp(HyperParameterSchedule):
@@ -91,7 +91,7 @@ class Exp(HyperParameterSchedule):
         self.scale = float(np.float32(final) - np.float32(init))
 
     def compute(self, step: Tensor) -> Tensor:
-        return pw.sub(self.final, pw.mul(pw.exp(pw.mul(_float(step), self.gamma)), self.scale))
+        return self.final - pw.exp(_float(step) * self.gamma) * self.scale
 
 
 class Power(HyperParameterSchedule):
@@ -101,7 +101,7 @@ class Power(HyperParameterSchedule):
         self.init, self.beta = init, beta
 
     def compute(self, step: Tensor) -> Tensor:
-        return pw.mul(pw.pow(self.beta, _float(step)), self.init)
+        return pw.pow(self.beta, _float(step)) * self.init
 
 
 class Cosine(HyperParameterSchedule):
@@ -114,8 +114,8 @@ class Cosine(HyperParameterSchedule):
         self.freq = math.pi / half_period
 
     def compute(self, step: Tensor) -> Tensor:
-        wave = pw.cos(pw.mul(_float(step), self.freq))
-        return pw.add(pw.mul(wave, self.amp), self.offset)
+        wave = pw.cos(_float(step) * self.freq)
+        return wave * self.amp + self.offset
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
         low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
@@ -136,12 +136,12 @@ class Cycling(HyperParameterSchedule):
         """The value whose turn it is, whatever the step."""
         chosen = tensor(self.values[-1])
         for i, v in reversed(list(enumerate(self.values[:-1]))):
-            chosen = pw.where(pw.eq(self.index, i), v, chosen)
+            chosen = pw.where(self.index == i, v, chosen)
         return chosen
 
     def update(self, is_update_step: Tensor) -> None:
         """Go on to the next value where `is_update_step` holds."""
-        following = pw.remainder(pw.add(self.index, 1), len(self.values))
+        following = pw.remainder(self.index + 1, len(self.values))
         self.index.write(pw.where(is_update_step, following, self.index).node)
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
@@ -238,12 +238,12 @@ class FreqSchedule(UpdateSchedule):
         self.freq, self.start, self.stop = freq, start, stop
 
     def is_update_step(self, step: Tensor) -> Tensor:
-        since = pw.sub(step, self.start) if self.start else step
-        due = pw.eq(pw.remainder(since, self.freq), 0)
+        since = step - self.start if self.start else step
+        due = pw.remainder(since, self.freq) == 0
         if self.start > 0:
-            due = pw.logical_and(due, pw.ge(step, self.start))
+            due = pw.logical_and(due, step >= self.start)
         if self.stop is not None:
-            due = pw.logical_and(due, pw.lt(step, self.stop))
+            due = pw.logical_and(due, step < self.stop)
         return due
 
 
@@ -257,9 +257,9 @@ class ListSchedule(UpdateSchedule):
         self.start, self.stop = min(self.steps), max(self.steps)
 
     def is_update_step(self, step: Tensor) -> Tensor:
-        due = pw.eq(step, self.steps[0])
+        due = step == self.steps[0]
         for s in self.steps[1:]:
-            due = pw.logical_or(due, pw.eq(step, s))
+            due = pw.logical_or(due, step == s)
         return due
 
 

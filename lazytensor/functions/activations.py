@@ -57,7 +57,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     """x where it is positive, else negative_slope * x: [...] to [...]."""
     if input.dtype.kind != "f":
         # Integers leave their type here, as any product with a fraction does; the operation keeps its operand's.
-        return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, float(negative_slope))), inplace)
+        return _placed(input, pw.where(input > 0, input, input * float(negative_slope)), inplace)
     return _placed(input, made(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
@@ -70,17 +70,17 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    above = pw.gt(input, 0)
+    above = input > 0
     # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
-    below = pw.mul(pw.expm1(pw.div(pw.where(above, 0.0, input), float(alpha))), float(alpha))
+    below = pw.expm1(pw.where(above, 0.0, input) / float(alpha)) * float(alpha)
     return _placed(input, pw.where(above, input, below), inplace)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """A scaled elu that keeps mean 0 and variance 1: [...] to [...]."""
-    above = pw.gt(input, 0)
-    below = pw.mul(pw.expm1(pw.where(above, 0.0, input)), SELU_SCALE * SELU_ALPHA)
-    return _placed(input, pw.where(above, pw.mul(input, SELU_SCALE), below), inplace)
+    above = input > 0
+    below = pw.expm1(pw.where(above, 0.0, input)) * (SELU_SCALE * SELU_ALPHA)
+    return _placed(input, pw.where(above, input * SELU_SCALE, below), inplace)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -108,44 +108,44 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * relu6(x + 3) / 6: [...] to [...]."""
-    return _placed(input, pw.div(pw.mul(input, relu6(pw.add(input, 3.0))), 6.0), inplace)
+    return _placed(input, input * relu6(input + 3.0) / 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(x + 3) / 6: [...] to [...]."""
-    return _placed(input, pw.div(relu6(pw.add(input, 3.0)), 6.0), inplace)
+    return _placed(input, relu6(input + 3.0) / 6.0, inplace)
 
 
 @method
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x: [...] to [...]."""
     # Times 0 rather than 0: NaN stays NaN, and no gradient flows from there.
-    return pw.where(pw.le(pw.abs(input), float(lambd)), pw.mul(input.detach(), 0), input)
+    return pw.where(pw.abs(input) <= float(lambd), input.detach() * 0, input)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd."""
     if lambd < 0:
         raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
-    below = pw.where(pw.lt(input, -float(lambd)), pw.add(input, float(lambd)), pw.mul(input, 0.0))
-    return pw.where(pw.gt(input, float(lambd)), pw.sub(input, float(lambd)), below)
+    below = pw.where(input < -float(lambd), input + float(lambd), input * 0.0)
+    return pw.where(input > float(lambd), input - float(lambd), below)
 
 
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|): [...] to [...]."""
-    return pw.div(input, pw.add(pw.abs(input), 1))
+    return input / (pw.abs(input) + 1)
 
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x): [...] to [...]."""
-    return pw.sub(input, pw.tanh(input))
+    return input - pw.tanh(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """`value` where x <= threshold, else x: [...] to [...]."""
     # The type of the input is kept, where promotion would make integers floating.
     filler = value if input.dtype.kind == "f" else int(value)
-    return _placed(input, pw.where(pw.le(input, threshold), filler, input), inplace)
+    return _placed(input, pw.where(input <= threshold, filler, input), inplace)
 
 
 # `threshold_` has an argument of that name.
@@ -154,7 +154,7 @@ _threshold = threshold
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)): [...] to [...]."""
-    return _placed(input, pw.mul(input, tanh(softplus(input))), inplace)
+    return _placed(input, input * tanh(softplus(input)), inplace)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
@@ -169,7 +169,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     if extent % 2:
         raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
     half = extent // 2
-    return pw.mul(sliced(input, at, 0, half), pw.sigmoid(sliced(input, at, half, extent)))
+    return sliced(input, at, 0, half) * pw.sigmoid(sliced(input, at, half, extent))
 
 
 @method
@@ -190,7 +190,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     # One element has to be a number here: a vector would give a 0-d input a dimension.
     elif weight.ndim > input.ndim:
         weight = view(weight, ())
-    return pw.where(pw.gt(input, 0), input, pw.mul(input, weight))
+    return pw.where(input > 0, input, input * weight)
 
 
 def rrelu(
@@ -202,8 +202,8 @@ def rrelu(
     """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = pw.add(pw.mul(rand(input.spec.shape, dtype=input.dtype, device=input.device), upper - lower), lower)
-    return _placed(input, pw.where(pw.gt(input, 0), input, pw.mul(input, slope)), inplace)
+    slope = rand(input.spec.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
+    return _placed(input, pw.where(input > 0, input, input * slope), inplace)
 
 
 def _implicit_dim(x: Tensor, dim: int | None) -> int:
@@ -221,7 +221,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
     """softmax(-x): [...] to [...]. Raises IndexError for a dimension that x does not have."""
-    return reductions.softmax(pw.neg(input), _implicit_dim(input, dim), dtype=dtype)
+    return reductions.softmax(-input, _implicit_dim(input, dim), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
@@ -243,7 +243,7 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
     """The input with elements of a mask of `shape`, which broadcasts, set to 0 and the others scaled up."""
     if p == 1:
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
-        return _placed(input, pw.mul(input, 0.0), inplace)
+        return _placed(input, input * 0.0, inplace)
     (x,) = lowered(arg(input))
     # Out of a step the same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step
     # numbers come from the state that each step moves on.
@@ -251,8 +251,8 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
         kept = bernoulli_(empty(shape, dtype=x.type.dtype), 1.0 - p)
     else:
         u = rand(shape, dtype=x.type.dtype, device=input.device)
-        kept = pw.cast_to(pw.lt(u, 1.0 - p), x.type.dtype)
-    return _placed(input, pw.mul(made(x, input), pw.div(kept, 1.0 - p)), inplace)
+        kept = pw.cast_to(u < 1.0 - p, x.type.dtype)
+    return _placed(input, made(x, input) * (kept / (1.0 - p)), inplace)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -301,13 +301,13 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> Tensor:
     """Dropped elements take the lowest value of selu, and all are moved back to mean 0 and variance 1."""
     if p == 1:
-        return _placed(input, pw.mul(input, 0.0), inplace)
+        return _placed(input, input * 0.0, inplace)
     alpha = SELU_ALPHA * SELU_SCALE
     # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    kept = pw.lt(rand(shape, dtype=input.dtype, device=input.device), 1.0 - p)
+    kept = rand(shape, dtype=input.dtype, device=input.device) < 1.0 - p
     shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
-    return _placed(input, pw.add(pw.mul(input, pw.mul(pw.cast_to(kept, input.dtype), a)), shift), inplace)
+    return _placed(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:

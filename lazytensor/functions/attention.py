@@ -46,13 +46,13 @@ def attention_weights(
     """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S]; what may look nowhere gets zeros."""
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     # The query is scaled, not the scores: [L, E] is the smaller of the two, and half types do not overflow.
-    scores = matmul(pw.mul(query, float(factor)), transpose(key, -2, -1))
+    scores = matmul(query * float(factor), transpose(key, -2, -1))
     if is_causal:
         mask = from_array(np.tri(scores.spec.shape[-2], scores.spec.shape[-1], dtype=bool))
     if mask is None:
         return reductions.softmax(scores, -1)
     if mask.dtype is not bool_:
-        return reductions.softmax(pw.add(scores, mask), -1)
+        return reductions.softmax(scores + mask, -1)
     # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
     seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
     return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
@@ -84,5 +84,5 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     # One product with all matrices stacked, [out * in2, in1]; the sum over in2 is taken element by element.
     rows = linear(input1, reshape(transpose(weight, 1, 2), (outputs * second, first)))
     rows = reshape(rows, (*input1.spec.shape[:-1], outputs, second))
-    out = reductions.sum(pw.mul(rows, unsqueeze(input2, -2)), -1)
-    return out if bias is None else pw.add(out, bias)
+    out = reductions.sum(rows * unsqueeze(input2, -2), -1)
+    return out if bias is None else out + bias

@@ -9,7 +9,6 @@ from typing import Any
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
-from lazytensor.functions import pointwise as pw
 from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.shapes import dim_of, unsqueeze
 from lazytensor.members import method
@@ -53,7 +52,7 @@ def vdot(x: Tensor, other: Tensor) -> Tensor:
 def inner(x: Tensor, other: Tensor) -> Tensor:
     """Inner products along the last dimensions: [..., n] and [*, n] -> [..., *]. Raises ShapeError if these differ."""
     if not x.ndim or not other.ndim:
-        return pw.mul(x, other)
+        return x * other
     return tensordot(x, other, ([-1], [-1]))
 
 
@@ -100,7 +99,7 @@ def kron(x: Tensor, other: Tensor) -> Tensor:
     # x as [m, 1, ...] and the other as [1, n, ...]: the product broadcasts, and pairs of dimensions merge.
     left = shapes.view(x, [e for n in a for e in (n, 1)])
     right = shapes.view(other, [e for n in b for e in (1, n)])
-    return shapes.view(pw.mul(left, right), tuple(m * n for m, n in zip(a, b, strict=True)))
+    return shapes.view(left * right, tuple((m * n for m, n in zip(a, b, strict=True))))
 
 
 @method
@@ -121,13 +120,13 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             where=source.where(),
         )
     a, b = (shapes.unbind(shapes.expand(t, shape), at) for t in (x, other))
-    parts = [pw.sub(pw.mul(a[i], b[j]), pw.mul(a[j], b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
+    parts = [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
     return shapes.stack(parts, at)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Inner products along a dimension, the others broadcast: [..., n] and [..., n] -> [...]."""
-    product = pw.mul(x, y)
+    product = x * y
     # A sum of integers would answer in int64; a product of matrices keeps its type.
     return reductions.sum(product, dim, dtype=product.dtype)
 

@@ -53,9 +53,9 @@ def ctc_loss(
             where=source.where(),
         )
     labels = _extended(targets.array("ctc_loss"), long, blank)
-    loss = pw.add(pw.neg(_forward(log_probs, labels, steps, long, blank)), _normalizer(log_probs, steps))
+    loss = -_forward(log_probs, labels, steps, long, blank) + _normalizer(log_probs, steps)
     # Half of it is far from every true loss on one side, and from sums with IMPOSSIBLE on the other.
-    loss = pw.where(pw.gt(loss, -IMPOSSIBLE / 2), 0.0 if zero_infinity else np.inf, loss)
+    loss = pw.where(loss > -IMPOSSIBLE / 2, 0.0 if zero_infinity else np.inf, loss)
     if chosen(reduction) == "none":
         return loss
     return red.sum(loss) if reduction == "sum" else red.mean(_by_length(loss, long.tolist()))
@@ -68,7 +68,7 @@ def _listed(lengths: Lengths) -> list[int]:
 
 def _by_length(loss: Tensor, lengths: list[int]) -> Tensor:
     divisor = np.maximum(np.array(lengths), 1).astype(loss.dtype.host)
-    return pw.div(loss, from_array(divisor, loss.dtype))
+    return loss / from_array(divisor, loss.dtype)
 
 
 def _extended(targets: np.ndarray, lengths: np.ndarray, blank: int) -> np.ndarray:
@@ -99,7 +99,7 @@ def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.
         # alpha[s] collects what ends in place s: from staying there, from the place before, or past a blank.
         one = _shifted(alpha, 1)
         two = pw.where(may_skip, _shifted(alpha, 2), IMPOSSIBLE) if width > 1 else one
-        ahead = pw.add(_total(alpha, one, two), select(emitted, 0, t))
+        ahead = _total(alpha, one, two) + select(emitted, 0, t)
         # Sequences that are over keep their last alpha.
         running = t < steps
         alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
@@ -114,7 +114,7 @@ def _normalizer(log_probs: Tensor, steps: np.ndarray) -> Tensor:
     """Zero, with the gradient exp(log_probs): PyTorch derives by scores whose log_softmax the log_probs are."""
     running = np.arange(log_probs.spec.shape[0])[:, None, None] < steps[:, None]
     mass = red.sum(pw.where(from_array(running), pw.exp(log_probs), 0.0), (0, 2))
-    return pw.sub(mass, mass.detach())
+    return mass - mass.detach()
 
 
 def _shifted(alpha: Tensor, by: int) -> Tensor:
@@ -128,7 +128,7 @@ def _total(*parts: Tensor) -> Tensor:
     top = parts[0].detach()
     for part in parts[1:]:
         top = pw.maximum(top, part.detach())
-    total = pw.exp(pw.sub(parts[0], top))
+    total = pw.exp(parts[0] - top)
     for part in parts[1:]:
-        total = pw.add(total, pw.exp(pw.sub(part, top)))
-    return pw.add(pw.log(total), top)
+        total = total + pw.exp(part - top)
+    return pw.log(total) + top

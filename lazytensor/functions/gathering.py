@@ -142,7 +142,7 @@ def scatter_reduce(
         counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
     # Where nothing arrived the count would be 0, and x is kept as it is.
     counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
-    return pw.div(out, counts) if x.dtype.kind == "f" else pw.floor_divide(out, counts)
+    return out / counts if x.dtype.kind == "f" else pw.floor_divide(out, counts)
 
 
 def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, Node]:
@@ -188,7 +188,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Oper
 
     Raises IndexError outside the extent, ShapeError for another type or number of rows.
     """
-    value = source if pw.is_number(alpha, 1) else pw.cast_to(pw.mul(source, alpha), source.dtype)
+    value = source if pw.is_number(alpha, 1) else pw.cast_to(source * alpha, source.dtype)
     return _row_written(x, dim, index, value, True, "index_add")
 
 
@@ -306,7 +306,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
     counted = call("scan", hits, kind="add", dim=0, reverse=False)
     ranks = made(counted, x)
-    places = pw.clamp(pw.sub(ranks, 1), 0, source.spec.size - 1)
+    places = pw.clamp(ranks - 1, 0, source.spec.size - 1)
     chosen = at.pick(arg(reshape(source, -1)), (arg(places),), (0,))
     return pw.where(wide, view(made(chosen, x), shape), expand(x, shape))
 
@@ -349,7 +349,7 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
 @method
 def count_nonzero(x: Tensor, dim: red.Dim = None) -> Tensor:
     """How many elements are not zero, as int64 without the dimensions `dim`. Raises IndexError for one out of range."""
-    return red.sum(pw.ne(x, 0), dim)
+    return red.sum(x != 0, dim)
 
 
 @method
@@ -399,6 +399,6 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     # The last dimension runs fastest: its place is the remainder, the quotient counts the rest.
     for e in reversed(extents):
         quotient = pw.floor_divide(rest, e)
-        found.append(pw.sub(rest, pw.mul(quotient, e)))
+        found.append(rest - quotient * e)
         rest = quotient
     return tuple(reversed(found))

@@ -56,4 +56,4 @@ def bitwise_not(input: Tensor) -> Tensor:
     if input.dtype.kind == "f":
         raise _unknown("bitwise_not", "float")
     # Two's complement: ~x is -x - 1.
-    return pw.logical_not(input) if input.dtype.kind == "b" else pw.sub(pw.neg(input), 1)
+    return pw.logical_not(input) if input.dtype.kind == "b" else -input - 1

@@ -193,30 +193,30 @@ def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
     for corner in product((0, 1), repeat=len(places)):
         weight: Tensor | None = None
         for p, at, up in zip(places, low, corner, strict=True):
-            part = pw.sub(p, at) if up else pw.sub(pw.add(at, 1.0), p)
-            weight = part if weight is None else pw.mul(weight, part)
-        value = _read(input, [pw.add(at, float(up)) for at, up in zip(low, corner, strict=True)])
-        value = pw.mul(value, unsqueeze(weight, 1))  # type: ignore[arg-type]
-        total = value if total is None else pw.add(total, value)
+            part = p - at if up else at + 1.0 - p
+            weight = part if weight is None else weight * part
+        value = _read(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
+        value = value * unsqueeze(weight, 1)  # type: ignore[arg-type]
+        total = value if total is None else total + value
     return total  # type: ignore[return-value]
 
 
 def _place(coordinate: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
     """A coordinate from -1..1 counted in places of a dimension."""
-    at = pw.mul(pw.add(coordinate, 1.0), (extent - 1) / 2 if align_corners else extent / 2)
-    at = at if align_corners else pw.sub(at, 0.5)
+    at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
+    at = at if align_corners else at - 0.5
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
         span = high - low
         # Unfolded, the coordinate runs to and fro over the span: even turns count up, odd ones down.
         if span > 0:
-            off = pw.abs(pw.sub(at, low))
-            turns = pw.floor(pw.div(off.detach(), span))
-            rest = pw.sub(off, pw.mul(turns, span))
-            odd = pw.eq(pw.fmod(turns, 2.0), 1.0)
-            at = pw.add(pw.where(odd, pw.sub(span, rest), rest), low)
+            off = pw.abs(at - low)
+            turns = pw.floor(off.detach() / span)
+            rest = off - turns * span
+            odd = pw.fmod(turns, 2.0) == 1.0
+            at = pw.where(odd, span - rest, rest) + low
         else:
-            at = pw.mul(at, 0.0)
+            at = at * 0.0
     return at if padding_mode == "zeros" else pw.clamp(at, 0.0, float(extent - 1))
 
 
@@ -227,10 +227,10 @@ def _read(input: Tensor, places: list[Tensor]) -> Tensor:
     flat: Tensor | None = None
     for at, extent in zip(places, extents, strict=True):
         # Places outside read place 0, and are set to 0 afterwards: the index has to be good for all.
-        good = pw.logical_and(pw.ge(at, 0.0), pw.le(at, float(extent - 1)))
+        good = pw.logical_and(at >= 0.0, at <= float(extent - 1))
         inside = good if inside is None else pw.logical_and(inside, good)
         whole = pw.cast_to(pw.where(good, at, 0.0), int64)
-        flat = whole if flat is None else pw.add(pw.mul(flat, extent), whole)
+        flat = whole if flat is None else flat * extent + whole
     assert flat is not None and inside is not None
     out = flat.spec.shape[1:]
     count = math.prod(out)

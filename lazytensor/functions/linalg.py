@@ -196,7 +196,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     Raises ShapeError for shapes that do not fit.
     """
     if L.requires_grad:  # with the gradient of L L^T, which is not held to one triangle
-        whole = pw.add(pw.sub(L, L.detach()), (shapes.triu if upper else shapes.tril)(L.detach()))
+        whole = L - L.detach() + (shapes.triu if upper else shapes.tril)(L.detach())
         left, right_ = (transposed(whole), whole) if upper else (whole, transposed(whole))
         return solve(matrix.matmul(left, right_), b)
     low, right = _together(L, b)
@@ -244,7 +244,7 @@ def lu_unpack(
     low = up = exchanges = nothing
     if unpack_data:
         square = _columns(LU_data, 0, k)
-        low = pw.add(shapes.tril(square, -1), _eyes_like(square))
+        low = shapes.tril(square, -1) + _eyes_like(square)
         up = shapes.triu(_rows(LU_data, 0, k))
     if unpack_pivots:
         exchanges = _permutation(LU_pivots, m, LU_data.dtype)
@@ -299,7 +299,7 @@ def logdet(x: Tensor) -> Tensor:
     Raises ShapeError for others.
     """
     sign, size = slogdet(x)
-    return pw.where(pw.lt(sign, 0), math.nan, size)
+    return pw.where(sign < 0, math.nan, size)
 
 
 # -- orthogonal factors, singular values, eigenvalues ----------------------------------------------------------------
@@ -332,12 +332,12 @@ def _reflected(a: Tensor, tau: Tensor, y: Tensor, transpose: bool) -> Tensor:
     """Q y or Q^T y, one reflection after the other."""
     m, count = a.spec.shape[-2], tau.spec.shape[-1]
     # The vectors lie below the diagonal, and begin with a 1 that is not stored.
-    low = pw.add(shapes.tril(_columns(a, 0, count), -1), creation.eye(m, count, dtype=a.dtype))
+    low = shapes.tril(_columns(a, 0, count), -1) + creation.eye(m, count, dtype=a.dtype)
     # Q is H1 H2 ... Hk, so the last reflection meets y first; Q^T is the other way round.
     for i in range(count) if transpose else reversed(range(count)):
         v = _columns(low, i, i + 1)
         scale = unsqueeze(_columns(tau, i, i + 1), -1)
-        y = pw.sub(y, pw.mul(scale, matrix.matmul(v, matrix.matmul(transposed(v), y))))
+        y = y - scale * matrix.matmul(v, matrix.matmul(transposed(v), y))
     return y
 
 
@@ -395,10 +395,10 @@ def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
     """How many singular values are above `tol`, by default the rounding of the largest: [..., m, n] -> int64[...]."""
     values = svdvals(A.detach())
     if tol is None:
-        limit: Any = pw.mul(red.amax(values, -1, True), max(A.spec.shape[-2:]) * 2.0**-A.dtype.mantissa_bits)
+        limit: Any = red.amax(values, -1, True) * (max(A.spec.shape[-2:]) * 2.0 ** (-A.dtype.mantissa_bits))
     else:
         limit = tol
-    return red.sum(pw.gt(values, limit), -1)
+    return red.sum(values > limit, -1)
 
 
 # -- functions and norms of matrices ---------------------------------------------------------------------------------

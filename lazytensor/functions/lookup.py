@@ -104,9 +104,9 @@ def embedding_bag(
     flat = reshape(input, -1)
     rows = embedding(flat, weight)
     if per_sample_weights is not None:
-        rows = pw.mul(rows, unsqueeze(reshape(per_sample_weights, -1), -1))
+        rows = rows * unsqueeze(reshape(per_sample_weights, -1), -1)
     pad = _row_number(padding_idx, weight.spec.shape[0])
-    kept = None if pad is None else pw.ne(flat, pad)
+    kept = None if pad is None else flat != pad
     return _largest(rows, bags, count, kept) if mode == "max" else _totals(rows, bags, count, kept, mode)
 
 
@@ -123,7 +123,7 @@ def _bags(input: Tensor, offsets: Tensor | None, include_last: bool) -> tuple[Te
     starts = offsets[:count]
     places = arange(input.spec.shape[0], dtype=offsets.dtype)
     # A place belongs to the last bag that starts at it or before it; empty bags start at the same place.
-    return pw.sub(searchsorted(starts, places, right=True), 1), count
+    return searchsorted(starts, places, right=True) - 1, count
 
 
 def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: str) -> Tensor:
@@ -134,20 +134,20 @@ def _totals(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None, mode: s
     if mode == "sum":
         return total
     # Every row has a bag of 0 or more: a comparison gives ones in the shape and on the device of the bags.
-    one = pw.cast_to(pw.ge(bags, 0) if kept is None else kept, rows.dtype)
+    one = pw.cast_to(bags >= 0 if kept is None else kept, rows.dtype)
     sizes = index_add(zeros(count, dtype=rows.dtype, device=rows.device), 0, bags, one)
     # An empty bag is 0, not 0 / 0.
-    return pw.div(total, unsqueeze(pw.maximum(sizes, 1.0), -1))
+    return total / unsqueeze(pw.maximum(sizes, 1.0), -1)
 
 
 def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Tensor:
     """The largest elements; of an empty bag zeros."""
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
-    none = pw.add(zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device), -math.inf)
+    none = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device) + -math.inf
     wide = expand(unsqueeze(bags, -1), rows.spec.shape)
     found = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
-    return pw.where(pw.eq(found, -math.inf), 0.0, found)
+    return pw.where(found == -math.inf, 0.0, found)
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
@@ -166,4 +166,4 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
             raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())
-    return pw.cast_to(pw.eq(unsqueeze(input, -1), arange(num_classes)), dt.int64)
+    return pw.cast_to(unsqueeze(input, -1) == arange(num_classes), dt.int64)

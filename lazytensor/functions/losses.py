@@ -82,7 +82,7 @@ def cross_entropy(
     # Smoothed labels are (1 - s) onehot + s / C, and the loss is linear in them.
     share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
     smooth = _smooth(logp, target, weight, ignore_index, reduction)
-    return pw.add(pw.mul(loss, 1 - label_smoothing), pw.mul(smooth, share))
+    return loss * (1 - label_smoothing) + smooth * share
 
 
 def _check_labels(input: Tensor, target: Tensor) -> None:
@@ -116,21 +116,21 @@ def _soft_cross_entropy(
     dim = 1 if input.ndim > 1 else 0
     classes = input.spec.shape[dim]
     if label_smoothing:
-        target = pw.add(pw.mul(target, 1 - label_smoothing), label_smoothing / classes)
-    part = pw.mul(red.log_softmax(made(*raised(arg(input)), input), dim), target)
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    part = red.log_softmax(made(*raised(arg(input)), input), dim) * target
     if weight is not None:
-        part = pw.mul(part, view(weight, (classes, *(1,) * max(input.ndim - 2, 0))))
+        part = part * view(weight, (classes, *(1,) * max(input.ndim - 2, 0)))
     if reduction == "none":
-        return pw.neg(red.sum(part, dim))
-    total = pw.neg(red.sum(part))
+        return -red.sum(part, dim)
+    total = -red.sum(part)
     # The mean is over places, without the weights of classes that labels would count by.
-    return pw.div(total, float(input.spec.size // max(classes, 1))) if reduction == "mean" else total
+    return total / float(input.spec.size // max(classes, 1)) if reduction == "mean" else total
 
 
 def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Labels that are safe to look up, flat, and what each one counts: 0 if it is ignored."""
     flat = view(pw.cast_to(target, int64), -1)
-    keep = pw.ne(flat, ignore_index)
+    keep = flat != ignore_index
     # An ignored label may be any number, also one that no class has; class 0 is looked up instead.
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
@@ -158,27 +158,27 @@ def nll_loss(
     _check_labels(input, target)
     safe, counts = _weights(target, weight, ignore_index, input)
     picked = made(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
-    loss = pw.neg(pw.mul(view(picked, -1), counts))
+    loss = -(view(picked, -1) * counts)
     # 0 times a probability of 0 would be NaN.
-    loss = pw.where(pw.eq(counts, 0.0), 0.0, loss)
+    loss = pw.where(counts == 0.0, 0.0, loss)
     if reduction == "none":
         return view(loss, target.spec.shape)
     total = red.sum(loss)
-    return pw.div(total, red.sum(counts)) if reduction == "mean" else total
+    return total / red.sum(counts) if reduction == "mean" else total
 
 
 def _smooth(logp: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str) -> Tensor:
     """The loss against all classes alike, for label smoothing."""
     rows = rows_of(logp)
-    loss = pw.neg(red.sum(rows if weight is None else pw.mul(rows, weight), 1))
-    keep = pw.ne(view(target, -1), ignore_index)
+    loss = -red.sum(rows if weight is None else rows * weight, 1)
+    keep = view(target, -1) != ignore_index
     loss = pw.where(keep, loss, 0.0)
     if reduction == "none":
         return view(loss, target.spec.shape)
     total = red.sum(loss)
     if reduction == "sum":
         return total
-    return pw.div(total, red.sum(_weights(target, weight, ignore_index, logp)[1]))
+    return total / red.sum(_weights(target, weight, ignore_index, logp)[1])
 
 
 def linear_cross_entropy(
@@ -213,11 +213,11 @@ def _weighed(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """Weighted elements; the mean is by the sum of the weights."""
     if weight is None:
         return reduced(loss, reduction)
-    product = pw.mul(loss, weight)
+    product = loss * weight
     if reduction == "mean":
         # The weights broadcast to the elements, so that each counts as often as it is used.
-        spread = pw.mul(pw.add(pw.mul(loss.detach(), 0.0), 1.0), weight)
-        return pw.div(red.sum(product), red.sum(spread))
+        spread = (loss.detach() * 0.0 + 1.0) * weight
+        return red.sum(product) / red.sum(spread)
     return reduced(product, reduction)
 
 
@@ -232,8 +232,8 @@ def mse_loss(
     """The mean, sum or elements of (input - target)^2, broadcast; `weight` weighs them."""
     reduction = chosen(reduction, size_average, reduce)
     if weight is not None:
-        d = pw.sub(input, target)
-        return _weighed(pw.mul(d, d), weight, reduction)
+        d = input - target
+        return _weighed(d * d, weight, reduction)
     # Under automatic casts the vendor compares in float32.
     x, y = raised(arg(input), arg(target))
     if x.type != y.type:
@@ -252,7 +252,7 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:
     """The mean, sum or elements of |input - target|, broadcast; `weight` weighs them."""
-    return _weighed(pw.abs(pw.sub(input, target)), weight, chosen(reduction, size_average, reduce))
+    return _weighed(pw.abs(input - target), weight, chosen(reduction, size_average, reduce))
 
 
 def smooth_l1_loss(
@@ -270,9 +270,9 @@ def smooth_l1_loss(
     if beta == 0:
         # The limit; the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
-    d = pw.abs(pw.sub(input, target))
-    near = pw.mul(pw.mul(d, d), 0.5 / beta)
-    return reduced(pw.where(pw.lt(d, float(beta)), near, pw.sub(d, 0.5 * beta)), reduction)
+    d = pw.abs(input - target)
+    near = d * d * (0.5 / beta)
+    return reduced(pw.where(d < float(beta), near, d - 0.5 * beta), reduction)
 
 
 def huber_loss(
@@ -281,9 +281,9 @@ def huber_loss(
     """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0."""
     if delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
-    d = pw.abs(pw.sub(input, target))
-    far = pw.mul(pw.sub(d, 0.5 * delta), float(delta))
-    return _weighed(pw.where(pw.le(d, float(delta)), pw.mul(pw.mul(d, d), 0.5), far), weight, chosen(reduction))
+    d = pw.abs(input - target)
+    far = (d - 0.5 * delta) * float(delta)
+    return _weighed(pw.where(d <= float(delta), d * d * 0.5, far), weight, chosen(reduction))
 
 
 # -- probabilities ---------------------------------------------------------------------------------------------------
@@ -307,15 +307,15 @@ def binary_cross_entropy(
             "Please ensure they have the same size."
         )
     # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
-    yes, no = _logarithm(input), _logarithm(pw.sub(1.0, input))
-    loss = pw.sub(pw.mul(pw.sub(target, 1.0), no), pw.mul(target, yes))
-    loss = loss if weight is None else pw.mul(loss, weight)
+    yes, no = _logarithm(input), _logarithm(1.0 - input)
+    loss = (target - 1.0) * no - target * yes
+    loss = loss if weight is None else loss * weight
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 
 def _logarithm(x: Tensor) -> Tensor:
     """The logarithm, cut at -100 where no gradient flows either."""
-    tiny = pw.le(x, math.exp(LEAST_LOGARITHM))
+    tiny = x <= math.exp(LEAST_LOGARITHM)
     return pw.where(tiny, LEAST_LOGARITHM, pw.log(pw.where(tiny, 1.0, x)))
 
 
@@ -340,9 +340,9 @@ def binary_cross_entropy_with_logits(
         loss = made(call("binary_entropy", arg(input), arg(target)), input, target)
     else:
         log, weights = logsigmoid(input), 1.0 if pos_weight is None else pos_weight
-        log = pw.mul(log, pw.add(pw.mul(pw.sub(weights, 1.0), target), 1.0))
-        loss = pw.sub(pw.mul(pw.sub(1.0, target), input), log)
-    return reduced(loss if weight is None else pw.mul(loss, weight), reduction)
+        log = log * ((weights - 1.0) * target + 1.0)
+        loss = (1.0 - target) * input - log
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 def kl_div(
@@ -359,14 +359,14 @@ def kl_div(
     """
     elements = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
     if log_target:
-        loss = pw.mul(pw.exp(target), pw.sub(target, input))
+        loss = pw.exp(target) * (target - input)
     else:
-        is_zero = pw.eq(target, 0.0)
+        is_zero = target == 0.0
         # t log t is 0 at 0, where the logarithm is not; its gradient must not see infinity either.
-        own = pw.where(is_zero, 0.0, pw.mul(target, pw.log(pw.where(is_zero, 1.0, target))))
-        loss = pw.sub(own, pw.mul(target, input))
+        own = pw.where(is_zero, 0.0, target * pw.log(pw.where(is_zero, 1.0, target)))
+        loss = own - target * input
     if reduction == "batchmean":
-        return pw.div(red.sum(loss), float(input.spec.shape[0])) if input.ndim else red.sum(loss)
+        return red.sum(loss) / float(input.spec.shape[0]) if input.ndim else red.sum(loss)
     return reduced(loss, elements)
 
 
@@ -384,16 +384,13 @@ def poisson_nll_loss(
 
     Raises ValueError for another reduction.
     """
-    if log_input:
-        loss = pw.sub(pw.exp(input), pw.mul(target, input))
-    else:
-        loss = pw.sub(input, pw.mul(target, pw.log(pw.add(input, float(eps)))))
+    loss = pw.exp(input) - target * input if log_input else input - target * pw.log(input + float(eps))
     if full:
-        many = pw.gt(target, 1.0)
+        many = target > 1.0
         t = pw.where(many, target, 1.0)
         # log t! is about t log t - t + log(2 pi t) / 2, which is good for t > 1 only.
-        stirling = pw.add(pw.sub(pw.mul(t, pw.log(t)), t), pw.mul(pw.log(pw.mul(t, 2 * math.pi)), 0.5))
-        loss = pw.add(loss, pw.where(many, stirling, 0.0))
+        stirling = t * pw.log(t) - t + pw.log(t * (2 * math.pi)) * 0.5
+        loss = loss + pw.where(many, stirling, 0.0)
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 
@@ -405,7 +402,7 @@ def gaussian_nll_loss(
     `var` has the shape of x, or 1 or nothing in its last dimension. Raises ValueError for another shape, and for a
     negative number.
     """
-    spread = var if isinstance(var, Tensor) else pw.add(pw.mul(input.detach(), 0.0), float(var))
+    spread = var if isinstance(var, Tensor) else input.detach() * 0.0 + float(var)
     if isinstance(var, Tensor) and var.spec.shape != input.spec.shape:
         if input.spec.shape[:-1] == var.spec.shape:
             spread = unsqueeze(var, -1)
@@ -414,8 +411,8 @@ def gaussian_nll_loss(
     if chosen(reduction) and not isinstance(var, Tensor) and var < 0:
         raise ValueError("var has negative entry/entries")
     # The floor under the variance is not seen by the gradient.
-    lifted = pw.sub(pw.maximum(spread.detach(), float(eps)), spread.detach())
-    safe = pw.add(spread, lifted)
-    d = pw.sub(input, target)
-    loss = pw.mul(pw.add(pw.log(safe), pw.div(pw.mul(d, d), safe)), 0.5)
-    return reduced(pw.add(loss, 0.5 * math.log(2 * math.pi)) if full else loss, reduction)
+    lifted = pw.maximum(spread.detach(), float(eps)) - spread.detach()
+    safe = spread + lifted
+    d = input - target
+    loss = (pw.log(safe) + d * d / safe) * 0.5
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)

@@ -36,9 +36,9 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """x where the target is 1, max(0, margin - x) where it is -1, both [...]."""
     # Two masks rather than a choice: a target that is neither 1 nor -1 counts both parts, as in PyTorch.
-    far = pw.where(pw.ne(target, 1), pw.relu(pw.sub(float(margin), input)), 0.0)
-    near = pw.where(pw.ne(target, -1), input, 0.0)
-    return reduced(pw.add(far, near), chosen(reduction, size_average, reduce))
+    far = pw.where(target != 1, pw.relu(float(margin) - input), 0.0)
+    near = pw.where(target != -1, input, 0.0)
+    return reduced(far + near, chosen(reduction, size_average, reduce))
 
 
 def margin_ranking_loss(
@@ -57,7 +57,7 @@ def margin_ranking_loss(
             f"{input2.shape}, {target.shape}",
             where=source.where(),
         )
-    loss = pw.relu(pw.sub(margin, pw.mul(target, pw.sub(input1, input2))))
+    loss = pw.relu(margin - target * (input1 - input2))
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 
@@ -73,11 +73,11 @@ def cosine_embedding_loss(
     """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and []."""
     a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
     dim = target.ndim
-    squares = [pw.add(red.sum(pw.mul(x, x), dim), COSINE_EPSILON) for x in (a, b)]
-    cosine = pw.div(red.sum(pw.mul(a, b), dim), pw.sqrt(pw.mul(*squares)))
-    near = pw.where(pw.eq(target, 1), pw.sub(1.0, cosine), 0.0)
-    far = pw.where(pw.eq(target, -1), pw.relu(pw.sub(cosine, float(margin))), 0.0)
-    return reduced(pw.add(near, far), chosen(reduction, size_average, reduce))
+    squares = [red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b)]
+    cosine = red.sum(a * b, dim) / pw.sqrt(pw.mul(*squares))
+    near = pw.where(target == 1, 1.0 - cosine, 0.0)
+    far = pw.where(target == -1, pw.relu(cosine - float(margin)), 0.0)
+    return reduced(near + far, chosen(reduction, size_average, reduce))
 
 
 def multi_margin_loss(
@@ -99,16 +99,14 @@ def multi_margin_loss(
     rows, labels = rows_of(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
     own = made(call("at_places", arg(rows), labels.node), input)
-    over = pw.relu(pw.add(pw.sub(float(margin), own), rows))
-    over = pw.mul(over, over) if p == 2 else over
+    over = pw.relu(float(margin) - own + rows)
+    over = over * over if p == 2 else over
     numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
-    loss = pw.where(pw.eq(numbers, labels), 0.0, over)
+    loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
         found = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
-        loss = pw.mul(loss, view(made(found, weight), (-1, 1)))
-    return reduced(
-        view(pw.div(red.sum(loss, 1), float(classes)), target.spec.shape), chosen(reduction, size_average, reduce)
-    )
+        loss = loss * view(made(found, weight), (-1, 1))
+    return reduced(view(red.sum(loss, 1) / float(classes), target.spec.shape), chosen(reduction, size_average, reduce))
 
 
 def multilabel_soft_margin_loss(
@@ -120,8 +118,8 @@ def multilabel_soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """The mean over the last dimension of yes-or-no cross entropies: [..., C] and [..., C] -> [...]."""
-    loss = pw.neg(pw.add(pw.mul(target, logsigmoid(input)), pw.mul(pw.sub(1, target), logsigmoid(pw.neg(input)))))
-    loss = loss if weight is None else pw.mul(loss, weight)
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    loss = loss if weight is None else loss * weight
     return reduced(red.mean(loss, -1), chosen(reduction, size_average, reduce))
 
 
@@ -133,7 +131,7 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """log(1 + exp(-t x)), both [...]."""
-    loss = pw.log1p(pw.exp(pw.neg(pw.mul(target, input))))
+    loss = pw.log1p(pw.exp(-(target * input)))
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 
@@ -181,7 +179,7 @@ def triplet_margin_with_distance_loss(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = pw.minimum(far, distance(positive, negative))
-    return reduced(pw.relu(pw.add(pw.sub(near, far), float(margin))), reduction)
+    return reduced(pw.relu(near - far + float(margin)), reduction)
 
 
 def multilabel_margin_loss(
@@ -198,12 +196,12 @@ def multilabel_margin_loss(
     rows, labels = rows_of(input), rows_of(target)
     classes = rows.spec.shape[1]
     # A running product of truths falls to 0 at the first -1 and stays there.
-    listed = pw.gt(scans.cumprod(pw.cast_to(pw.ge(labels, 0), int64), 1), 0)
+    listed = scans.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
     numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
-    hot = pw.logical_and(pw.eq(unsqueeze(labels, 2), numbers), unsqueeze(listed, 2))  # [N, label, class]
+    hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
     own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
     # Pairs (label, other class): labels behind the -1 are none, and a listed class is no other class.
     counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))
-    over = pw.where(counts, pw.relu(pw.add(pw.sub(1.0, own), unsqueeze(rows, 1))), 0.0)
-    loss = pw.div(red.sum(over, (1, 2)), float(classes))
+    over = pw.where(counts, pw.relu(1.0 - own + unsqueeze(rows, 1)), 0.0)
+    loss = red.sum(over, (1, 2)) / float(classes)
     return reduced(view(loss, ()) if input.ndim < 2 else loss, chosen(reduction, size_average, reduce))

@@ -94,7 +94,7 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """All products of an element of a [m] with one of b [n]: [m, n]."""
-    return pw.mul(shapes.unsqueeze(a, 1), shapes.unsqueeze(b, 0))
+    return shapes.unsqueeze(a, 1) * shapes.unsqueeze(b, 0)
 
 
 def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
@@ -104,12 +104,12 @@ def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tenso
     product = product if pw.is_number(alpha, 1) else _scaled(product, alpha)
     if pw.is_number(beta, 0):
         return shapes.expand(product, broadcast_shape(x.spec.shape, product.spec.shape))
-    return pw.add(x if pw.is_number(beta, 1) else _scaled(x, beta), product)
+    return (x if pw.is_number(beta, 1) else _scaled(x, beta)) + product
 
 
 def _scaled(x: Tensor, factor: Operand) -> Tensor:
     """x times a factor that takes the dtype of x: integers stay integers."""
-    return pw.mul(x, int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
+    return x * (int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
 
 
 @method(in_place=True)

@@ -324,7 +324,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its p-norm along a dimension, or by eps if that is larger: [...] in and out."""
-    return pw.div(input, pw.maximum(statistics.norm(input, p, dim, True), float(eps)))
+    return input / pw.maximum(statistics.norm(input, p, dim, True), float(eps))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -334,7 +334,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """
     floor = float(eps)
     first, second = (pw.maximum(_length(x, dim), floor) for x in (x1, x2))
-    return reductions.sum(pw.mul(pw.div(x1, first), pw.div(x2, second)), dim)
+    return reductions.sum(x1 / first * (x2 / second), dim)
 
 
 def _length(x: Tensor, dim: int) -> Tensor:
@@ -345,7 +345,7 @@ def _length(x: Tensor, dim: int) -> Tensor:
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The p-norm of x1 - x2 + eps along the last dimension: [..., D], broadcast -> [...], or [..., 1] with keepdim."""
     # PyTorch adds eps to the difference itself: equal vectors are at a distance of eps * D^(1/p).
-    d = pw.add(pw.sub(x1, x2), float(eps))
+    d = x1 - x2 + float(eps)
     return _norm(d, p, keepdim)
 
 
@@ -353,7 +353,7 @@ def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
     size = pw.abs(d)
     if p == 0:
         # A count has no slope; d times 0 gives it the gradient 0 instead of none.
-        return reductions.sum(pw.add(pw.cast_to(pw.ne(d, 0.0), d.dtype), pw.mul(d, 0.0)), -1, keepdim)
+        return reductions.sum(pw.cast_to(d != 0.0, d.dtype) + d * 0.0, -1, keepdim)
     if math.isinf(p):
         return reductions.amax(size, -1, keepdim) if p > 0 else reductions.amin(size, -1, keepdim)
     if p == 1:
@@ -363,7 +363,7 @@ def _norm(d: Tensor, p: float, keepdim: bool) -> Tensor:
         return out if keepdim else view(out, out.spec.shape[:-1])
     # A zero vector has the norm 0 and the gradient 0.
     positive = p > 0
-    is_zero = reductions.all(pw.eq(size, 0.0), -1, True) if positive else None
+    is_zero = reductions.all(size == 0.0, -1, True) if positive else None
     safe = pw.where(is_zero, 1.0, size) if is_zero is not None else size
     out = pw.pow(reductions.sum(pw.pow(safe, float(p)), -1, True), 1 / float(p))
     out = pw.where(is_zero, 0.0, out) if is_zero is not None else out
@@ -382,4 +382,4 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
     a, b = (made(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
-    return _norm(pw.sub(a, b), p, False)
+    return _norm(a - b, p, False)

@@ -302,8 +302,8 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 @method(in_place=True)
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
     """x + value * a * b, broadcast."""
-    product = mul(a, b)
-    return add(x, product if is_number(value, 1) else mul(product, _scalar(value, "addcmul(value=...)")))
+    product = a * b
+    return x + (product if is_number(value, 1) else product * _scalar(value, "addcmul(value=...)"))
 
 
 @method(in_place=True)
@@ -315,8 +315,8 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
             where=source.where(),
             hint="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
         )
-    quotient = div(a, b)
-    return add(x, quotient if is_number(value, 1) else mul(quotient, _scalar(value, "addcdiv(value=...)")))
+    quotient = a / b
+    return x + (quotient if is_number(value, 1) else quotient * _scalar(value, "addcdiv(value=...)"))
 
 
 @method(in_place=True)
@@ -329,10 +329,10 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
             hint="Convert one of them with .to(dtype).",
         )
     # PyTorch's two formulas: the difference is always taken from the nearer end.
-    way = sub(b, a)
+    way = b - a
     if not isinstance(weight, Tensor):
-        return add(a, mul(way, weight)) if weight < 0.5 else sub(b, mul(way, 1 - weight))
-    return where(lt(weight, 0.5), add(a, mul(way, weight)), sub(b, mul(way, sub(1, weight))))
+        return a + way * weight if weight < 0.5 else b - way * (1 - weight)
+    return where(weight < 0.5, a + way * weight, b - way * (1 - weight))
 
 
 def _scalar(value: Operand, what: str) -> int | float | bool:
@@ -415,7 +415,7 @@ def itself(x: Tensor) -> Tensor:
 @method
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is infinite: bool in the shape of x."""
-    return eq(abs(x), math.inf) if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
+    return abs(x) == math.inf if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
 
 
 @method(names="sign sgn", in_place=True)
@@ -436,7 +436,7 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
         raise ShapeError(f"round with decimals is not known for {x.dtype.name}", where=source.where())
     # A power with a positive exponent is exact (up to 1e22); one of 0.1 would be rounded before it rounds.
     scale = 10.0 ** builtins.abs(decimals)
-    return div(_round(mul(x, scale)), scale) if decimals > 0 else mul(_round(div(x, scale)), scale)
+    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
 
 
 @method

@@ -45,11 +45,11 @@ def _between(ordered: Tensor, place: Tensor, interpolation: str) -> Tensor:
     high = gathering.gather(ordered, -1, pw.cast_to(above, dt.int64))
     if interpolation == "higher":
         return high
-    weight = pw.sub(place, below)
+    weight = place - below
     if interpolation == "midpoint":
         # A whole place lies on an element, and takes it as it is.
-        weight = pw.mul(pw.cast_to(pw.ne(above, below), ordered.dtype), 0.5)
-    return pw.add(low, pw.mul(pw.sub(high, low), weight))
+        weight = pw.cast_to(above != below, ordered.dtype) * 0.5
+    return low + (high - low) * weight
 
 
 def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skips_nan: bool) -> Tensor:
@@ -71,8 +71,8 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
     last: Any = float(ordered.spec.shape[-1] - 1)
     if skips_nan:
         # The last place that holds a number, for each row by itself.
-        last = pw.clamp(pw.sub(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype), 1.0), 0.0, math.inf)
-    place = shapes.expand(pw.mul(wanted, last), (*ordered.spec.shape[:-1], wanted.spec.size))
+        last = pw.clamp(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype) - 1.0, 0.0, math.inf)
+    place = shapes.expand(wanted * last, (*ordered.spec.shape[:-1], wanted.spec.size))
     found = _between(ordered, place, interpolation)
     if not skips_nan:
         found = pw.where(red.any(missing, -1, True), math.nan, found)

@@ -65,7 +65,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
     """
     if trace.current is not None and generator is None:
         chance: Operand = x if p is None else p
-        return pw.cast_to(pw.lt(_uniform_like(x), chance), x.dtype)
+        return pw.cast_to(_uniform_like(x) < chance, x.dtype)
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
     return bernoulli_(out, x.detach() if p is None else p, generator=generator)
 
@@ -74,7 +74,7 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
     if trace.current is not None and generator is None:
-        x.write(cast(pw.lt(_uniform_like(x), p).node, x.dtype))
+        x.write(cast((_uniform_like(x) < p).node, x.dtype))
         return x
     chosen, n = random.chosen(generator), x.spec.size
     if not isinstance(p, Tensor):

@@ -207,5 +207,5 @@ def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     # The largest is taken out and added again, its gradient cancels. Infinity stays in, or inf - inf would be NaN.
     top = amax(x.detach(), dim, True)
     top = pw.where(pw.isfinite(top), top, 0.0)
-    total = pw.add(pw.log(sum(pw.exp(pw.sub(x, top)), dim, True)), top)
+    total = pw.log(sum(pw.exp(x - top), dim, True)) + top
     return total if keepdim else view(total, sum(x.detach(), dim).spec.shape)

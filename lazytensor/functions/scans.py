@@ -97,7 +97,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     # More rounds than places leave nothing, and there is nothing less than that.
     for _ in range(min(n, out.spec.shape[d])):
         lower, upper = _neighbours(out, d)
-        out = pw.logical_xor(upper, lower) if x.dtype.kind == "b" else pw.sub(upper, lower)
+        out = pw.logical_xor(upper, lower) if x.dtype.kind == "b" else upper - lower
     return out
 
 
@@ -114,7 +114,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     d = dim_of(dim, y.ndim)
     total = pw.add(*_neighbours(y, d))
     if x is None:
-        return pw.mul(total, 1 if dx is None else dx)
+        return total * (1 if dx is None else dx)
     if dx is not None:
         raise ShapeError("the points are given as x or as dx, not both", where=source.where())
     if x.ndim == 1:
@@ -124,7 +124,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     elif x.ndim < y.ndim:
         x = view(x, ((1,) * (y.ndim - x.ndim) + x.spec.shape))
     lower, upper = _neighbours(x, d)
-    return pw.mul(pw.sub(upper, lower), total)
+    return (upper - lower) * total
 
 
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
@@ -133,7 +133,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, 
     Raises ShapeError for both x and dx.
     """
     areas = _areas(y, x, dx, dim)
-    return pw.div(red.sum(areas, dim_of(dim, y.ndim) - y.ndim), 2.0)
+    return red.sum(areas, dim_of(dim, y.ndim) - y.ndim) / 2.0
 
 
 trapz = trapezoid
@@ -141,7 +141,7 @@ trapz = trapezoid
 
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, dim: int = -1) -> Tensor:
     """The area under points y [..., n, ...] so far: [..., n - 1, ...]. Raises ShapeError for both x and dx."""
-    return pw.div(cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim), 2.0)
+    return cumsum(_areas(y, x, dx, dim), dim_of(dim, y.ndim) - y.ndim) / 2.0
 
 
 @method

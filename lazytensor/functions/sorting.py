@@ -128,10 +128,10 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
         return value
     # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
     value = value.detach()
-    hit = pw.eq(flat, value)
+    hit = flat == value
     # The sum of (element - value) over the equal ones is 0, and each of them has the slope 1 / count in it.
-    apart = red.sum(pw.where(pw.logical_and(hit, pw.isfinite(flat)), pw.sub(flat, value), 0.0))
-    return pw.add(value, pw.div(apart, pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)))
+    apart = red.sum(pw.where(pw.logical_and(hit, pw.isfinite(flat)), flat - value, 0.0))
+    return value + apart / pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)
 
 
 @method

@@ -107,18 +107,18 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     # pi^(p (p - 1) / 4) times the product of gamma(x - j / 2) for j = 0..p - 1.
     total = lgamma(x)
     for j in range(1, p):
-        total = pw.add(total, lgamma(pw.sub(x, j / 2)))
-    return pw.add(total, p * (p - 1) / 4 * math.log(math.pi))
+        total = total + lgamma(x - j / 2)
+    return total + p * (p - 1) / 4 * math.log(math.pi)
 
 
 @method(in_place=True)
 def sinc(input: Tensor) -> Tensor:
     """sin(pi x) / (pi x), and 1 at 0, of each element."""
-    x = pw.mul(_floating(input), math.pi)
-    at_zero = pw.eq(x, 0)
+    x = _floating(input) * math.pi
+    at_zero = x == 0
     # The quotient at 0 must be a number: NaN would reach the gradient through the branch that is not chosen.
     safe = pw.masked_fill(x, at_zero, 1.0)
-    return pw.masked_fill(pw.div(pw.sin(safe), safe), at_zero, 1.0)
+    return pw.masked_fill(pw.sin(safe) / safe, at_zero, 1.0)
 
 
 @method(in_place=True)
@@ -126,7 +126,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps."""
     x = _floating(input)
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
-    return pw.log(pw.div(x, pw.sub(1.0, x)))
+    return pw.log(x / (1.0 - x))
 
 
 @method(in_place=True)
@@ -134,19 +134,19 @@ def frac(input: Tensor) -> Tensor:
     """What follows the point of each element, with the sign of x. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
         raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
-    return pw.sub(input, pw.trunc(input))
+    return input - pw.trunc(input)
 
 
 @method(in_place=True)
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians, of each element; integers become the default floating type."""
-    return pw.mul(_floating(input), RADIANS_PER_DEGREE)
+    return _floating(input) * RADIANS_PER_DEGREE
 
 
 @method(in_place=True)
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees, of each element; integers become the default floating type."""
-    return pw.mul(_floating(input), 1 / RADIANS_PER_DEGREE)
+    return _floating(input) * (1 / RADIANS_PER_DEGREE)
 
 
 @method
@@ -201,7 +201,7 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
 @method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other, broadcast."""
-    return pw.mul(input, pw.pow(2.0, other))
+    return input * pw.pow(2.0, other)
 
 
 @method
@@ -216,7 +216,7 @@ def frexp(input: Tensor) -> MantissaExponent:
 @method
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign of each element is negative, also that of zero: bool."""
-    return made(call("signbit", arg(input)), input) if input.dtype.kind == "f" else pw.lt(input, 0)
+    return made(call("signbit", arg(input)), input) if input.dtype.kind == "f" else input < 0
 
 
 @method
@@ -232,7 +232,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 
 def _is(x: Tensor, value: float) -> Tensor:
-    return pw.eq(x, value) if x.dtype.kind == "f" else creation.full_like(x, False, dtype=dt.bool_)
+    return x == value if x.dtype.kind == "f" else creation.full_like(x, False, dtype=dt.bool_)
 
 
 @method
@@ -245,7 +245,7 @@ def isreal(input: Tensor) -> Tensor:
 def angle(input: Tensor) -> Tensor:
     """0 for elements that are not negative, pi for the others; NaN stays."""
     # Made of the sign, whose gradient is zero as PyTorch's, and which keeps NaN.
-    return pw.mul(pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)), math.pi)
+    return pw.abs(pw.clamp(pw.sign(_floating(input)), max=0)) * math.pi
 
 
 @method(in_place=True)
@@ -307,14 +307,14 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
     for name, value in (("rtol", rtol), ("atol", atol)):
         if value < 0:
             raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
-    close = pw.eq(input, other)
+    close = input == other
     if equal_nan and input.dtype.kind == "f":
         close = pw.logical_or(close, pw.logical_and(pw.isnan(input), pw.isnan(other)))
     if rtol == atol == 0:
         return close
     a, b = _floating(input), _floating(other)
-    gap = pw.abs(pw.sub(a, b))
-    within = pw.le(gap, pw.add(pw.abs(pw.mul(b, rtol)), atol))
+    gap = pw.abs(a - b)
+    within = gap <= pw.abs(b * rtol) + atol
     # Infinities are close to themselves alone; atol + rtol * inf would let in everything.
     return pw.logical_or(close, pw.logical_and(pw.isfinite(gap), within))
 
@@ -330,7 +330,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and values; NaN equals nothing."""
     if input.spec.shape != other.spec.shape:
         return False
-    return bool(pw.eq(input, other).array("torch.equal()").all())
+    return bool((input == other).array("torch.equal()").all())
 
 
 def fill(input: Tensor, value: Operand) -> Tensor:

@@ -5,7 +5,6 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import matrix, scans, shapes, windows
-from lazytensor.functions import pointwise as pw
 from lazytensor.functions.arrange import constant_pad_nd
 from lazytensor.functions.creation import ones, tensor
 from lazytensor.members import method
@@ -61,11 +60,11 @@ def stft(
     shape = window if window is not None else ones(length, dtype=x.dtype)
     left = (n_fft - length) // 2
     weights = constant_pad_nd(shape, (left, n_fft - length - left))
-    frames = pw.mul(windows.unfold(signal, 1, n_fft, hop), weights)
+    frames = windows.unfold(signal, 1, n_fft, hop) * weights
     # The spectrum of real numbers mirrors itself beyond the middle.
     count = n_fft if onesided is False else n_fft // 2 + 1
     # A product with the waves: n_fft^2 steps rather than n log n, but one a wafer knows.
     parts = [shapes.transpose(matrix.matmul(frames, w), 1, 2) for w in _waves(n_fft, count, x)]
     out = shapes.stack(parts, 3)
-    out = pw.mul(out, n_fft**-0.5) if normalized else out
+    out = out * n_fft ** (-0.5) if normalized else out
     return shapes.select(out, 0, 0) if x.ndim == 1 else out

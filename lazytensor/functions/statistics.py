@@ -38,9 +38,9 @@ def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correctio
     n = math.prod(x.spec.shape[d] for d in dims)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
     middle = red.mean(x, dims, True) if dims else x
-    centred = pw.sub(x, middle)
-    total = red.sum(pw.mul(centred, centred), dims, keepdim) if dims else pw.mul(centred, centred)
-    return middle, pw.div(total, float(max(n - less, 0))), dims
+    centred = x - middle
+    total = red.sum(centred * centred, dims, keepdim) if dims else centred * centred
+    return middle, total / float(max(n - less, 0)), dims
 
 
 @method
@@ -106,7 +106,7 @@ def root(x: Tensor) -> Tensor:
     """The square root of each element, with the gradient 0 at 0."""
     if not x.requires_grad:
         return pw.sqrt(x)
-    somewhere = pw.ne(x, 0)
+    somewhere = x != 0
     return pw.where(somewhere, pw.sqrt(pw.where(somewhere, x, 1.0)), 0.0)
 
 
@@ -128,7 +128,7 @@ def nanmean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType |
         )
     total = nansum(x, dim, keepdim, dtype=dtype)
     count = red.sum(pw.cast_to(pw.logical_not(pw.isnan(x)), total.dtype), dim, keepdim)
-    return pw.div(total, count)
+    return total / count
 
 
 @method
@@ -144,24 +144,24 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
         raise ShapeError("cov(): bool dtype is not supported for input", where=source.where())
     rows = shapes.view(x, (1, x.spec.size)) if x.ndim < 2 else x
     rows = rows if rows.dtype.kind == "f" else pw.cast_to(rows, default_dtype())
-    weights = fweights if aweights is None else aweights if fweights is None else pw.mul(fweights, aweights)
+    weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     if weights is None:
         count: Any = float(rows.spec.shape[1])
         middle = red.mean(rows, 1, True) if rows.spec.shape[1] else red.sum(rows, 1, True)
         norm_by: Any = max(count - correction, 0.0)
-        centred = pw.sub(rows, middle)
+        centred = rows - middle
         weighted = centred
     else:
         count = red.sum(weights)
-        middle = pw.div(red.sum(pw.mul(rows, weights), 1, True), count)
+        middle = red.sum(rows * weights, 1, True) / count
         if aweights is None or correction == 0:
-            norm_by = pw.sub(count, correction)
+            norm_by = count - correction
         else:
-            norm_by = pw.sub(count, pw.div(pw.mul(red.sum(pw.mul(weights, aweights)), correction), count))
+            norm_by = count - red.sum(weights * aweights) * correction / count
         norm_by = pw.maximum(norm_by, 0)
-        centred = pw.sub(rows, middle)
-        weighted = pw.mul(centred, weights)
-    out = pw.div(matrix.mm(weighted, shapes.t(centred)), norm_by)
+        centred = rows - middle
+        weighted = centred * weights
+    out = matrix.mm(weighted, shapes.t(centred)) / norm_by
     return shapes.view(out, ()) if out.spec.size == 1 else out
 
 
@@ -170,11 +170,11 @@ def corrcoef(x: Tensor) -> Tensor:
     """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does."""
     found = cov(x)
     if not found.ndim:
-        return pw.div(found, found)
+        return found / found
     n = found.spec.shape[0]
     # The diagonal is every (n + 1)-th element.
     on_diagonal = pw.sqrt(shapes.reshape(found, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0))
-    scaled = pw.div(pw.div(found, unsqueeze(on_diagonal, 1)), unsqueeze(on_diagonal, 0))
+    scaled = found / unsqueeze(on_diagonal, 1) / unsqueeze(on_diagonal, 0)
     # Rounding may lead beyond 1.
     return pw.clamp(scaled, -1.0, 1.0)
 
@@ -207,14 +207,14 @@ def vector_norm(
         return (red.amax if ord > 0 else red.amin)(size, dims, keepdim)
     if ord == 1:
         return _total(size, dims, keepdim)
-    somewhere = pw.ne(size, 0)
+    somewhere = size != 0
     # The power of 0 has no slope for orders below 1; 1 stands in, and its power is taken out again.
     powers = pw.pow(pw.where(somewhere, size, 1.0), float(ord))
     total = _total(pw.where(somewhere, powers, 0.0 if ord >= 0 else math.inf), dims, keepdim)
     if ord == 0:
         return total
     # Where the root has no slope, its value comes from the detached sum.
-    usable = pw.logical_and(pw.ne(total, 0), pw.ne(total, math.inf))
+    usable = pw.logical_and(total != 0, total != math.inf)
     edge = pw.pow(total.detach(), 1 / ord)
     return pw.where(usable, pw.pow(pw.where(usable, total, 1.0), 1 / ord), edge)
 
@@ -243,14 +243,14 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """x with each slice along `dim` whose p-norm is above `maxnorm` scaled down to it: [...] to [...]."""
     at = dim_of(dim, x.ndim)
     size = vector_norm(x, p, [d for d in range(x.ndim) if d != at], True)
-    factor = pw.where(pw.gt(size, maxnorm), pw.div(maxnorm, pw.add(size, RENORM_EPSILON)), 1.0)
-    return pw.mul(x, factor)
+    factor = pw.where(size > maxnorm, maxnorm / (size + RENORM_EPSILON), 1.0)
+    return x * factor
 
 
 @method
 def dist(x: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """The p-norm of the difference, broadcast: a number."""
-    return vector_norm(pw.sub(x, other), float(p))
+    return vector_norm(x - other, float(p))
 
 
 def cdist(
@@ -265,7 +265,7 @@ def cdist(
             f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
             where=source.where(),
         )
-    difference = pw.sub(unsqueeze(x1, -2), unsqueeze(x2, -3))
+    difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not x1.spec.shape[-1]:
         return red.sum(difference, -1)
     return vector_norm(difference, float(p), -1)
@@ -310,7 +310,7 @@ def _central(gaps: list[float]) -> list[list[float]]:
 def _weighted(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[float]]]) -> Tensor:
     """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
     parts = [sliced(x, at, start, start + count) for start, _ in terms]
-    products = [pw.mul(p, _along(w, p, at)) for p, (_, w) in zip(parts, terms, strict=True)]
+    products = [p * _along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
     return functools.reduce(pw.add, products)
 
 

@@ -140,7 +140,7 @@ def trunc_normal_(
     low, high = below((a - mean) / std), below((b - mean) / std)
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
     with grad_mode(False):
-        values = pw.add(pw.mul(erfinv(tensor), std * math.sqrt(2.0)), mean)
+        values = erfinv(tensor) * (std * math.sqrt(2.0)) + mean
         return tensor.copy_(pw.clamp(values, float(a), float(b)))
 
 

@@ -24,26 +24,26 @@ Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
 
 def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     h, c = state
-    i, f, g, o = chunk(pw.add(gates, linear(h, weight, bias)), 4, -1)
-    c = pw.add(pw.mul(pw.sigmoid(f), c), pw.mul(pw.sigmoid(i), pw.tanh(g)))
-    return pw.mul(pw.sigmoid(o), pw.tanh(c)), c
+    i, f, g, o = chunk(gates + linear(h, weight, bias), 4, -1)
+    c = pw.sigmoid(f) * c + pw.sigmoid(i) * pw.tanh(g)
+    return pw.sigmoid(o) * pw.tanh(c), c
 
 
 def _gru(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     (h,) = state
     reset, update, new = chunk(gates, 3, -1)
     own_reset, own_update, own_new = chunk(linear(h, weight, bias), 3, -1)
-    r, z = pw.sigmoid(pw.add(reset, own_reset)), pw.sigmoid(pw.add(update, own_update))
-    n = pw.tanh(pw.add(new, pw.mul(r, own_new)))
-    return (pw.add(n, pw.mul(z, pw.sub(h, n))),)
+    r, z = pw.sigmoid(reset + own_reset), pw.sigmoid(update + own_update)
+    n = pw.tanh(new + r * own_new)
+    return (n + z * (h - n),)
 
 
 def _tanh(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return (pw.tanh(pw.add(gates, linear(state[0], weight, bias))),)
+    return (pw.tanh(gates + linear(state[0], weight, bias)),)
 
 
 def _relu(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return (pw.relu(pw.add(gates, linear(state[0], weight, bias))),)
+    return (pw.relu(gates + linear(state[0], weight, bias)),)
 
 
 _CELLS: dict[str, tuple[Cell, int, int]] = {

@@ -180,7 +180,7 @@ class MultiheadAttention(Module):
                 found = view(found, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
         if padding is not None:
             hidden = unsqueeze(unsqueeze(_added(padding, like), 1), 1)
-            found = hidden if found is None else pw.add(found, hidden)
+            found = hidden if found is None else found + hidden
         return found
 
     def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -253,10 +253,10 @@ class TransformerEncoderLayer(Module):
     ) -> Tensor:
         """The shape of `src` stays."""
         if self.norm_first:
-            x = pw.add(src, self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal))
-            return pw.add(x, self._feed(self.norm2(x)))
-        x = self.norm1(pw.add(src, self._attend(src, src_mask, src_key_padding_mask, is_causal)))
-        return self.norm2(pw.add(x, self._feed(x)))
+            x = src + self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal)
+            return x + self._feed(self.norm2(x))
+        x = self.norm1(src + self._attend(src, src_mask, src_key_padding_mask, is_causal))
+        return self.norm2(x + self._feed(x))
 
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
@@ -321,7 +321,7 @@ class TransformerDecoderLayer(Module):
 
         x = tgt
         for part, norm in ((own, self.norm1), (across, self.norm2), (self._feed, self.norm3)):
-            x = pw.add(x, part(norm(x))) if self.norm_first else norm(pw.add(x, part(x)))
+            x = x + part(norm(x)) if self.norm_first else norm(x + part(x))
         return x
 
     def _feed(self, x: Tensor) -> Tensor:

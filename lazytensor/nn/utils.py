@@ -42,9 +42,9 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale all gradients by max_norm / total_norm where that is below one."""
     with grad_mode(False):
-        factor = pw.minimum(pw.div(float(max_norm), pw.add(total_norm, 1e-6)), 1.0)
+        factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
         for g in _gradients(parameters):
-            copy_(g, pw.mul(g, pw.cast_to(factor, g.dtype)))
+            copy_(g, g * pw.cast_to(factor, g.dtype))
 
 
 def clip_grad_norm_(
@@ -102,7 +102,7 @@ class _WeightNorm:
     def weight(self, module: Module) -> Tensor:
         """length * direction / |direction|"""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
-        return pw.mul(v, pw.div(g, _norm_but(v, self.dim)))
+        return v * (g / _norm_but(v, self.dim))
 
     def __call__(self, module: Module, args: tuple) -> None:
         object.__setattr__(module, self.name, self.weight(module))

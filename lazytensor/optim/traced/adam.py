@@ -37,26 +37,26 @@ class AdamBase(Optimizer):
         beta1, beta2 = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.mul_(beta1).add_(g, alpha=complement(beta1))
-        square.mul_(beta2).add_(pw.mul(pw.mul(g, g), complement(beta2)))
+        square.mul_(beta2).add_(g * g * complement(beta2))
         if group["amsgrad"]:
             state["max_exp_avg_sq"].copy_(larger(state["max_exp_avg_sq"], square))
             square = state["max_exp_avg_sq"]
-        d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
+        d = mean / (pw.sqrt(square) + group["eps"])
         if "beta1_power" not in state:
             return d
         power1, power2 = state["beta1_power"], state["beta2_power"]
-        scale = pw.div(pw.sqrt(pw.sub(1.0, power2)), pw.sub(1.0, power1))
+        scale = pw.sqrt(1.0 - power2) / (1.0 - power1)
         power1.mul_(beta1)
         power2.mul_(beta2)
-        return pw.mul(d, scale)
+        return d * scale
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         if is_on(group["l2_regularization_rate"]):
-            g = pw.add(g, pw.mul(p, group["l2_regularization_rate"]))
+            g = g + p * group["l2_regularization_rate"]
         d = self.direction(group, g, state)
         if is_on(group["weight_decay"]):
-            d = pw.add(d, pw.mul(p, group["weight_decay"]))
-        p.sub_(pw.mul(d, group["lr"]))
+            d = d + p * group["weight_decay"]
+        p.sub_(d * group["lr"])
 
 
 class Adam(AdamBase):

@@ -28,8 +28,8 @@ def _means(group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> tuple[Ten
     """Take a gradient into the means of gradients and of their squares."""
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
-    mean.mul_(beta1).add_(pw.mul(g, complement(beta1)))
-    square.mul_(beta2).add_(pw.mul(pw.mul(g, g), complement(beta2)))
+    mean.mul_(beta1).add_(g * complement(beta1))
+    square.mul_(beta2).add_(g * g * complement(beta2))
     return mean, square
 
 
@@ -60,10 +60,10 @@ class Adamax(Optimizer):
         g = directed(group, p, g)
         beta1, beta2 = group["betas"]
         mean, largest, power = state["exp_avg"], state["exp_inf"], state["beta1_power"]
-        mean.mul_(beta1).add_(pw.mul(g, complement(beta1)))
-        largest.copy_(larger(pw.mul(largest, beta2), pw.add(pw.abs(g), group["eps"])))
-        rate = pw.div(group["lr"], pw.sub(1.0, power))
-        p.sub_(pw.mul(pw.div(mean, largest), rate))
+        mean.mul_(beta1).add_(g * complement(beta1))
+        largest.copy_(larger(largest * beta2, pw.abs(g) + group["eps"]))
+        rate = group["lr"] / (1.0 - power)
+        p.sub_(mean / largest * rate)
         power.mul_(beta1)
 
 
@@ -94,22 +94,22 @@ class NAdam(Optimizer):
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         step, product = state["step"], state["mu_product"]
         step.add_(1.0)
-        mu, after = _warmed(group, step), _warmed(group, pw.add(step, 1.0))
+        mu, after = _warmed(group, step), _warmed(group, step + 1.0)
         product.mul_(mu)
         g = directed(group, p, g)
         mean, square = _means(group, g, state)
-        spread = pw.sub(1.0, pw.pow(group["betas"][1], step))
-        root = pw.add(pw.sqrt(pw.div(square, spread)), group["eps"])
+        spread = 1.0 - pw.pow(group["betas"][1], step)
+        root = pw.sqrt(square / spread) + group["eps"]
         # Dozat has product * after; the Cerebras optimizer counts the momentum of this step twice.
-        ahead = pw.div(pw.mul(after, mean), pw.sub(1.0, pw.mul(pw.mul(product, mu), after)))
-        now = pw.div(pw.mul(g, pw.sub(1.0, mu)), pw.sub(1.0, product))
-        p.add_(pw.div(scaled(pw.add(ahead, now), group["lr"]), root))
+        ahead = after * mean / (1.0 - product * mu * after)
+        now = g * (1.0 - mu) / (1.0 - product)
+        p.add_(scaled(ahead + now, group["lr"]) / root)
 
 
 def _warmed(group: dict[str, Any], step: Tensor) -> Tensor:
     """The momentum of a step."""
-    rise = pw.pow(NADAM_WARMUP, pw.mul(step, group["momentum_decay"]))
-    return pw.mul(pw.sub(1.0, pw.mul(rise, 0.5)), group["betas"][0])
+    rise = pw.pow(NADAM_WARMUP, step * group["momentum_decay"])
+    return (1.0 - rise * 0.5) * group["betas"][0]
 
 
 class RAdam(Optimizer):
@@ -141,14 +141,14 @@ class RAdam(Optimizer):
         mean, square = _means(group, g, state)
         power = pw.pow(beta2, step)
         most = 2 / (1 - beta2) - 1
-        terms = pw.sub(most, pw.div(pw.mul(pw.mul(step, 2.0), power), pw.sub(1.0, power)))
-        product = pw.mul(pw.mul(pw.sub(terms, 4.0), pw.sub(terms, 2.0)), most)
-        ratio = pw.div(product, pw.mul(terms, (most - 4) * (most - 2)))
-        root = pw.div(pw.sqrt(pw.sub(1.0, power)), pw.add(pw.sqrt(square), group["eps"]))
+        terms = most - step * 2.0 * power / (1.0 - power)
+        product = (terms - 4.0) * (terms - 2.0) * most
+        ratio = product / (terms * ((most - 4) * (most - 2)))
+        root = pw.sqrt(1.0 - power) / (pw.sqrt(square) + group["eps"])
         # The root of a negative ratio is discarded; the bound only keeps it from being NaN.
-        rectified = pw.mul(pw.sqrt(larger(ratio, 0.0)), root)
-        d = pw.div(mean, pw.sub(1.0, pw.pow(beta1, step)))
-        descend(p, pw.mul(d, pw.where(pw.gt(terms, 5.0), rectified, 1.0)), group["lr"])
+        rectified = pw.sqrt(larger(ratio, 0.0)) * root
+        d = mean / (1.0 - pw.pow(beta1, step))
+        descend(p, d * pw.where(terms > 5.0, rectified, 1.0), group["lr"])
 
 
 class Lamb(Optimizer):
@@ -178,14 +178,14 @@ class Lamb(Optimizer):
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         mean, square = _means(group, g, state)
-        d = pw.div(mean, pw.add(pw.sqrt(square), group["eps"]))
+        d = mean / (pw.sqrt(square) + group["eps"])
         if is_on(group["weight_decay"]):
-            d = pw.add(d, pw.mul(p, group["weight_decay"]))
+            d = d + p * group["weight_decay"]
         if not group["adam"]:
             weights = pw.clamp(length(p), 0.0, self.LONGEST)
             norm = length(d)
-            stands = pw.logical_or(pw.eq(weights, 0.0), pw.eq(norm, 0.0))
-            d = pw.mul(d, pw.where(stands, 1.0, pw.div(weights, norm)))
+            stands = pw.logical_or(weights == 0.0, norm == 0.0)
+            d = d * pw.where(stands, 1.0, weights / norm)
         descend(p, d, group["lr"])
 
 
@@ -217,9 +217,9 @@ class ASGD(Optimizer):
         g = directed(group, p, g)
         eta, mu, average, step = (state[name] for name in ("eta", "mu", "ax", "step"))
         step.add_(1.0)
-        p.mul_(pw.sub(1.0, pw.mul(eta, group["lambd"])))
-        p.sub_(pw.mul(eta, g))
-        average.add_(pw.mul(pw.sub(p, average), mu))
-        growth = pw.add(pw.mul(pw.mul(step, group["lr"]), group["lambd"]), 1.0)
-        eta.copy_(pw.div(group["lr"], pw.pow(growth, group["alpha"])))
-        mu.copy_(pw.div(1.0, larger(pw.sub(step, group["t0"]), 1.0)))
+        p.mul_(1.0 - eta * group["lambd"])
+        p.sub_(eta * g)
+        average.add_((p - average) * mu)
+        growth = step * group["lr"] * group["lambd"] + 1.0
+        eta.copy_(group["lr"] / pw.pow(growth, group["alpha"]))
+        mu.copy_(1.0 / larger(step - group["t0"], 1.0))

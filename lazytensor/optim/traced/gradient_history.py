@@ -39,10 +39,10 @@ class Adagrad(Optimizer):
         state["step"].add_(1)
         lr = group["lr"]
         if group["lr_decay"]:
-            lr = pw.div(lr, pw.add(pw.mul(pw.sub(state["step"], 1), group["lr_decay"]), 1))
+            lr = lr / ((state["step"] - 1) * group["lr_decay"] + 1)
         total = state["sum"]
-        total.add_(pw.mul(g, g))
-        descend(p, pw.div(g, pw.add(pw.sqrt(total), group["eps"])), lr)
+        total.add_(g * g)
+        descend(p, g / (pw.sqrt(total) + group["eps"]), lr)
 
 
 class Adadelta(Optimizer):
@@ -71,10 +71,10 @@ class Adadelta(Optimizer):
         g = directed(group, p, g)
         rho, eps = group["rho"], group["eps"]
         square, moved = state["square_avg"], state["acc_delta"]
-        square.mul_(rho).add_(pw.mul(pw.mul(g, g), complement(rho)))
-        spread = pw.sqrt(pw.add(square, eps))
-        d = pw.mul(pw.div(pw.sqrt(pw.add(moved, eps)), spread), g)
-        moved.mul_(rho).add_(pw.mul(pw.mul(d, d), complement(rho)))
+        square.mul_(rho).add_(g * g * complement(rho))
+        spread = pw.sqrt(square + eps)
+        d = pw.sqrt(moved + eps) / spread * g
+        moved.mul_(rho).add_(d * d * complement(rho))
         descend(p, d, group["lr"])
 
 
@@ -107,13 +107,13 @@ class RMSprop(Optimizer):
         g = directed(group, p, g)
         alpha = group["alpha"]
         square = state["square_avg"]
-        square.mul_(alpha).add_(pw.mul(pw.mul(g, g), complement(alpha)))
+        square.mul_(alpha).add_(g * g * complement(alpha))
         spread = square
         if group["centered"]:
             mean = state["grad_avg"]
-            mean.mul_(alpha).add_(pw.mul(g, complement(alpha)))
-            spread = pw.sub(square, pw.mul(mean, mean))
-        d = pw.div(g, pw.add(pw.sqrt(spread), group["eps"]))
+            mean.mul_(alpha).add_(g * complement(alpha))
+            spread = square - mean * mean
+        d = g / (pw.sqrt(spread) + group["eps"])
         if group["momentum"]:
             d = state["momentum_buffer"].mul_(group["momentum"]).add_(d)
         descend(p, d, group["lr"])
@@ -139,11 +139,11 @@ class Rprop(Optimizer):
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         shrink, grow = group["etas"]
-        agreement = pw.mul(g, state["prev"])
-        factor = pw.where(pw.gt(agreement, 0), grow, pw.where(pw.lt(agreement, 0), shrink, 1.0))
+        agreement = g * state["prev"]
+        factor = pw.where(agreement > 0, grow, pw.where(agreement < 0, shrink, 1.0))
         state["step_size"].mul_(factor).clamp_(*group["step_sizes"])
-        g = pw.where(pw.lt(agreement, 0), 0.0, g)
-        p.sub_(pw.mul(pw.sign(g), state["step_size"]))
+        g = pw.where(agreement < 0, 0.0, g)
+        p.sub_(pw.sign(g) * state["step_size"])
         state["prev"].copy_(g)
 
 
@@ -169,10 +169,10 @@ class Lion(Optimizer):
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"]
         if is_on(group["weight_decay"]):
-            p.mul_(pw.sub(1.0, pw.mul(_tensor(group["lr"]), group["weight_decay"])))
-        d = pw.sign(pw.add(pw.mul(mean, beta1), pw.mul(g, complement(beta1))))
+            p.mul_(1.0 - _tensor(group["lr"]) * group["weight_decay"])
+        d = pw.sign(mean * beta1 + g * complement(beta1))
         descend(p, d, group["lr"])
-        mean.mul_(beta2).add_(pw.mul(g, complement(beta2)))
+        mean.mul_(beta2).add_(g * complement(beta2))
 
 
 def _tensor(lr: Any) -> Tensor:

@@ -59,32 +59,32 @@ class Adafactor(Optimizer):
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         state["step"].add_(1.0)
-        kept = pw.sub(1.0, pw.pow(state["step"], group["decay_rate"]))
-        d = pw.mul(_inverse_root(state, pw.add(pw.mul(g, g), group["eps"][0]), kept), g)
-        d = pw.div(d, larger(pw.div(_root_mean_square(d), group["clip_threshold"]), 1.0))
+        kept = 1.0 - pw.pow(state["step"], group["decay_rate"])
+        d = _inverse_root(state, g * g + group["eps"][0], kept) * g
+        d = d / larger(_root_mean_square(d) / group["clip_threshold"], 1.0)
         lr = group["lr"]
         if group["scale_parameter"]:
-            lr = pw.mul(larger(_root_mean_square(p), group["eps"][1]), lr)
-        d = pw.mul(d, lr)
+            lr = larger(_root_mean_square(p), group["eps"][1]) * lr
+        d = d * lr
         if is_on(group["weight_decay"]):
-            p.sub_(pw.mul(pw.mul(p, group["weight_decay"]), lr))
+            p.sub_(p * group["weight_decay"] * lr)
         p.sub_(d)
 
 
 def _root_mean_square(x: Tensor) -> Tensor:
-    return pw.div(length(x), math.sqrt(math.prod(x.shape)))
+    return length(x) / math.sqrt(math.prod(x.shape))
 
 
 def _inverse_root(state: dict[str, Any], square: Tensor, kept: Tensor) -> Tensor:
     """Take squares into the second moment; one over its root. `kept` is the share of the old moment."""
-    added = pw.sub(1.0, kept)
+    added = 1.0 - kept
     if "exp_avg_sq" in state:
-        return pw.rsqrt(state["exp_avg_sq"].mul_(kept).add_(pw.mul(square, added)))
+        return pw.rsqrt(state["exp_avg_sq"].mul_(kept).add_(square * added))
     row, column = state["exp_avg_sq_row"], state["exp_avg_sq_col"]
-    row.mul_(kept).add_(pw.mul(reductions.mean(square, -1), added))
-    column.mul_(kept).add_(pw.mul(reductions.mean(square, -2), added))
-    share = pw.div(row, reductions.mean(row, -1, keepdim=True))
-    return pw.mul(shapes.unsqueeze(pw.rsqrt(share), -1), shapes.unsqueeze(pw.rsqrt(column), -2))
+    row.mul_(kept).add_(reductions.mean(square, -1) * added)
+    column.mul_(kept).add_(reductions.mean(square, -2) * added)
+    share = row / reductions.mean(row, -1, keepdim=True)
+    return shapes.unsqueeze(pw.rsqrt(share), -1) * shapes.unsqueeze(pw.rsqrt(column), -2)
 
 
 class Muon(Optimizer):
@@ -118,14 +118,14 @@ class Muon(Optimizer):
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
         momentum = group["momentum"]
         buffer = state["momentum_buffer"]
-        buffer.mul_(momentum).add_(pw.mul(g, complement(momentum)))
-        d = pw.add(pw.mul(g, complement(momentum)), pw.mul(buffer, momentum)) if group["nesterov"] else buffer
+        buffer.mul_(momentum).add_(g * complement(momentum))
+        d = g * complement(momentum) + buffer * momentum if group["nesterov"] else buffer
         rows = p.shape[0]
         flat = orthogonalized(shapes.reshape(d, (rows, -1)), group["ns_steps"])
-        d = pw.mul(shapes.reshape(flat, p.shape), math.sqrt(max(1.0, rows / flat.shape[1])))
+        d = shapes.reshape(flat, p.shape) * math.sqrt(max(1.0, rows / flat.shape[1]))
         if is_on(group["weight_decay"]):
-            d = pw.add(d, pw.mul(p, group["weight_decay"]))
-        p.sub_(pw.mul(d, group["lr"]))
+            d = d + p * group["weight_decay"]
+        p.sub_(d * group["lr"])
 
 
 def orthogonalized(x: Tensor, steps: int) -> Tensor:
@@ -134,9 +134,9 @@ def orthogonalized(x: Tensor, steps: int) -> Tensor:
     is_tall = x.shape[0] > x.shape[1]
     if is_tall:
         x = shapes.transpose(x, 0, 1)
-    x = pw.div(x, pw.add(length(x), TINY))
+    x = x / (length(x) + TINY)
     for _ in range(steps):
         square = matrix.matmul(x, shapes.transpose(x, 0, 1))
-        polynomial = pw.add(pw.mul(square, b), pw.mul(matrix.matmul(square, square), c))
-        x = pw.add(pw.mul(x, a), matrix.matmul(polynomial, x))
+        polynomial = square * b + matrix.matmul(square, square) * c
+        x = x * a + matrix.matmul(polynomial, x)
     return shapes.transpose(x, 0, 1) if is_tall else x

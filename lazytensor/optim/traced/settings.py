@@ -50,8 +50,8 @@ def descend(p: Tensor, d: Tensor, lr: Any) -> None:
 def scaled(d: Tensor, lr: Any) -> Tensor:
     """-lr * d, with the products in the order of the front end; a rate that is a constant of the step is a number."""
     if isinstance(lr, Tensor) and lr.node.op not in CONSTANT:
-        return pw.mul(pw.mul(lr, -1.0), d)
-    return pw.mul(d, -float(lr))
+        return lr * -1.0 * d
+    return d * -float(lr)
 
 
 def larger(a: Tensor, b: Any) -> Tensor:
@@ -61,11 +61,11 @@ def larger(a: Tensor, b: Any) -> Tensor:
 
 def length(x: Tensor) -> Tensor:
     """The Euclidean norm of all elements."""
-    return pw.sqrt(reductions.sum(pw.mul(x, x)))
+    return pw.sqrt(reductions.sum(x * x))
 
 
 def directed(group: dict[str, Any], p: Tensor, g: Tensor) -> Tensor:
     """The gradient, or its opposite to maximize, with the decay of the weights added."""
     if group.get("maximize"):
-        g = pw.neg(g)
-    return pw.add(g, pw.mul(p, group["weight_decay"])) if is_on(group["weight_decay"]) else g
+        g = -g
+    return g + p * group["weight_decay"] if is_on(group["weight_decay"]) else g

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-from lazytensor.functions import pointwise as pw
 from lazytensor.optim.traced.optimizer import Optimizer
 from lazytensor.optim.traced.settings import check_least, descend, directed
 from lazytensor.tensor import Tensor
@@ -50,5 +49,5 @@ class SGD(Optimizer):
         if momentum:
             buffer = state["momentum_buffer"]
             buffer.mul_(momentum).add_(d, alpha=1 - group["dampening"])
-            d = pw.add(d, pw.mul(buffer, momentum)) if group["nesterov"] else buffer
+            d = d + buffer * momentum if group["nesterov"] else buffer
         descend(p, d, group["lr"])
