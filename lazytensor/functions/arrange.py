@@ -91,6 +91,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         raise ShapeError("unflatten: sizes must be non-empty", where=source.where())
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
     known = functools.reduce(lambda a, b: a * b, (e for e in sizes if e != -1), 1)
+    # -1 is what the others leave; of nothing it is 0.
     parts = tuple((extent // known if known else 0) if e == -1 else int(e) for e in sizes)
     if functools.reduce(lambda a, b: a * b, parts, 1) != extent:
         raise ShapeError(
@@ -249,6 +250,7 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors side by side: along the columns, vectors along themselves. Raises ShapeError if other extents differ."""
+    # The rank of the first decides for all, as in NumPy.
     raised = atleast_1d(list(tensors))
     return cat(raised, 0 if raised and raised[0].ndim == 1 else 1)
 
@@ -332,6 +334,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         raise ShapeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if not vectors or any(v.ndim > 1 or v.dtype is not vectors[0].dtype for v in vectors):
         raise ShapeError("torch.meshgrid expects scalars or vectors of one dtype", where=source.where())
+    # "xy" is "ij" of the exchanged vectors, with the answers exchanged back.
     swap = indexing == "xy" and len(vectors) > 1
     order = [vectors[1], vectors[0], *vectors[2:]] if swap else list(vectors)
     shape = tuple(v.spec.size for v in order)

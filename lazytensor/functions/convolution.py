@@ -21,6 +21,7 @@ def extents_of(value: Any, rank: int, what: str) -> tuple[int, ...]:
     if isinstance(value, int):
         return (value,) * rank
     given = tuple(int(v) for v in value)
+    # torch takes (3,) for 3, as configurations write it.
     if len(given) == 1:
         return given * rank
     if len(given) != rank:
@@ -38,6 +39,7 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
     if padding == "same":
         if any(s != 1 for s in stride):
             raise ShapeError("padding='same' is not supported for strided convolutions", where=source.where())
+        # What a kernel with its holes reaches beyond the place it is at.
         total = (d * (k - 1) for k, d in zip(kernel, dilation, strict=True))
         # The odd place of an even kernel goes behind, as in PyTorch.
         return tuple((t // 2, t - t // 2) for t in total)
@@ -65,6 +67,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             where=source.where(),
             hint="Convert the input or the module with .to(dtype).",
         )
+    # The operation has a batch dimension always; `_finished` takes it away again.
     return reshape(x, x.type.shape if input.ndim == rank + 2 else (1, *x.type.shape)), w, *b
 
 
@@ -77,6 +80,7 @@ def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: in
                 f"{list(bias[0].type.shape)}",
                 where=source.where(),
             )
+        # CIRH knows the bias as an operation of its own, and its gradient too.
         y = call("bias_add", y, bias[0], dim=1)
     return made(y if input.ndim == rank + 2 else reshape(y, y.type.shape[1:]), input, weight)
 

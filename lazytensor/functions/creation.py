@@ -208,6 +208,7 @@ def linspace(
     start, end = _number(start), _number(end)
     found = dtype or default_dtype()
     working = found.host.type if found.kind == "f" else np.float64
+    # Computed in the type of the result, as PyTorch does; integers in double.
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
     i = np.arange(steps)
     # Counted from the nearer end, so that both ends are exact.

@@ -86,6 +86,7 @@ def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what:
     if not index.spec.size:
         return pw.clone(x)
     if base.ndim == 1 and index.ndim == 0:
+        # A number as index and a vector as target: both are vectors for the operation.
         places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
     _checked(index, base.spec.shape[d], d)
     out = made(at.scatter(arg(base), places, value, d, kind), x)
@@ -151,6 +152,7 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
         raise IndexError(f"{what}(): Index is supposed to be a vector")
     base, d = lifted(x), dim_of(dim, x.ndim)
     places = _places(index, what)
+    # index_select and its kin raise IndexError, where gather and scatter raise RuntimeError.
     check_places(index, base.spec.shape[d], d, 0)
     return base, d, places if index.ndim else call("reshape", places, shape=(1,))
 
@@ -230,6 +232,7 @@ def index_reduce(
     """
     base, d, _ = _rows(x, dim, index, "index_reduce")
     given, column = lifted(source), lifted(index)
+    # The places as a column along `dim`, repeated over the others: then it is scatter_reduce.
     for _ in range(base.ndim - d - 1):
         column = unsqueeze(column, -1)
     wide = expand(column, given.spec.shape)
@@ -287,6 +290,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     Raises ShapeError for a mask that is not bool, and TraceError in a step, whose shapes may not depend on values.
     """
     shape = broadcast_shape(x.spec.shape, _mask(mask, "masked_select").spec.shape)
+    # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
     hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
     flat = reshape(expand(x, shape), -1)
     return made(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
@@ -360,6 +364,7 @@ def repeat_interleave(
 
     Raises ShapeError for negative repeats, or neither one nor as many as places.
     """
+    # The vector itself says how often: x.repeat_interleave() of counts.
     if repeats is None:
         return _found(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     base = reshape(x, -1) if dim is None else lifted(x)

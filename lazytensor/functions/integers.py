@@ -19,6 +19,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, 
 
     def function(input: Operand, other: Operand) -> Tensor:
         kind = result_type(input, other).kind
+        # Operators on masks are the common case; shifts and divisors have no meaning there.
         if kind == "b" and logical is not None:
             return logical(input, other)
         if kind != "i":

@@ -101,6 +101,7 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights is only supported for mode='sum'")
     bags, count = _bags(input, offsets, include_last_offset)
+    # All bags are looked up at once; which row is whose is known beside it.
     flat = reshape(input, -1)
     rows = embedding(flat, weight)
     if per_sample_weights is not None:
@@ -144,6 +145,7 @@ def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Ten
     """The largest elements; of an empty bag zeros."""
     if kept is not None:
         rows = pw.where(unsqueeze(kept, -1), rows, -math.inf)
+    # Minus infinity loses to every row; a bag that still shows it is empty.
     none = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device) + -math.inf
     wide = expand(unsqueeze(bags, -1), rows.spec.shape)
     found = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)

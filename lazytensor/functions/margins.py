@@ -72,7 +72,9 @@ def cosine_embedding_loss(
 ) -> Tensor:
     """1 - cos(x1, x2) where the target is 1, max(0, cos - margin) where it is -1; [N, D] and [N], or [D] and []."""
     a, b = (x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype()) for x in (input1, input2))
+    # [N, D] with targets [N] reduces dimension 1, [D] with a number dimension 0.
     dim = target.ndim
+    # One root of the product of both, as PyTorch rounds it.
     squares = [red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b)]
     cosine = red.sum(a * b, dim) / pw.sqrt(pw.mul(*squares))
     near = pw.where(target == 1, 1.0 - cosine, 0.0)
@@ -99,11 +101,13 @@ def multi_margin_loss(
     rows, labels = rows_of(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
     own = made(call("at_places", arg(rows), labels.node), input)
+    # The labelled class is among the rows with exactly the margin, and is taken out below.
     over = pw.relu(float(margin) - own + rows)
     over = over * over if p == 2 else over
     numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
+        # The weight of each row is that of its label.
         found = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
         loss = loss * view(made(found, weight), (-1, 1))
     return reduced(view(red.sum(loss, 1) / float(classes), target.spec.shape), chosen(reduction, size_average, reduce))
@@ -199,6 +203,7 @@ def multilabel_margin_loss(
     listed = scans.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
     numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
+    # The score of each label as a sum with a one-hot row: a gather would need places for labels that are none.
     own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)
     # Pairs (label, other class): labels behind the -1 are none, and a listed class is no other class.
     counts = pw.logical_and(unsqueeze(listed, 2), pw.logical_not(red.any(hot, 1, True)))

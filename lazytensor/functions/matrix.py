@@ -64,6 +64,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         left = shapes.unsqueeze(a, 0) if a.ndim == 1 else a
         right = shapes.unsqueeze(b, 1) if b.ndim == 1 else b
         out = matmul(left, right)
+        # The vector's own extent of 1 disappears again.
         gone = [d for d, one in ((-2, a.ndim == 1), (-1, b.ndim == 1)) if one]
         return shapes.view(out, tuple(e for d, e in enumerate(out.shape) if d - out.ndim not in gone))
     x, y = _pair(a, b)
@@ -71,6 +72,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         # Rows of all matrices at once: one large product instead of many small ones.
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
         return made(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
+    # The operation multiplies stacks of equal extents only.
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
     x = broadcast_to(x, (*lead, *x.type.shape[-2:]))
     y = broadcast_to(y, (*lead, *y.type.shape[-2:]))
@@ -99,6 +101,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 
 def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:
     """beta * x + alpha * product, broadcast; with beta = 0 nothing of x is used, not even NaN."""
+    # Truth values add up with `or`, as PyTorch's kernels do.
     if x.dtype.kind == "b" and product.dtype.kind == "b":
         return pw.logical_or(pw.logical_and(x, bool(beta)), pw.logical_and(product, bool(alpha)))
     product = product if pw.is_number(alpha, 1) else _scaled(product, alpha)

@@ -95,6 +95,7 @@ def layer_norm(
     shape = _trailing("layer_norm", input, normalized_shape, weight, bias)
     x = arg(input)
     wide = _wide(x)
+    # The operation always has both; ones and zeros stand for what is missing.
     shift, scale = _param(bias, 0, shape, wide.type.dtype), _param(weight, 1, shape, wide.type.dtype)
     y = call("layer_norm", wide, shift, scale, eps=eps)
     return _result(y, input)
@@ -210,6 +211,7 @@ def _batch_norm(
     eps: float,
 ) -> tuple[Tensor, Node, Node]:
     x, scale, shift = _with_params(input, weight, bias)
+    # Mean 0 and variance 1 stand for missing statistics.
     stats = [_param(r, k, x.type.shape[1:2], x.type.dtype) for k, r in enumerate(running)]
     if training:
         y = call("batch_norm_training", x, scale, shift, *stats, eps=eps, momentum=momentum)
@@ -379,6 +381,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         raise ShapeError(f"pdist only supports 2D tensors, got: {input.ndim}D", where=source.where())
     n = input.spec.shape[0]
     x = arg(input)
+    # The pairs are known when the step is recorded, so both sides are plain index operations.
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
     a, b = (made(call("pick_along", x, index=index, dim=0), input) for index in (first, second))

@@ -75,6 +75,7 @@ def _flat(n: Node, rank: int) -> Node:
 
 def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
+    # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
     values = call("at_places", _flat(x, rank), _flat(places, rank))
     return made(reshape(values, places.type.shape), input)
 
@@ -82,6 +83,7 @@ def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     attrs = _window(f"max_pool{rank}d", rank, input, options)
     (x,) = lowered(arg(input))
+    # One pass finds places; values, indices and gradient all come from them.
     places = call("window_argmax", x, **attrs)
     return _picked(input, x, places, rank), made(places, input)
 
@@ -236,6 +238,7 @@ OutputSize = int | None | Sequence[int | None]
 
 def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Dims:
     _checked(name, rank, input)
+    # None keeps the extent of the input in that dimension.
     given = (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
     if len(given) == 1:
         given = given * rank
@@ -274,6 +277,7 @@ def _region_taps(extent: int, count: int) -> list[Tap]:
     longest = max((b - a for a, b in regions), default=0)
     taps = []
     for j in range(max(longest, 1)):
+        # A region that is over reads its last place with weight 0.
         index = tuple(min(a + j, extent - 1) for a, _ in regions)
         taps.append((index, np.array([(a + j < b) / (b - a) for a, b in regions])))
     return taps
@@ -368,6 +372,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
         if any(abs(w - e) >= s for w, e, s in zip(wanted, extents, steps, strict=True)):
             raise ValueError(f"invalid output_size {list(wanted)}: it has to be within the stride of {list(extents)}")
         extents = wanted
+    # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
     places, values = _flat(indices.node, rank), _flat(arg(input), rank)
     out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
     return made(reshape(out, (*input.spec.shape[:-rank], *extents)), input)

@@ -53,6 +53,7 @@ def _trials(generator: Generator, p: np.ndarray, n: int, dtype: DType) -> np.nda
 def _uniform_like(x: Tensor) -> Tensor:
     """Numbers of the step that is being captured, in the shape of x and on its device."""
     drawn = in_step("random_uniform", x.spec.shape, dt.float32)
+    # The state lives with the step, on no device.
     drawn.device = x.device
     return drawn
 
@@ -79,6 +80,7 @@ def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | Non
     chosen, n = random.chosen(generator), x.spec.size
     if not isinstance(p, Tensor):
         return _written(x, _trials(chosen, np.asarray(p), n, dt.float64))
+    # One draw for each element, in the flat order, whatever p's own shape.
     chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
     return _written(x, _trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
 

@@ -92,6 +92,7 @@ def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
         dim_of(dim or 0, x.ndim)
         if not x.spec.size:
             raise IndexError(f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.")
+        # Without a dimension the place counts in the flat order.
         flat = call("reshape", arg(x), shape=(x.spec.size,))
         out = made(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
@@ -129,6 +130,7 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     n, at = arg(x), dim_of(int(dim), x.ndim)
     _some(x, at, kind)
     places = call("arg_reduce", n, kind=kind, dim=at, keepdim=True)
+    # Gathered and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
     pair = call("gather", n, places, dim=at), places
     shape = x.spec.shape if keepdim else (*x.spec.shape[:at], *x.spec.shape[at + 1 :])
     return ValuesIndices(*(made(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
@@ -174,6 +176,7 @@ def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 def _truth(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
     out = _reduce(x, kind, dim, keepdim, dt.bool_)
+    # PyTorch's oldest truth values were bytes, and any() and all() of them still are.
     return pw.cast_to(out, x.dtype) if x.dtype is dt.uint8 else out
 
 

@@ -41,6 +41,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     `pad` holds (before, after) from the last dimension on. `mode` is "constant", "reflect", "replicate" or "circular".
     Raises ShapeError for an odd count of numbers or more than there are dimensions, and for pads that do not fit.
     """
+    # The first pair belongs to the last dimension; dimensions in front that have no pair are left alone.
     widths = [int(p) for p in pad]
     if len(widths) % 2 or len(widths) // 2 > input.ndim:
         raise ShapeError(

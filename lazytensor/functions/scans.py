@@ -23,8 +23,9 @@ from lazytensor.tensor import Tensor, arg
 
 def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
     base, d = lifted(x), dim_of(dim, x.ndim)
-    found = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
-    out = made(call("scan", cast(arg(base), found), kind=kind, dim=d, reverse=False), x)
+    result_dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
+    # A number is scanned as a vector of one, and made a number again.
+    out = made(call("scan", cast(arg(base), result_dtype), kind=kind, dim=d, reverse=False), x)
     return out if x.ndim else view(out, ())
 
 
@@ -56,6 +57,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
     base, d = lifted(x), dim_of(dim, x.ndim)
+    # The value is gathered from its place, so that the gradient goes there alone.
     places = call("arg_scan", arg(base), kind=kind, dim=d)
     pair = made(at.gather(arg(base), places, d), x), made(places, x)
     return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
@@ -118,6 +120,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     if dx is not None:
         raise ShapeError("the points are given as x or as dx, not both", where=source.where())
     if x.ndim == 1:
+        # A vector of points lies along the dimension that is integrated, others broadcast from behind.
         at_dim = [1] * y.ndim
         at_dim[d] = -1
         x = view(x, at_dim)
@@ -133,6 +136,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Operand | None = None, 
     Raises ShapeError for both x and dx.
     """
     areas = _areas(y, x, dx, dim)
+    # Counted from the end: areas may have gained dimensions in front from the points.
     return red.sum(areas, dim_of(dim, y.ndim) - y.ndim) / 2.0
 
 
@@ -197,6 +201,7 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
 def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
+    # PyTorch's shift may be any integer; the operation's is less than the extent, so that equal rolls are one node.
     return made(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 

@@ -133,6 +133,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of extent 1, or without those given if they have extent 1: a view."""
     shape = x.spec.shape
+    # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
     wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
     gone = {d for d in (dim_of(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
@@ -151,6 +152,7 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
         raise ShapeError(
             f"The expanded size {list(shape)} does not fit the shape {list(x.spec.shape)}", where=source.where()
         )
+    # New dimensions come in front, where broadcasting aligns them.
     aligned = view(x, (*(1,) * lead, *x.spec.shape)) if lead else x
     if aligned.spec.shape == shape:
         return aligned
@@ -210,6 +212,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     if not -extent <= index < extent:
         raise IndexError(f"index {index} is out of bounds for dimension {at} with size {extent}")
     index %= extent
+    # The place as a slice of one, seen without its dimension.
     one = sliced(x, at, index, index + 1)
     return view(one, (*x.spec.shape[:at], *x.spec.shape[at + 1 :]))
 
@@ -229,6 +232,7 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
         sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
+    # Each piece knows the whole cut: CIRH spells a split once, with a result for each piece.
     return tuple(x.view_through("part", dim=at, sizes=tuple(sizes), index=i) for i in range(len(sizes)))
 
 
@@ -281,6 +285,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     at = dim_of(dim, tensors[0].ndim + 1)
     rest = tuple(d for d in range(tensors[0].ndim + 1) if d != at)
 
+    # Broadcast rather than viewed: this is how the front end writes a stack.
     def lifted(x: Tensor) -> Tensor:
         shape = (*x.spec.shape[:at], 1, *x.spec.shape[at:])
         return made(call("broadcast_in_dim", arg(x), shape=shape, dims=rest), x)
@@ -304,6 +309,7 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     out = view(x, (*(1,) * lead, *x.spec.shape))
     for d, n in enumerate(times):
         if n != 1:
+            # Dimension by dimension; zero times is a view of nothing, since nothing cannot be concatenated.
             out = cat([out] * n, d) if n else sliced(out, d, 0, 0)
     return out
 
@@ -317,6 +323,7 @@ def contiguous(x: Tensor, *, memory_format: Any = None) -> Tensor:
 @method
 def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
     """Whether the elements lie in order, one next to the other."""
+    # What was never viewed owns its storage in order.
     return not x.lens or bool(_layout(x).flags.c_contiguous)
 
 

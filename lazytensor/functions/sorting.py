@@ -83,6 +83,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
 
     Raises ShapeError for k out of range.
     """
+    # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
     base, d, order = _order(x, dim, largest)
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
@@ -224,6 +225,7 @@ def unique_consecutive(
 def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
     """Two operands as tensors of one dtype."""
     dtype = result_type(a, b)
+    # Numbers become tensors of the common type before they are compared.
     a, b = (v if isinstance(v, Tensor) else from_array(np.asarray(v, dtype.host), dtype) for v in (a, b))
     return pw.cast_to(a, dtype), pw.cast_to(b, dtype)
 
@@ -252,6 +254,7 @@ def searchsorted(
         raise ShapeError("side and right can't be set to opposites", where=source.where())
     rows, x = _both(sorted_sequence, values)
     if sorter is not None:
+        # The sorter says in which order the rows would be sorted.
         rows = made(at.gather(arg(rows), arg(sorter), rows.ndim - 1), rows)
     n = call("searchsorted", arg(rows), arg(x), right=right or side == "right")
     return made(cast(n, dt.int32) if out_int32 else n, x)

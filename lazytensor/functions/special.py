@@ -255,6 +255,7 @@ def nan_to_num(
     """Each element, with numbers in place of NaN (0) and of the infinities (the largest numbers of the type)."""
     if input.dtype.kind != "f":
         return pw.clone(input)
+    # PyTorch's default: the largest finite numbers of the type.
     limit = input.dtype.largest
     chosen = {
         "nan": 0.0 if nan is None else float(nan),
@@ -308,6 +309,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         if value < 0:
             raise ShapeError(f"{name} must be greater than or equal to zero, but got {value}", where=source.where())
     close = input == other
+    # Integers have no NaN to compare.
     if equal_nan and input.dtype.kind == "f":
         close = pw.logical_or(close, pw.logical_and(pw.isnan(input), pw.isnan(other)))
     if rtol == atol == 0:

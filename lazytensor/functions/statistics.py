@@ -37,9 +37,11 @@ def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correctio
     dims = dims_of(dim, x.ndim)
     n = math.prod(x.spec.shape[d] for d in dims)
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    # A number is its own mean; a sum over no dimensions would be over all.
     middle = red.mean(x, dims, True) if dims else x
     centred = x - middle
     total = red.sum(centred * centred, dims, keepdim) if dims else centred * centred
+    # Fewer elements than the correction divide by 0, as in PyTorch.
     return middle, total / float(max(n - less, 0)), dims
 
 
@@ -104,6 +106,7 @@ def std_mean(
 
 def root(x: Tensor) -> Tensor:
     """The square root of each element, with the gradient 0 at 0."""
+    # The guard costs two selections, which nobody needs without a gradient.
     if not x.requires_grad:
         return pw.sqrt(x)
     somewhere = x != 0
@@ -158,8 +161,10 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
             norm_by = count - correction
         else:
             norm_by = count - red.sum(weights * aweights) * correction / count
+        # A correction beyond the weights gives infinity, never a negative variance.
         norm_by = pw.maximum(norm_by, 0)
         centred = rows - middle
+        # Only one side carries the weights: w x x^T and not w^2 x x^T.
         weighted = centred * weights
     out = matrix.mm(weighted, shapes.t(centred)) / norm_by
     return shapes.view(out, ()) if out.spec.size == 1 else out
@@ -202,6 +207,7 @@ def vector_norm(
     if math.isinf(ord):
         if not dims:
             return size
+        # The largest of nothing is 0 for a norm, where a maximum is refused.
         if not x.spec.size and ord > 0 and math.prod(x.spec.shape[d] for d in dims) == 0 and dim is None:
             return _total(size, dims, keepdim)
         return (red.amax if ord > 0 else red.amin)(size, dims, keepdim)
@@ -285,6 +291,7 @@ def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:
         places = step.tolist()
         gaps = [b - a for a, b in pairwise(places)]
     else:
+        # Equal steps are the case with gaps that are all alike.
         gaps = [float(step)] * (n - 1)
     if edge_order == 1:
         # At the ends the slope of the first and last gap; with order 2, of the parabola through three places.
@@ -325,6 +332,7 @@ def _edge(near: float, far: float) -> tuple[float, float, float]:
 
 def _along(weights: list[float], like: Tensor, at: int) -> Any:
     """Weights along one dimension, as a number or as a tensor that broadcasts."""
+    # Where all gaps are alike, a number does and no tensor is needed.
     if len(set(weights)) == 1:
         return weights[0]
     values = tensor(weights, dtype=like.dtype if like.dtype.kind == "f" else None)

@@ -23,6 +23,7 @@ from lazytensor.tensor import Tensor, wrap
 
 def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
     """The strides and the offset at which the elements of x lie in its storage, counted in elements."""
+    # The usual case needs no NumPy: neither of the two moves an element.
     if all(name in ("reshape", "variable") for name, _ in x.lens):
         return order_strides(x.spec.shape), 0
     # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
@@ -157,6 +158,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     shape = list(x.spec.shape[:-1])
     for d in sorted((a, b)):
         shape.insert(d, extent)
+    # The diagonal of zeros is a view, and writing to it is all there is to do.
     out = wrap(full(0, Type(tuple(shape), x.dtype)))
     out.device = x.device
     diagonal(out, offset, a, b).write(prepared(x, x.dtype, x.spec.shape))
@@ -205,6 +207,7 @@ def _filled(part: Tensor, src: Tensor, what: str) -> None:
             f"slice size = {list(part.shape)}",
             where=source.where(),
         )
+    # The view's lens carries the write into the copy.
     part.write(prepared(src, part.dtype, part.spec.shape))
 
 
