@@ -20,12 +20,13 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
     if memo is None:
         memo = outputs[0].memo = {}
     if question in memo:
-        return memo[question]
+        known: list[Node | None] = memo[question]
+        return known
     order = tracked(outputs)
-    found = _grad(order, outputs, seeds, wrt)
+    gradients = _grad(order, outputs, seeds, wrt)
     if not any(n.op == "custom_vjp" for n in order):  # a user's function is to be called each time
-        memo[question] = found
-    return found
+        memo[question] = gradients
+    return gradients
 
 
 def tracked(outputs: Sequence[Node]) -> list[Node]:
@@ -36,7 +37,7 @@ def tracked(outputs: Sequence[Node]) -> list[Node]:
 def _grad(
     order: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]
 ) -> list[Node | None]:
-    found: dict[Node, Node] = {}
+    gradients: dict[Node, Node] = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
             raise AutogradError(
@@ -44,9 +45,9 @@ def _grad(
                 where=source.where(),
                 hint="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
             )
-        accumulate(found, output, seed)
-    found = pullback(order, found, wrt)
-    return [found.get(n) for n in wrt]
+        accumulate(gradients, output, seed)
+    gradients = pullback(order, gradients, wrt)
+    return [gradients.get(n) for n in wrt]
 
 
 def leaves(outputs: Sequence[Node]) -> list[Node]:
@@ -56,5 +57,7 @@ def leaves(outputs: Sequence[Node]) -> list[Node]:
         memo = outputs[0].memo = {}
     key = ("leaves", *outputs)
     if key not in memo:
+        # A leaf that several tensors share appears once; the order decides in which order hooks run.
         memo[key] = [n for n in topological(outputs, lambda n: not n.tracks) if n.op == "variable" and n.tracks]
-    return memo[key]
+    variables: list[Node] = memo[key]
+    return variables

@@ -221,7 +221,7 @@ def observed(n: Node, report: Callable[[Node], Node]) -> Node:
 
 
 def _attached(
-    cls: Any, ctx: Context, args: tuple, inputs: list[Node], results: list[Any], tracked: dict[int, Node]
+    cls: Any, ctx: Context, args: tuple[Any, ...], inputs: list[Node], results: list[Any], tracked: dict[int, Node]
 ) -> list[Any]:
     fixed = {id(t) for t in ctx._fixed}
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
@@ -249,7 +249,7 @@ def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
     return _seen(n, r.device)
 
 
-def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple) -> list[Node | None]:
+def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]) -> list[Node | None]:
     """The gradients of the tensor arguments. Raises AutogradError if there are too few, too many or misshapen ones."""
     answer = (cls.vjp or cls.backward)(ctx, *given)
     answers = list(answer) if isinstance(answer, tuple | list) else [answer]
@@ -295,7 +295,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 class Handle:
     """Removes a hook again."""
 
-    def __init__(self, table: dict[int, Callable], hook: Callable):
+    def __init__(self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any]):
         self._table, self.id = table, unique()
         table[self.id] = hook
 
@@ -328,7 +328,7 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
     return Handle(table, hook)
 
 
-def run_hooks(table: dict[int, Callable], g: Node) -> Node:
+def run_hooks(table: dict[int, Callable[..., Any]], g: Node) -> Node:
     """The gradient after all hooks."""
     for hook in list(table.values()):
         answer = hook(wrap(g))

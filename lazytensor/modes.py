@@ -1,9 +1,13 @@
 """Switches for the recording of gradients: context managers that are decorators too."""
 
+from collections.abc import Callable
 from contextlib import ContextDecorator
+from typing import Any, TypeVar
 
 from lazytensor.tensor import is_grad_enabled
 from lazytensor.tensor import set_grad_enabled as switch
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class set_grad_enabled(ContextDecorator):
@@ -17,10 +21,11 @@ class set_grad_enabled(ContextDecorator):
     def _recreate_cm(self) -> "set_grad_enabled":
         return type(self)(self.mode)
 
-    def __call__(self, function):  # type: ignore[no-untyped-def]
+    def __call__(self, function: F) -> F:
         """As a decorator: only while the function runs."""
         switch(self._before)
-        return super().__call__(function)
+        decorated: F = super().__call__(function)
+        return decorated
 
     def __enter__(self) -> None:
         switch(self.mode)
@@ -52,22 +57,22 @@ class no_grad(_Mode):
 
     enabled = False
 
-    def __new__(cls, function=None):  # type: ignore[no-untyped-def]
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
         """`@no_grad` without brackets decorates as well."""
-        made = super().__new__(cls)
-        return made if function is None else made(function)
+        mode = super().__new__(cls)
+        return mode if function is None else mode(function)
 
 
 class inference_mode(no_grad):
     """Record no gradients in the block."""
 
-    def __new__(cls, mode: bool = True):  # type: ignore[no-untyped-def]
+    def __new__(cls, mode: bool | Callable[..., Any] = True) -> Any:
         """With mode=False the block records as usual."""
+        switched = super().__new__(cls)
         if callable(mode):
-            return super().__new__(cls)(mode)
-        made = super().__new__(cls)
-        made.enabled = not mode
-        return made
+            return switched(mode)
+        switched.enabled = not mode
+        return switched
 
-    def __init__(self, mode: bool = True):
+    def __init__(self, mode: bool | Callable[..., Any] = True):
         """Takes the mode; `__new__` has used it."""

@@ -108,7 +108,8 @@ class Generator:
     def _doubles(self, n: int) -> np.ndarray:
         pairs = self.words(2 * n).reshape(n, 2)
         whole = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) & np.uint64((1 << 53) - 1)
-        return whole.astype(np.float64) * 2.0**-53
+        scaled: np.ndarray = whole.astype(np.float64) * 2.0**-53
+        return scaled
 
     def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
         """Normal numbers in the host type of `dtype`."""
@@ -167,7 +168,8 @@ def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
     error = ((a * c - product) + a * d + b * c) + b * d
     total = product + offset
     back = total - product
-    return total + ((product - (total - back)) + (offset - back) + error)
+    rounded: np.ndarray = total + ((product - (total - back)) + (offset - back) + error)
+    return rounded
 
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,7 +30,7 @@ _leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionar
 _grad_enabled = True
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that prints as PyTorch's."""
 
     def __repr__(self) -> str:
@@ -180,7 +180,8 @@ class Tensor(Methods):
         """Shape and dtype as the compiler sees them."""
         if not self.lens:
             return self.cell.type
-        return self.node.type
+        through_views: Type = self.node.type
+        return through_views
 
     def array(self, what: str = "reading it") -> np.ndarray:
         """The values as a NumPy array that must not be written to. Half types come in float32."""
@@ -351,7 +352,8 @@ class Tensor(Methods):
 
     def item(self, what: str = ".item()") -> float | int | bool:
         """The one value as a Python number, which `what` needs. Raises ShapeError if there are several."""
-        return self._scalar(what)
+        value: float | int | bool = self._scalar(what)
+        return value
 
     def _scalar(self, what: str) -> Any:
         if self.spec.size != 1:
@@ -399,7 +401,7 @@ class Tensor(Methods):
     def __hash__(self) -> int:
         return id(self)
 
-    def __deepcopy__(self, memo: dict) -> "Tensor":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
         made = type(self).__new__(type(self))
         Tensor.__init__(made, adopt(untracked(self.node)))
         made.device = self.device
@@ -413,7 +415,7 @@ class Tensor(Methods):
         return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
 
 
-def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict) -> Tensor:
+def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
     """A tensor from its pickled parts."""
     made = kind.__new__(kind)
     Tensor.__init__(made, adopt(leaf(array, Type(array.shape, dtype))))

@@ -69,7 +69,8 @@ class Crew:
 
     def pid(self, worker: int) -> int:
         """The process of a worker."""
-        return self._processes[worker].pid
+        pid: int = self._processes[worker].pid
+        return pid
 
     def ask(self, worker: int, turn: int, index: Any) -> None:
         """Send an index to a worker. Raises WorkerError if it has died."""
@@ -101,10 +102,11 @@ class Crew:
 
     def _opened(self, letter: bytes) -> Answer:
         try:
-            return pickle.loads(letter)
+            answer: Answer = pickle.loads(letter)
         except BaseException:
             self.close()  # nobody knows which turn it was
             raise
+        return answer
 
     def _look(self, seconds: float) -> None:
         """Take in what has come, or wait for it."""
@@ -229,9 +231,10 @@ def raised(failure: Failure, worker: int) -> Exception:
     if kind is None or issubclass(kind, StopIteration | StopAsyncIteration):
         return WorkerError(text)
     try:
-        return kind(_Verbatim(text) if issubclass(kind, KeyError) else text)
+        exception: Exception = kind(_Verbatim(text) if issubclass(kind, KeyError) else text)
     except Exception:  # a constructor of the user's may refuse a message in any way
         return WorkerError(text)
+    return exception
 
 
 def _kind(failure: Failure) -> Any:

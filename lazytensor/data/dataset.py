@@ -106,7 +106,8 @@ class ConcatDataset(Dataset[T]):
             raise kind(f"index {index} is outside a data set of {len(self)} samples")
         index %= len(self)
         which = bisect.bisect_right(self.cumulative_sizes, index)
-        return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+        sample: T = self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
+        return sample
 
 
 class ChainDataset(IterableDataset[T]):

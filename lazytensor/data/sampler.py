@@ -141,7 +141,9 @@ class WeightedRandomSampler(Sampler[int]):
     def _with_replacement(self, generator: Generator) -> np.ndarray:
         bounds = np.cumsum(self.weights)
         places = np.searchsorted(bounds / bounds[-1], generator.uniform((self.num_samples,), dt.float64), "right")
-        return np.minimum(places, np.flatnonzero(self.weights)[-1])
+        # A number just below 1 can round up to the end of the last place that has a weight.
+        within: np.ndarray = np.minimum(places, np.flatnonzero(self.weights)[-1])
+        return within
 
     def _without_replacement(self, generator: Generator) -> np.ndarray:
         # The first of several waiting times with rates w is that of i with probability w[i] / sum(w), and so on.

@@ -113,7 +113,8 @@ class ModuleDict(Module):
             self.add_module(name, module)
 
     def __getitem__(self, key: str) -> Module:
-        return self._modules[key]
+        module: Module = self._modules[key]
+        return module
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
@@ -141,7 +142,8 @@ class ModuleDict(Module):
 
     def pop(self, key: str) -> Module:
         """Take a module out. Raises KeyError if there is none of that name."""
-        return self._modules.pop(key)
+        module: Module = self._modules.pop(key)
+        return module
 
     def update(self, modules: Mapping[str, Module]) -> None:
         """Add or replace modules."""

@@ -74,7 +74,8 @@ class _ConvNd(Module):
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._widths(), self.padding_mode), (0,) * self.rank
         function = getattr(convolution, f"conv{self.rank}d")
-        return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        convolved: Tensor = function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return convolved
 
     def _widths(self) -> list[int]:
         """Padding as `pad` takes it: the last dimension first, both sides."""
@@ -146,7 +147,10 @@ class _ConvTransposeNd(_ConvNd):
         """[N, C, ...] -> [N, out, ...]; `output_size` replaces `output_padding`."""
         more = self.output_padding if output_size is None else self._more(input, tuple(output_size))
         function = getattr(convolution, f"conv_transpose{self.rank}d")
-        return function(input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation)
+        spread: Tensor = function(
+            input, self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
+        )
+        return spread
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
         wanted = output_size[-self.rank :]

@@ -1,5 +1,6 @@
 """Hooks of modules: gradients that pass a module on their way back, and state dicts on their way out and in."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -14,13 +15,13 @@ from lazytensor.tensor import Tensor, is_grad_enabled, wrap
 class _Passage:
     """One call of a module with backward hooks: what has come back so far."""
 
-    def __init__(self, module: Any, args: tuple):
+    def __init__(self, module: Any, args: tuple[Any, ...]):
         self.module = module
         self.grad_inputs: list[Tensor | None] = [None] * len(args)
         self.grad_outputs: list[Tensor | None] = []
         self.waiting: set[int] = set()
 
-    def enter(self, args: tuple) -> tuple:
+    def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, each tensor with a gradient as one that reports it."""
         seen = []
         for i, a in enumerate(args):
@@ -86,7 +87,7 @@ def _as(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
     return made
 
 
-def watched(module: Any, run: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]) -> Any:
+def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """run(*args), with the gradients on both sides reported to the module's backward hooks."""
     if not is_grad_enabled():
         return run(*args, **kwargs)
@@ -94,7 +95,7 @@ def watched(module: Any, run: Callable[..., Any], args: tuple, kwargs: Mapping[s
     return passage.leave(run(*passage.enter(args), **kwargs))
 
 
-def after_saving(modules: Any, state: Any) -> Any:
+def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDict[str, Tensor]":
     """A state dict after the hooks of every module in it, inner modules first."""
     for path, module in reversed(list(modules)):
         for hook in list(module._state_dict_hooks.values()):

@@ -6,6 +6,7 @@ from typing import Any
 from lazytensor.functions import losses as F
 from lazytensor.functions import margins
 from lazytensor.functions.ctc import ctc_loss
+from lazytensor.functions.normalization import pairwise_distance
 from lazytensor.functions.widening import published
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
@@ -268,7 +269,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
     ):
         super().__init__(reduction=reduction)
-        self.distance_function, self.margin, self.swap = distance_function or margins.pairwise_distance, margin, swap
+        self.distance_function, self.margin, self.swap = distance_function or pairwise_distance, margin, swap
 
 
 class PoissonNLLLoss(_Loss):

@@ -59,6 +59,10 @@ class Module:
     """Base of all models. Subclasses set parameters and modules as attributes and define `forward`."""
 
     training: bool
+    # Plain annotations: what they hold is found by `__getattr__`, which sees a subclass's names before it sees ours.
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -170,46 +174,46 @@ class Module:
         finally:
             source.pop_scope()
 
-    def _before(self, args: tuple) -> tuple:
+    def _before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in list(self._forward_pre_hooks.values()):
             answer = hook(self, args)
             if answer is not None:
                 args = answer if isinstance(answer, tuple) else (answer,)
         return args
 
-    def _after(self, args: tuple, out: Any) -> Any:
+    def _after(self, args: tuple[Any, ...], out: Any) -> Any:
         for hook in list(self._forward_hooks.values()):
             answer = hook(self, args, out)
             out = out if answer is None else answer
         return out
 
-    def register_forward_hook(self, hook: Callable) -> "Handle":
+    def register_forward_hook(self, hook: Callable[..., Any]) -> "Handle":
         """Call hook(module, args, output) after each forward; what it returns replaces the output."""
         return Handle(self._forward_hooks, hook)
 
-    def register_forward_pre_hook(self, hook: Callable) -> "Handle":
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> "Handle":
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
         return Handle(self._forward_pre_hooks, hook)
 
-    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> "Handle":
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> "Handle":
         """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
         return Handle(self._backward_hooks, hook)
 
-    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> "Handle":
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> "Handle":
         """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
         return Handle(self._backward_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable) -> "Handle":
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> "Handle":
         """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
         return Handle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
-    def register_load_state_dict_pre_hook(self, hook: Callable) -> "Handle":
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> "Handle":
         """Call hook(module, state_dict, prefix, metadata, strict, [], [], []) before loading; it may edit the dict."""
         return Handle(self._load_pre_hooks, hook)
 
-    def register_load_state_dict_post_hook(self, hook: Callable) -> "Handle":
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> "Handle":
         """Call hook(module, incompatible_keys) after loading, before anything is refused."""
         return Handle(self._load_post_hooks, hook)
 
@@ -224,7 +228,7 @@ class Module:
         return (m for _, m in self.named_children())
 
     def named_modules(
-        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+        self, memo: "set[Module] | None" = None, prefix: str = "", remove_duplicate: bool = True
     ) -> "Iterator[tuple[str, Module]]":
         """This module and all below it, each once, with its path."""
         memo = set() if memo is None else memo
@@ -282,14 +286,16 @@ class Module:
     def get_parameter(self, target: str) -> "Parameter":
         """The parameter at a path. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
-        return self.get_submodule(path)._parameters_at(name, "_parameters")
+        parameter: Parameter = self.get_submodule(path)._member(name, "_parameters")
+        return parameter
 
     def get_buffer(self, target: str) -> Tensor:
         """The buffer at a path. Raises AttributeError if there is none."""
         path, _, name = target.rpartition(".")
-        return self.get_submodule(path)._parameters_at(name, "_buffers")
+        buffer: Tensor = self.get_submodule(path)._member(name, "_buffers")
+        return buffer
 
-    def _parameters_at(self, name: str, table: str) -> Any:
+    def _member(self, name: str, table: str) -> Any:
         if name not in self.__dict__[table]:
             raise AttributeError(f"`{name}` is not in {table} of {type(self).__name__}")
         return self.__dict__[table][name]
@@ -422,7 +428,7 @@ class Module:
 class Handle:
     """Removes a hook again."""
 
-    def __init__(self, table: dict[int, Callable], hook: Callable):
+    def __init__(self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any]):
         self._table, self._key = table, id(self)
         table[self._key] = hook
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from lazytensor.functions import interpolation, pooling, resampling
-from lazytensor.functions.convolution import Extents
+from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
@@ -64,9 +64,10 @@ class _AvgPool(Module):
         """[N, C, ...] or [C, ...]"""
         more = {} if self.rank == 1 else {"divisor_override": self.divisor_override}
         function = getattr(pooling, f"avg_pool{self.rank}d")
-        return function(
+        pooled: Tensor = function(
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, **more
         )
+        return pooled
 
     def extra_repr(self) -> str:
         values: tuple[Any, ...] = (self.kernel_size, self.stride, self.padding)
@@ -101,14 +102,15 @@ class _MaxUnpool(Module):
     def __init__(self, kernel_size: Extents, stride: Extents | None = None, padding: Extents = 0):
         super().__init__()
         rank = self.rank
-        self.kernel_size = pooling.extents_of(kernel_size, rank, "kernel_size")
-        self.stride = pooling.extents_of(stride, rank, "stride") if stride is not None else self.kernel_size
-        self.padding = pooling.extents_of(padding, rank, "padding")
+        self.kernel_size = extents_of(kernel_size, rank, "kernel_size")
+        self.stride = extents_of(stride, rank, "stride") if stride is not None else self.kernel_size
+        self.padding = extents_of(padding, rank, "padding")
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         """What the pooling gave, and its places."""
         function = getattr(pooling, f"max_unpool{self.rank}d")
-        return function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        spread: Tensor = function(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return spread
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"

@@ -256,14 +256,17 @@ class TransformerEncoderLayer(Module):
             x = src + self._attend(self.norm1(src), src_mask, src_key_padding_mask, is_causal)
             return x + self._feed(self.norm2(x))
         x = self.norm1(src + self._attend(src, src_mask, src_key_padding_mask, is_causal))
-        return self.norm2(x + self._feed(x))
+        normed: Tensor = self.norm2(x + self._feed(x))
+        return normed
 
     def _attend(self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool) -> Tensor:
         out, _ = self.self_attn(x, x, x, padding, need_weights=False, attn_mask=mask, is_causal=is_causal)
-        return self.dropout1(out)
+        dropped: Tensor = self.dropout1(out)
+        return dropped
 
     def _feed(self, x: Tensor) -> Tensor:
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        fed: Tensor = self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return fed
 
 
 class TransformerDecoderLayer(Module):
@@ -310,11 +313,11 @@ class TransformerDecoderLayer(Module):
     ) -> Tensor:
         """The shape of `tgt` stays."""
 
-        def own(x: Tensor) -> Tensor:
+        def own(x: Tensor) -> Any:
             masks: dict[str, Any] = {"attn_mask": tgt_mask, "is_causal": tgt_is_causal}
             return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, need_weights=False, **masks)[0])
 
-        def across(x: Tensor) -> Tensor:
+        def across(x: Tensor) -> Any:
             masks: dict[str, Any] = {"attn_mask": memory_mask, "is_causal": memory_is_causal}
             padding = memory_key_padding_mask
             return self.dropout2(self.multihead_attn(x, memory, memory, padding, need_weights=False, **masks)[0])
@@ -325,7 +328,8 @@ class TransformerDecoderLayer(Module):
         return x
 
     def _feed(self, x: Tensor) -> Tensor:
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        fed: Tensor = self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        return fed
 
 
 class TransformerEncoder(Module):
@@ -426,7 +430,7 @@ class Transformer(Module):
     ) -> Tensor:
         """The shape of `tgt` stays."""
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
-        return self.decoder(
+        decoded: Tensor = self.decoder(
             tgt,
             memory,
             tgt_mask=tgt_mask,
@@ -434,6 +438,7 @@ class Transformer(Module):
             tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask,
         )
+        return decoded
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DType | None = None) -> Tensor:

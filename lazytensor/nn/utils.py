@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
@@ -104,7 +105,7 @@ class _WeightNorm:
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
         return v * (g / _norm_but(v, self.dim))
 
-    def __call__(self, module: Module, args: tuple) -> None:
+    def __call__(self, module: Module, args: tuple[Any, ...]) -> None:
         object.__setattr__(module, self.name, self.weight(module))
 
 

@@ -140,7 +140,8 @@ class CyclicLR(LRScheduler):
     def _scale(self, x: float) -> float:
         if self._scale_fn is not None:
             return self._scale_fn(x)
-        return {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+        scale: float = {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
+        return scale
 
     def get_lr(self) -> list[float]:
         """The rates of this batch; momentum is set on the way."""

@@ -42,7 +42,7 @@ def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zip
     return info
 
 
-def check_view(count: int, offset: Any, size: tuple, stride: tuple) -> None:
+def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...]) -> None:
     """Raises CheckpointError unless a view of these numbers stays inside a storage of `count` elements."""
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):

@@ -35,7 +35,9 @@ class LazyStorages:
         record(self._archive, name, dtype, count)
         return _Storage(name, dtype, count)
 
-    def tensor(self, storage: Any, offset: Any, size: tuple, stride: tuple, requires_grad: bool) -> LazyArray:
+    def tensor(
+        self, storage: Any, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...], requires_grad: bool
+    ) -> LazyArray:
         """An array that sees a storage. Raises CheckpointError if it reaches outside."""
         if not isinstance(storage, _Storage):
             raise refused("a tensor of the file is described by something else than numbers")
@@ -47,7 +49,7 @@ class LazyStorages:
         """A parameter is its tensor."""
         return data
 
-    def _read(self, storage: _Storage, offset: int, size: tuple, stride: tuple) -> np.ndarray:
+    def _read(self, storage: _Storage, offset: int, size: tuple[Any, ...], stride: tuple[Any, ...]) -> np.ndarray:
         kind = STORED[storage.dtype]
         if not math.prod(size):
             return np.empty(size, kind)

@@ -132,7 +132,13 @@ class Reader:
 
 
 def _tensor(
-    r: Reader, storage: Any, offset: int, size: tuple, stride: tuple, requires_grad: bool = False, *_: Any
+    r: Reader,
+    storage: Any,
+    offset: int,
+    size: tuple[Any, ...],
+    stride: tuple[Any, ...],
+    requires_grad: bool = False,
+    *_: Any,
 ) -> Tensor | LazyArray:
     return r.storages.tensor(storage, offset, tuple(size), tuple(stride), requires_grad is True)
 
@@ -143,7 +149,7 @@ def _parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Ten
     return r.storages.parameter(data, requires_grad is True)  # type: ignore[arg-type]
 
 
-def _ordered(r: Reader, items: Any = ()) -> OrderedDict:
+def _ordered(r: Reader, items: Any = ()) -> OrderedDict[Any, Any]:
     return OrderedDict((k, v) for k, v in items)
 
 

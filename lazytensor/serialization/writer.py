@@ -38,7 +38,8 @@ class Writer:
             return self._get(id(value))
         for kind, method in _WRITERS:
             if isinstance(value, kind):
-                return method(self, value)
+                method(self, value)
+                return None
         raise refused(
             f"a {type(value).__name__} cannot be saved: only tensors, numbers, text and plain containers can",
             "Save a module's or an optimizer's state_dict() instead of the object.",
@@ -89,7 +90,7 @@ class Writer:
         self._inside(value)
         self.out += b"t"
 
-    def listing(self, value: list) -> None:
+    def listing(self, value: list[Any]) -> None:
         """A list."""
         self.out += b"]"
         self._put(id(value), value)
@@ -97,7 +98,7 @@ class Writer:
         self._inside(value)
         self.out += b"e"
 
-    def mapping(self, value: Mapping) -> None:
+    def mapping(self, value: Mapping[Any, Any]) -> None:
         """A dict or an OrderedDict, in order."""
         if isinstance(value, OrderedDict):
             self.name("collections OrderedDict")
@@ -188,7 +189,7 @@ def _elements(t: Tensor) -> np.ndarray:
     return encoded(t.array("torch.save()"), t.dtype)
 
 
-_WRITERS: tuple[tuple[Any, Callable], ...] = (
+_WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
     (Tensor, Writer.tensor),
     (LazyArray, Writer.lazy),
     ((type(None), bool, int, float), Writer.number),

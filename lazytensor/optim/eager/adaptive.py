@@ -41,7 +41,8 @@ class Adagrad(Optimizer):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         s["sum"] = total = total + g * g
-        return p - rate * (g / (np.sqrt(total) + group["eps"]))
+        stepped: np.ndarray = p - rate * (g / (np.sqrt(total) + group["eps"]))
+        return stepped
 
 
 class RMSprop(Optimizer):
@@ -86,7 +87,8 @@ class RMSprop(Optimizer):
         step = g / (np.sqrt(square) + group["eps"])
         if group["momentum"]:
             s["momentum_buffer"] = step = group["momentum"] * buffer + step
-        return p - group["lr"] * step
+        stepped: np.ndarray = p - group["lr"] * step
+        return stepped
 
 
 class Adadelta(Optimizer):
@@ -130,4 +132,5 @@ class Adadelta(Optimizer):
         past = started(s, "acc_delta", p)
         step = np.sqrt(past + eps) / np.sqrt(square + eps) * g
         s["acc_delta"] = rho * past + (1 - rho) * (step * step)
-        return p - group["lr"] * step
+        stepped: np.ndarray = p - group["lr"] * step
+        return stepped

@@ -33,8 +33,9 @@ def refuse_negative(what: str, value: Any) -> None:
 
 def counted(s: State) -> float:
     """The number of this step, which is noted in the state."""
-    s["step"] = s.get("step", 0.0) + 1.0
-    return s["step"]
+    step: float = s.get("step", 0.0) + 1.0
+    s["step"] = step
+    return step
 
 
 def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.ndarray:

@@ -48,7 +48,8 @@ class SGD(Optimizer):
             before = s.get("momentum_buffer")
             s["momentum_buffer"] = buffer = g if before is None else momentum * before + (1 - group["dampening"]) * g
             g = g + momentum * buffer if group["nesterov"] else buffer
-        return p - group["lr"] * g
+        stepped: np.ndarray = p - group["lr"] * g
+        return stepped
 
 
 class ASGD(Optimizer):
@@ -118,4 +119,5 @@ class Rprop(Optimizer):
         factor = np.where(turn > 0, grow, np.where(turn < 0, shrink, 1)).astype(p.dtype)
         s["step_size"] = np.clip(size * factor, p.dtype.type(least), p.dtype.type(most))
         s["prev"] = g = np.where(turn < 0, p.dtype.type(0), g)
-        return p - np.sign(g) * s["step_size"]
+        stepped: np.ndarray = p - np.sign(g) * s["step_size"]
+        return stepped

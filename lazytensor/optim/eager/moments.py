@@ -76,7 +76,8 @@ class Adam(Optimizer):
         if group["amsgrad"]:
             s["max_exp_avg_sq"] = square = np.maximum(started(s, "max_exp_avg_sq", p), square)
         divisor = np.sqrt(square) / math.sqrt(1 - beta2**t) + group["eps"]
-        return p - group["lr"] / (1 - beta1**t) * (mean / divisor)
+        stepped: np.ndarray = p - group["lr"] / (1 - beta1**t) * (mean / divisor)
+        return stepped
 
 
 class AdamW(Adam):
@@ -124,7 +125,8 @@ class Adamax(Optimizer):
         mean = started(s, "exp_avg", p)
         s["exp_avg"] = mean = mean + (g - mean) * (1 - beta1)
         s["exp_inf"] = largest = np.maximum(beta2 * started(s, "exp_inf", p), np.abs(g) + group["eps"])
-        return p - group["lr"] / (1 - beta1**t) * (mean / largest)
+        stepped: np.ndarray = p - group["lr"] / (1 - beta1**t) * (mean / largest)
+        return stepped
 
 
 class NAdam(Optimizer):
@@ -160,7 +162,8 @@ class NAdam(Optimizer):
         mean, square = _moments(group, p, g, s)
         divisor = np.sqrt(square / (1 - beta2**t)) + group["eps"]
         p = p - group["lr"] * (1 - now) / (1 - product) * (g / divisor)
-        return p - group["lr"] * ahead / (1 - product * ahead) * (mean / divisor)
+        stepped: np.ndarray = p - group["lr"] * ahead / (1 - product * ahead) * (mean / divisor)
+        return stepped
 
 
 class RAdam(Optimizer):
@@ -196,4 +199,5 @@ class RAdam(Optimizer):
         if length > 5:
             trust = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
             step = step * math.sqrt(trust) * (math.sqrt(1 - beta2**t) / (np.sqrt(square) + group["eps"]))
-        return p - group["lr"] * step
+        stepped: np.ndarray = p - group["lr"] * step
+        return stepped

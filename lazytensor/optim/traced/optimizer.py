@@ -102,7 +102,7 @@ class Optimizer:
                         self._update_once(group, settings, p, p.grad)
         return loss
 
-    def _update_once(self, group: dict[str, Any], settings: tuple, p: Tensor, g: Tensor) -> None:
+    def _update_once(self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor) -> None:
         """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
         state = self.state.get(p, {})
         if trace.current is None:
@@ -182,6 +182,6 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
         return closure()
 
 
-def _settings(group: dict[str, Any]) -> tuple:
+def _settings(group: dict[str, Any]) -> tuple[Any, ...]:
     """The settings of a group as something that can be compared; a tensor counts by its node."""
     return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags"))
