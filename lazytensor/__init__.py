@@ -10,6 +10,7 @@ from lazytensor import autograd as autograd
 from lazytensor import gradients as gradients
 from lazytensor import nn as nn
 from lazytensor import optim as optim
+from lazytensor import special as special
 from lazytensor import trace as trace
 from lazytensor.dtype import bfloat16 as bfloat16
 from lazytensor.dtype import bool_ as bool_

@@ -30,7 +30,7 @@ LAYERS = """
     lazytensor.tensor  lazytensor.step
     lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.functions
-    lazytensor.nn  lazytensor.data
+    lazytensor.nn  lazytensor.data  lazytensor.special
     lazytensor.optim
     lazytensor.serialization
     lazytensor

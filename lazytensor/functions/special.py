@@ -31,7 +31,9 @@ def _floating(x: Tensor) -> Tensor:
     return x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
 
 
-def _unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor], Tensor]:
+def unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor], Tensor]:
+    """A function of one tensor that records one operation; integers become floating point first."""
+
     def function(input: Tensor) -> Tensor:
         n = arg(input)
         if n.type.dtype.kind != "f":
@@ -43,7 +45,9 @@ def _unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor]
     return function
 
 
-def _binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
+def binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
+    """A function of two operands that records one operation; they are broadcast and promoted to floating point."""
+
     def function(input: Operand, other: Operand) -> Tensor:
         common = result_type(input, other)
         dtype = None if common.kind == "f" else default_dtype()
@@ -54,29 +58,29 @@ def _binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
     return function
 
 
-acos = method(_unary("acos", "The angle whose cosine is x."), names="acos arccos", in_place=True)
-acosh = method(_unary("acosh", "The inverse hyperbolic cosine."), names="acosh arccosh", in_place=True)
-asin = method(_unary("asin", "The angle whose sine is x."), names="asin arcsin", in_place=True)
-asinh = method(_unary("asinh", "The inverse hyperbolic sine."), names="asinh arcsinh", in_place=True)
-atan = method(_unary("atan", "The angle whose tangent is x."), names="atan arctan", in_place=True)
-atanh = method(_unary("atanh", "The inverse hyperbolic tangent."), names="atanh arctanh", in_place=True)
-sinh = method(_unary("sinh", "The hyperbolic sine."), in_place=True)
-cosh = method(_unary("cosh", "The hyperbolic cosine."), in_place=True)
-exp2 = method(_unary("exp2", "2 to the power of x."), in_place=True)
-log10 = method(_unary("log10", "The logarithm to base 10."), in_place=True)
-erfc = method(_unary("erfc", "1 - erf(x), exact where it is small."), in_place=True)
-erfinv = method(_unary("erfinv", "The inverse of the error function."), in_place=True)
-lgamma = method(_unary("lgamma", "The logarithm of the absolute value of the gamma function."), in_place=True)
-digamma = method(_unary("digamma", "The derivative of lgamma.", "polygamma", n=0), in_place=True)
-i0 = method(_unary("i0", "The modified Bessel function of the first kind, order 0.", "bessel_i0"), in_place=True)
-hypot = method(_binary("hypot", "The root of the sum of the squares, without overflow."), in_place=True)
-copysign = method(_binary("copysign", "The size of the first operand with the sign of the second."), in_place=True)
-_neighbour = _binary("nextafter", "The next number.")
-logaddexp = method(_binary("logaddexp", "log(exp(x) + exp(y)) without overflow."))
-logaddexp2 = method(_binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow."))
-xlogy = method(_binary("xlogy", "x * log(y), and 0 where x is 0."), in_place=True)
-igamma = method(_binary("igamma", "The regularized lower incomplete gamma function P(input, other)."), in_place=True)
-igammac = method(_binary("igammac", "The regularized upper incomplete gamma function Q(input, other)."), in_place=True)
+acos = method(unary("acos", "The angle whose cosine is x."), names="acos arccos", in_place=True)
+acosh = method(unary("acosh", "The inverse hyperbolic cosine."), names="acosh arccosh", in_place=True)
+asin = method(unary("asin", "The angle whose sine is x."), names="asin arcsin", in_place=True)
+asinh = method(unary("asinh", "The inverse hyperbolic sine."), names="asinh arcsinh", in_place=True)
+atan = method(unary("atan", "The angle whose tangent is x."), names="atan arctan", in_place=True)
+atanh = method(unary("atanh", "The inverse hyperbolic tangent."), names="atanh arctanh", in_place=True)
+sinh = method(unary("sinh", "The hyperbolic sine."), in_place=True)
+cosh = method(unary("cosh", "The hyperbolic cosine."), in_place=True)
+exp2 = method(unary("exp2", "2 to the power of x."), in_place=True)
+log10 = method(unary("log10", "The logarithm to base 10."), in_place=True)
+erfc = method(unary("erfc", "1 - erf(x), exact where it is small."), in_place=True)
+erfinv = method(unary("erfinv", "The inverse of the error function."), in_place=True)
+lgamma = method(unary("lgamma", "The logarithm of the absolute value of the gamma function."), in_place=True)
+digamma = method(unary("digamma", "The derivative of lgamma.", "polygamma", n=0), in_place=True)
+i0 = method(unary("i0", "The modified Bessel function of the first kind, order 0.", "bessel_i0"), in_place=True)
+hypot = method(binary("hypot", "The root of the sum of the squares, without overflow."), in_place=True)
+copysign = method(binary("copysign", "The size of the first operand with the sign of the second."), in_place=True)
+_neighbour = binary("nextafter", "The next number.")
+logaddexp = method(binary("logaddexp", "log(exp(x) + exp(y)) without overflow."))
+logaddexp2 = method(binary("logaddexp2", "log2(2 ** x + 2 ** y) without overflow."))
+xlogy = method(binary("xlogy", "x * log(y), and 0 where x is 0."), in_place=True)
+igamma = method(binary("igamma", "The regularized lower incomplete gamma function P(input, other)."), in_place=True)
+igammac = method(binary("igammac", "The regularized upper incomplete gamma function Q(input, other)."), in_place=True)
 
 
 @method(in_place=True)

@@ -232,3 +232,15 @@ def test_questions_about_the_kind_of_numbers():
     x = lt.tensor([-1.0])
     assert (lt.is_complex(x), lt.is_conj(x), x.is_neg()) == (False, False, False)
     assert (lt.is_signed(x), lt.is_signed(x.byte()), lt.is_nonzero(x)) == (True, False, True)
+
+
+@pytest.mark.parametrize("name, other", [("expit", "sigmoid"), ("gammaln", "lgamma"), ("psi", "digamma"), ("i0", "i0")])
+def test_special_has_functions_under_names_of_its_own(name, other):
+    x = lt.tensor([0.2, 1.5, 3.0])
+    assert getattr(lt.special, name)(x).tolist() == getattr(lt, other)(x).tolist()
+
+
+def test_slope_of_bessel_i0_is_i1():
+    x = lt.tensor([-2.0, 0.0, 0.5, 7.0], requires_grad=True)
+    lt.special.i0(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), lt.special.i1(x.detach()).numpy(), rtol=1e-6)
