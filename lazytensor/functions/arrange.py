@@ -7,16 +7,16 @@ from typing import Any
 from lazytensor import source
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
-from lazytensor.functions import shapes
+from lazytensor.functions import resampling, shapes
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import cast_to, clone, made
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
 from lazytensor.ir.types import Type
 from lazytensor.members import method
-from lazytensor.ops import call, full
+from lazytensor.ops import full
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.shape import slice_, sum_to
+from lazytensor.ops.shape import sum_to
 from lazytensor.tensor import Size, Tensor, arg, wrap
 
 Sections = int | Sequence[int] | Tensor
@@ -303,25 +303,7 @@ def constant_pad_nd(x: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
 
     Raises ShapeError for an odd count of widths, more than dimensions, and widths that cut off more than there is.
     """
-    before, after = [0] * x.ndim, [0] * x.ndim
-    if len(pad) % 2 or len(pad) > 2 * x.ndim:
-        raise ShapeError(f"a padding of {list(pad)} does not fit {x.ndim} dimensions", where=source.where())
-    for i in range(len(pad) // 2):
-        before[-1 - i], after[-1 - i] = int(pad[2 * i]), int(pad[2 * i + 1])
-    shape = tuple(e + b + a for e, b, a in zip(x.spec.shape, before, after, strict=True))
-    if min(shape, default=0) < 0:
-        raise ShapeError(f"a padding of {list(pad)} leaves the shape {list(shape)}", where=source.where())
-    kept = arg(x)
-    # Cut first, pad then: the same answer, and nothing is written that is not kept.
-    if min(*before, *after, 0) < 0:
-        cut = tuple(max(0, -b) for b in before)
-        kept = slice_(kept, cut, tuple(e + min(0, a) for e, a in zip(x.spec.shape, after, strict=True)))
-    if kept.type.shape == shape:
-        return made(kept, x)
-    starts = tuple(max(0, b) for b in before)
-    limits = tuple(s + e for s, e in zip(starts, kept.type.shape, strict=True))
-    whole = full(value, Type(shape, x.dtype))
-    return made(call("slice_update", whole, kept, starts=starts, limits=limits, strides=(1,) * x.ndim), x)
+    return resampling.pad(x, pad, "constant", value)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:

@@ -55,9 +55,9 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         # Python's floats take the default type; arrays and tensors keep their own.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
     array = np.asarray(data)
-    found = dtype or dt.of_array(array)
-    array = dt.round_to(array.astype(found.host), found)
-    return finished(from_array(array, found), device, requires_grad)
+    result_dtype = dtype or dt.of_array(array)
+    array = dt.round_to(array.astype(result_dtype.host), result_dtype)
+    return finished(from_array(array, result_dtype), device, requires_grad)
 
 
 def _nested(data: Any, dtype: DType | None) -> np.ndarray:
@@ -188,9 +188,9 @@ def arange(
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
     # One float among the three makes the result floating, even if its value is whole.
     integral = all(isinstance(v, int) for v in (start, end, step))
-    found = dtype or (dt.int64 if integral else default_dtype())
+    result_dtype = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
-    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, found))), device, requires_grad)
+    return finished(wrap(call("arange", start=start, step=step, type=Type(shape, result_dtype))), device, requires_grad)
 
 
 def linspace(
@@ -206,8 +206,8 @@ def linspace(
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
     start, end = _number(start), _number(end)
-    found = dtype or default_dtype()
-    working = found.host.type if found.kind == "f" else np.float64
+    result_dtype = dtype or default_dtype()
+    working = result_dtype.host.type if result_dtype.kind == "f" else np.float64
     # Computed in the type of the result, as PyTorch does; integers in double.
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
     i = np.arange(steps)
@@ -215,7 +215,7 @@ def linspace(
     up = working(start) + i.astype(working) * step
     down = working(end) - (steps - 1 - i).astype(working) * step
     values = np.where(i < steps // 2, up, down) if steps > 1 else np.full(steps, start, working)
-    return tensor(values.astype(working), dtype=found, device=device, requires_grad=requires_grad)
+    return tensor(values.astype(working), dtype=result_dtype, device=device, requires_grad=requires_grad)
 
 
 def logspace(
@@ -229,10 +229,10 @@ def logspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """base to the powers of `linspace(start, end, steps)`: [steps]. Raises ShapeError for a negative count."""
-    found = dtype or default_dtype()
-    exponents = linspace(start, end, steps, dtype=found if found.kind == "f" else dt.float64).array()
+    result_dtype = dtype or default_dtype()
+    exponents = linspace(start, end, steps, dtype=result_dtype if result_dtype.kind == "f" else dt.float64).array()
     powers = np.power(np.float64(base), exponents.astype(np.float64))
-    return tensor(powers, dtype=found, device=device, requires_grad=requires_grad)
+    return tensor(powers, dtype=result_dtype, device=device, requires_grad=requires_grad)
 
 
 def eye(
@@ -252,12 +252,12 @@ def rand(
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
-    found = dtype or default_dtype()
+    result_dtype = dtype or default_dtype()
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if trace.current is not None and generator is None:
-        return finished(in_step("random_uniform", size_of(size), found), device, requires_grad)
-    values = random.chosen(generator).uniform(size_of(size), found)
-    return finished(from_array(values, found), device, requires_grad)
+        return finished(in_step("random_uniform", size_of(size), result_dtype), device, requires_grad)
+    values = random.chosen(generator).uniform(size_of(size), result_dtype)
+    return finished(from_array(values, result_dtype), device, requires_grad)
 
 
 def randn(
@@ -268,11 +268,11 @@ def randn(
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
-    found = dtype or default_dtype()
+    result_dtype = dtype or default_dtype()
     if trace.current is not None and generator is None:
-        return finished(in_step("random_normal", size_of(size), found), device, requires_grad)
-    values = random.chosen(generator).normal(size_of(size), found)
-    return finished(from_array(values, found), device, requires_grad)
+        return finished(in_step("random_normal", size_of(size), result_dtype), device, requires_grad)
+    values = random.chosen(generator).normal(size_of(size), result_dtype)
+    return finished(from_array(values, result_dtype), device, requires_grad)
 
 
 def randint(

@@ -30,12 +30,13 @@ class _Source:
 
     def next(self) -> tuple[Node, int]:
         """The state at the start of the step, and the number of this draw."""
-        if trace.current is not self.capture or self.base is None:
-            self._begin()
+        base = self.base
+        if trace.current is not self.capture or base is None:
+            base = self._begin()
         self.draws += 1
-        return self.base, self.draws - 1  # type: ignore[return-value]
+        return base, self.draws - 1
 
-    def _begin(self) -> None:
+    def _begin(self) -> Node:
         """Start a step: the counter moves on by one; a new seed since the last step starts a new state."""
         generator = random.default_generator
         if self.cell is None or self.seeding != generator.seedings:
@@ -46,6 +47,7 @@ class _Source:
         self.capture, self.draws = trace.current, 0
         self.base = trace.read(self.cell)
         trace.write(self.cell, self.base + const(np.array([0, 1]), STATE))
+        return self.base
 
 
 _source = _Source()

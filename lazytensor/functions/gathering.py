@@ -321,14 +321,18 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Any:
 
     Raises TraceError in a step, whose shapes may not depend on values.
     """
-    array = x.array("nonzero()")
     if as_tuple:
-        return tuple(_found(i, x) for i in np.nonzero(np.atleast_1d(array)))
+        return tuple(_listed(i, x) for i in np.nonzero(np.atleast_1d(x.array("nonzero()"))))
+    return _nonzero(x)
+
+
+def _nonzero(x: Tensor) -> Tensor:
+    array = x.array("nonzero()")
     places = np.argwhere(array) if array.ndim else np.empty((int(bool(array)), 0))
-    return _found(places, x)
+    return _listed(places, x)
 
 
-def _found(places: np.ndarray, like: Tensor) -> Tensor:
+def _listed(places: np.ndarray, like: Tensor) -> Tensor:
     out = from_array(places.astype(np.int64), dt.int64)
     out.device = like.device
     return out
@@ -337,7 +341,7 @@ def _found(places: np.ndarray, like: Tensor) -> Tensor:
 @method
 def argwhere(x: Tensor) -> Tensor:
     """`nonzero` as int64[count, dimensions]."""
-    return nonzero(x)
+    return _nonzero(x)
 
 
 def where(condition: Tensor, input: Operand | None = None, other: Operand | None = None) -> Any:
@@ -366,7 +370,7 @@ def repeat_interleave(
     """
     # The vector itself says how often: x.repeat_interleave() of counts.
     if repeats is None:
-        return _found(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
+        return _listed(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
     base = reshape(x, -1) if dim is None else lifted(x)
     d = 0 if dim is None else dim_of(dim, base.ndim)
     extent = base.spec.shape[d]
@@ -388,7 +392,7 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
     if x.ndim != 1:
         raise ShapeError(f"Expect a 1D vector, but got shape {list(x.shape)}", where=source.where())
     if r == 0:
-        return pw.cast_to(_found(np.empty(0), x), x.dtype)
+        return pw.cast_to(_listed(np.empty(0), x), x.dtype)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(x.spec.shape[0]), r)), np.int64).reshape(-1, r)
     return made(at.pick(arg(x), (from_array(places).node,), (0,)), x)
@@ -400,10 +404,10 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     As many tensors as dimensions, each in the shape of the indices.
     """
     extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    rest, found = indices, []
+    rest, places = indices, []
     # The last dimension runs fastest: its place is the remainder, the quotient counts the rest.
     for e in reversed(extents):
         quotient = pw.floor_divide(rest, e)
-        found.append(rest - quotient * e)
+        places.append(rest - quotient * e)
         rest = quotient
-    return tuple(reversed(found))
+    return tuple(reversed(places))

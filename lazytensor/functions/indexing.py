@@ -67,8 +67,8 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     Raises IndexError outside the extents, ShapeError for values that do not broadcast.
     """
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
-    dims, found = _resolved(x, picks)
-    return made(_put(x, dims, found, values, accumulate), x, values)
+    dims, places = _resolved(x, picks)
+    return made(_put(x, dims, places, values, accumulate), x, values)
 
 
 def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:

@@ -1,6 +1,8 @@
 """Images on another grid: interpolation to a size or by a factor, and sampling at given places."""
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -189,16 +191,13 @@ def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
     """What lies around each place, each corner weighed by how near it is: [N, C, ...]."""
     # The gradient of a place comes from its weights alone; the corner it lies in is a step function.
     low = [pw.floor(p.detach()) for p in places]
-    total: Tensor | None = None
+    corners = []
     for corner in product((0, 1), repeat=len(places)):
-        weight: Tensor | None = None
-        for p, at, up in zip(places, low, corner, strict=True):
-            part = p - at if up else at + 1.0 - p
-            weight = part if weight is None else weight * part
+        sides = zip(places, low, corner, strict=True)
+        weight = functools.reduce(operator.mul, [p - at if up else at + 1.0 - p for p, at, up in sides])
         value = _read(input, [at + float(up) for at, up in zip(low, corner, strict=True)])
-        value = value * unsqueeze(weight, 1)  # type: ignore[arg-type]
-        total = value if total is None else total + value
-    return total  # type: ignore[return-value]
+        corners.append(value * unsqueeze(weight, 1))
+    return functools.reduce(operator.add, corners)
 
 
 def _place(coordinate: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:

@@ -148,8 +148,8 @@ def _largest(rows: Tensor, bags: Tensor, count: int, kept: Tensor | None) -> Ten
     # Minus infinity loses to every row; a bag that still shows it is empty.
     none = zeros(count, rows.spec.shape[1], dtype=rows.dtype, device=rows.device) + -math.inf
     wide = expand(unsqueeze(bags, -1), rows.spec.shape)
-    found = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
-    return pw.where(found == -math.inf, 0.0, found)
+    largest = scatter_reduce(none, 0, wide, rows, "amax", include_self=True)
+    return pw.where(largest == -math.inf, 0.0, largest)
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:

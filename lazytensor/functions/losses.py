@@ -135,8 +135,8 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
-        found = made(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
-        counts = pw.where(keep, view(found, -1), 0.0)
+        class_weights = made(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
+        counts = pw.where(keep, view(class_weights, -1), 0.0)
     return safe, counts
 
 
@@ -201,9 +201,14 @@ def linear_cross_entropy(
     flat = reshape(linear_weight, (-1, linear_weight.spec.shape[-1]))
     scores = linear(input, flat, linear_bias if linear_bias is None else reshape(linear_bias, -1))
     scores = reshape(scores, (*input.spec.shape[:-1], *classes))
-    ignored = -100 if ignore_index is None else ignore_index
-    kept = {"ignore_index": ignored, "reduction": reduction, "label_smoothing": label_smoothing}
-    return cross_entropy(scores, target, weight, **kept)  # type: ignore[arg-type]
+    return cross_entropy(
+        scores,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------

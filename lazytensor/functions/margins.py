@@ -75,8 +75,8 @@ def cosine_embedding_loss(
     # [N, D] with targets [N] reduces dimension 1, [D] with a number dimension 0.
     dim = target.ndim
     # One root of the product of both, as PyTorch rounds it.
-    squares = [red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b)]
-    cosine = red.sum(a * b, dim) / pw.sqrt(pw.mul(*squares))
+    first, second = (red.sum(x * x, dim) + COSINE_EPSILON for x in (a, b))
+    cosine = red.sum(a * b, dim) / pw.sqrt(first * second)
     near = pw.where(target == 1, 1.0 - cosine, 0.0)
     far = pw.where(target == -1, pw.relu(cosine - float(margin)), 0.0)
     return reduced(near + far, chosen(reduction, size_average, reduce))
@@ -108,8 +108,8 @@ def multi_margin_loss(
     loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
         # The weight of each row is that of its label.
-        found = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
-        loss = loss * view(made(found, weight), (-1, 1))
+        label_weights = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
+        loss = loss * view(made(label_weights, weight), (-1, 1))
     return reduced(view(red.sum(loss, 1) / float(classes), target.spec.shape), chosen(reduction, size_average, reduce))
 
 

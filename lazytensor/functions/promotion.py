@@ -51,17 +51,17 @@ def result_type(*operands: Operand) -> DType:
 
     A weaker operand only matters if its category (bool, integer, floating) is higher.
     """
-    ranks: list[DType | None] = [None, None, None]
+    by_weakness: list[DType | None] = [None, None, None]
     for o in operands:
-        tensor = isinstance(o, Tensor)
-        rank = 2 if not tensor else 0 if o.spec.shape else 1  # type: ignore[union-attr]
-        d = o.dtype if tensor else scalar_dtype(o)  # type: ignore[union-attr]
-        seen = ranks[rank]
-        ranks[rank] = d if seen is None else dt.promote(seen, d)
+        # The weaker an operand, the higher its number: a tensor with dimensions, one without, a Python number.
+        weakness = 2 if not isinstance(o, Tensor) else 0 if o.spec.shape else 1
+        d = o.dtype if isinstance(o, Tensor) else scalar_dtype(o)
+        before = by_weakness[weakness]
+        by_weakness[weakness] = d if before is None else dt.promote(before, d)
     result: DType | None = None
-    for d in ranks:
-        if d is not None and (result is None or _CATEGORY[d.kind] > _CATEGORY[result.kind]):
-            result = d
+    for weaker in by_weakness:
+        if weaker is not None and (result is None or _CATEGORY[weaker.kind] > _CATEGORY[result.kind]):
+            result = weaker
     assert result is not None
     return result
 
@@ -114,19 +114,19 @@ def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
 
 def device_of(*values: Any) -> Device:
     """The device of a result. Raises ShapeError if two tensors with dimensions are on different ones."""
-    found = CPU
+    device = CPU
     for v in values:
         if isinstance(v, Tensor) and v.device is not CPU:
-            found = v.device
-    if found is CPU:
+            device = v.device
+    if device is CPU:
         return CPU
     for v in values:
-        if isinstance(v, Tensor) and v.device != found and v.spec.shape:
+        if isinstance(v, Tensor) and v.device != device and v.spec.shape:
             error = ShapeError(
                 "Detected tensor arguments with incompatible devices in the following function call: "
-                f"one is on {v.device} and one on {found}",
+                f"one is on {v.device} and one on {device}",
                 where=source.where(),
                 hint="Prepare the model with cstorch.compile(model, backend), and move constants to the device.",
             )
             refuse("device", error)
-    return found
+    return device

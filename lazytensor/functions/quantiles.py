@@ -62,8 +62,8 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
     asked = _asked(x, q)
     if not x.spec.size:
         raise ShapeError("quantile() input tensor must be non-empty", where=source.where())
+    at = 0 if dim is None else dim_of(dim, x.ndim)
     whole = dim is None or not x.ndim
-    at = 0 if whole else dim_of(dim, x.ndim)  # type: ignore[arg-type]
     # Sorted once for all quantiles; NaN comes last, so numbers keep the first places.
     ordered = movedim(sorting.sort(shapes.reshape(x, -1) if whole else x, at).values, at, -1)
     missing = pw.isnan(ordered.detach())
@@ -73,13 +73,13 @@ def _quantile(x: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: 
         # The last place that holds a number, for each row by itself.
         last = pw.clamp(pw.cast_to(red.sum(pw.logical_not(missing), -1, True), x.dtype) - 1.0, 0.0, math.inf)
     place = shapes.expand(wanted * last, (*ordered.spec.shape[:-1], wanted.spec.size))
-    found = _between(ordered, place, interpolation)
+    values = _between(ordered, place, interpolation)
     if not skips_nan:
-        found = pw.where(red.any(missing, -1, True), math.nan, found)
+        values = pw.where(red.any(missing, -1, True), math.nan, values)
     kept = tuple(1 if whole or d == at else e for d, e in enumerate(x.spec.shape))
-    shape = kept if keepdim else found.spec.shape[:-1]
+    shape = kept if keepdim else values.spec.shape[:-1]
     # Several quantiles are the first dimension of the result, one is none.
-    return shapes.reshape(movedim(found, -1, 0), (*asked.spec.shape, *shape))
+    return shapes.reshape(movedim(values, -1, 0), (*asked.spec.shape, *shape))
 
 
 @method

@@ -86,7 +86,7 @@ def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | Non
 
 
 def _exponential(generator: Generator, n: int, rate: float) -> np.ndarray:
-    return -np.log1p(-generator.uniform((n,), dt.float64)) / rate
+    return np.asarray(-np.log1p(-generator.uniform((n,), dt.float64)) / rate)
 
 
 @method
@@ -179,12 +179,12 @@ def multinomial(
         ends = np.cumsum(rows.astype(np.float64), -1)
         ends /= ends[:, -1:]
         u = chosen.uniform((len(rows), num_samples), dt.float64)
-        found = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
+        indices = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
     else:
         # The k largest of weight / exponential are k draws without replacement, one after the other.
         race = rows / _exponential(chosen, rows.size, 1.0).astype(rows.dtype).reshape(rows.shape)
-        found = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
-    return from_array(found.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
+        indices = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
+    return from_array(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
 
 
 # -- state -------------------------------------------------------------------------------------------------------------

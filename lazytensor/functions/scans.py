@@ -114,7 +114,8 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     Raises ShapeError for x with dx.
     """
     d = dim_of(dim, y.ndim)
-    total = pw.add(*_neighbours(y, d))
+    lower, upper = _neighbours(y, d)
+    total = lower + upper
     if x is None:
         return total * (1 if dx is None else dx)
     if dx is not None:
@@ -156,10 +157,12 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     """
     given: Sequence[Any] = axes or (dims,)
     given = given[0] if isinstance(given[0], Sequence) else given
-    found = tuple(dim_of(d, x.ndim) for d in given)
-    if len(set(found)) != len(found):
-        raise ShapeError(f"dim {found[0]} appears multiple times in the list of dims", where=source.where())
-    return made(call("reverse", arg(x), dims=tuple(sorted(found))), x) if found and x.ndim else pw.clone(x)
+    reversed_dims = tuple(dim_of(d, x.ndim) for d in given)
+    if len(set(reversed_dims)) != len(reversed_dims):
+        raise ShapeError(f"dim {reversed_dims[0]} appears multiple times in the list of dims", where=source.where())
+    return (
+        made(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x) if reversed_dims and x.ndim else pw.clone(x)
+    )
 
 
 @method

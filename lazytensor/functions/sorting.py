@@ -43,9 +43,9 @@ def _order(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
     return base, d, call("argsort", arg(base), dim=d, descending=descending)
 
 
-def _shaped(like: Tensor, *found: Tensor) -> Any:
+def _shaped(like: Tensor, *results: Tensor) -> ValuesIndices:
     """Results of a number are numbers again."""
-    return ValuesIndices(*(found if like.ndim else (view(f, ()) for f in found)))
+    return ValuesIndices(*(results if like.ndim else (view(r, ()) for r in results)))
 
 
 @method
@@ -129,10 +129,10 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
         return value
     # Equal elements share the gradient evenly, as in PyTorch: what is added to the value is zero.
     value = value.detach()
-    hit = flat == value
+    is_median = flat == value
     # The sum of (element - value) over the equal ones is 0, and each of them has the slope 1 / count in it.
-    apart = red.sum(pw.where(pw.logical_and(hit, pw.isfinite(flat)), flat - value, 0.0))
-    return value + apart / pw.maximum(red.sum(pw.cast_to(hit, x.dtype)), 1.0)
+    apart = red.sum(pw.where(pw.logical_and(is_median, pw.isfinite(flat)), flat - value, 0.0))
+    return value + apart / pw.maximum(red.sum(pw.cast_to(is_median, x.dtype)), 1.0)
 
 
 @method
@@ -195,10 +195,10 @@ def unique(
 def _distinct(
     x: Tensor, values: np.ndarray, inverse: np.ndarray, counts: np.ndarray, with_inverse: bool, with_counts: bool
 ) -> Any:
-    found = [_like(values, x, x.dtype)]
-    found += [_like(inverse, x, dt.int64)] if with_inverse else []
-    found += [_like(counts, x, dt.int64)] if with_counts else []
-    return tuple(found) if len(found) > 1 else found[0]
+    results = [_like(values, x, x.dtype)]
+    results += [_like(inverse, x, dt.int64)] if with_inverse else []
+    results += [_like(counts, x, dt.int64)] if with_counts else []
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 @method
@@ -233,8 +233,8 @@ def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among the test elements: bool in the shape of the elements."""
     a, b = _both(elements, test_elements)
-    found = made(call("isin", arg(a), arg(b)), a)
-    return pw.logical_not(found) if invert else found
+    is_member = made(call("isin", arg(a), arg(b)), a)
+    return pw.logical_not(is_member) if invert else is_member
 
 
 def searchsorted(

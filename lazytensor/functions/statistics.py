@@ -1,6 +1,5 @@
 """Variance, covariance, norms, distances and differences."""
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -27,7 +26,9 @@ RENORM_EPSILON = 1e-7
 # -- spread ----------------------------------------------------------------------------------------------------------
 
 
-def _spread(x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Operand | None) -> Any:
+def _spread(
+    x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
+) -> tuple[Tensor, Tensor, tuple[int, ...]]:
     """The mean with kept dimensions, the variance, and the dimensions."""
     # PyTorch's older signature gives `unbiased` in the place of the dimension.
     if isinstance(dim, bool):
@@ -74,8 +75,10 @@ def std(
     return root(_spread(x, dim, unbiased, keepdim, correction)[1])
 
 
-def _with_mean(x: Tensor, found: Any, keepdim: bool, finish: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    middle, variance, dims = found
+def _with_mean(
+    x: Tensor, spread: tuple[Tensor, Tensor, tuple[int, ...]], keepdim: bool, finish: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    middle, variance, dims = spread
     kept = middle.spec.shape if keepdim else tuple(e for d, e in enumerate(middle.spec.shape) if d not in dims)
     return finish(variance), shapes.view(middle, kept)
 
@@ -173,13 +176,15 @@ def cov(x: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweig
 @method
 def corrcoef(x: Tensor) -> Tensor:
     """The correlations of the rows: [n, observations] -> [n, n], or a number for a vector. Raises as `cov` does."""
-    found = cov(x)
-    if not found.ndim:
-        return found / found
-    n = found.spec.shape[0]
+    covariance = cov(x)
+    if not covariance.ndim:
+        return covariance / covariance
+    n = covariance.spec.shape[0]
     # The diagonal is every (n + 1)-th element.
-    on_diagonal = pw.sqrt(shapes.reshape(found, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0))
-    scaled = found / unsqueeze(on_diagonal, 1) / unsqueeze(on_diagonal, 0)
+    on_diagonal = pw.sqrt(
+        shapes.reshape(covariance, -1).view_through("as_strided", size=(n,), stride=(n + 1,), offset=0)
+    )
+    scaled = covariance / unsqueeze(on_diagonal, 1) / unsqueeze(on_diagonal, 0)
     # Rounding may lead beyond 1.
     return pw.clamp(scaled, -1.0, 1.0)
 
@@ -318,7 +323,10 @@ def _weighted(x: Tensor, at: int, count: int, terms: Sequence[tuple[int, list[fl
     """The sum of parts of x, `count` places from each start on, times weights along the dimension."""
     parts = [sliced(x, at, start, start + count) for start, _ in terms]
     products = [p * _along(w, p, at) for p, (_, w) in zip(parts, terms, strict=True)]
-    return functools.reduce(pw.add, products)
+    total, *others = products
+    for product in others:
+        total = total + product
+    return total
 
 
 def _edge(near: float, far: float) -> tuple[float, float, float]:
@@ -330,7 +338,7 @@ def _edge(near: float, far: float) -> tuple[float, float, float]:
     )
 
 
-def _along(weights: list[float], like: Tensor, at: int) -> Any:
+def _along(weights: list[float], like: Tensor, at: int) -> Operand:
     """Weights along one dimension, as a number or as a tensor that broadcasts."""
     # Where all gaps are alike, a number does and no tensor is needed.
     if len(set(weights)) == 1:

@@ -38,8 +38,8 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
 @method
 def stride(x: Tensor, dim: int | None = None) -> Any:
     """How many elements lie between neighbours of each dimension, or of one."""
-    found = _place(x)[0]
-    return found if dim is None else found[dim_of(dim, x.ndim)]
+    strides = _place(x)[0]
+    return strides if dim is None else strides[dim_of(dim, x.ndim)]
 
 
 @method
