@@ -1,9 +1,13 @@
-# make demo: train the example and show what the wafer would do.  make test: everything that CI checks.
+# make demo: train the example and show what the wafer would do.  make quick: the inner loop, within a minute.
+# make test: everything that CI checks.  make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 2
+PYTEST := -m pytest -n $(JOBS) --dist worksteal
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo test bench clean
+.PHONY: demo quick test lowest bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lazywafer needs Python 3.11 or newer; set PYTHON=")'
@@ -18,7 +22,13 @@ test: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python $(PYTEST)
+
+quick: $(VENV)/.installed
+	$(BIN)/python $(PYTEST) --quick
+
+lowest:
+	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done
 
 bench: $(VENV)/.installed
 	$(BIN)/python tests/bench/host_mlp.py

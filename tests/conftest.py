@@ -17,6 +17,7 @@ from cstorch_compat import __main__
 from cstorch_compat.names import shim
 from cstorch_compat.run.process import RUN
 from lazytensor import config
+from tests.quick import pytest_addoption, pytest_configure  # noqa: F401 - hooks
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")

@@ -1,6 +1,7 @@
 """The layers of the three packages as data, and the rules that their imports keep."""
 
 import ast
+import functools
 import pathlib
 import subprocess
 import sys
@@ -75,6 +76,10 @@ ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compa
 Sources = Mapping[str, str]  # module name -> text
 
 
+parsed = functools.cache(ast.parse)
+
+
+@functools.cache
 def sources() -> dict[str, str]:
     found = {}
     for package in PACKAGES:
@@ -87,7 +92,7 @@ def sources() -> dict[str, str]:
 def imported(text: str, known: Sources) -> set[str]:
     """The modules of `known` that a text imports, wherever the import stands."""
     named = set()
-    for n in ast.walk(ast.parse(text)):
+    for n in ast.walk(parsed(text)):
         if isinstance(n, ast.Import):
             named |= {a.name for a in n.names}
         elif isinstance(n, ast.ImportFrom):
@@ -140,7 +145,7 @@ def across(known: Sources) -> Iterator[str]:
 def hidden(known: Sources) -> Iterator[str]:
     """Imports inside functions, relative imports and star imports."""
     for module, text in known.items():
-        tree = ast.parse(text)
+        tree = parsed(text)
         for f in ast.walk(tree):
             if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 inside = (n for n in ast.walk(f) if isinstance(n, ast.Import | ast.ImportFrom))

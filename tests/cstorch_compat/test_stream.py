@@ -29,7 +29,10 @@ from lazytensor.functions import creation
 from tests.conftest import python
 from tests.lazytensor.test_workers import is_gone, shared_memory
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the input functions here are made to be forked")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the input functions here are made to be forked"),
+]
 BATCH = 6
 
 

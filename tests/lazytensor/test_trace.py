@@ -265,6 +265,7 @@ def live_nodes() -> int:
     return len(ir._table)
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_in_a_loop_that_reads_nothing():
     weight, counter = lt.ones(3), lt.zeros(())
     grad = lt.ones(3)

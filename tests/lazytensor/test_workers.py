@@ -22,7 +22,10 @@ from lazytensor.nn import Parameter
 from lazytensor.random import Generator
 from tests.conftest import python
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the data sets here are made to be forked")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the data sets here are made to be forked"),
+]
 
 SHARED = pathlib.Path("/dev/shm")
 Pair = collections.namedtuple("Pair", "x y")

@@ -289,6 +289,7 @@ def test_training_step_on_cores_is_the_hosts(model, make):
         np.testing.assert_allclose(data.step(batch)[0], host.step(batch)[0], rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [lt.float16, lt.bfloat16])
 def test_training_step_in_16_bits_is_the_hosts(kind):
     """Within two units of the last place over four steps; on the machine it was written on, to the last bit."""
