@@ -7,6 +7,7 @@ from lazytensor.functions.outputs import public
 from lazytensor.functions.special import unary
 
 digamma = psi = public(_special.digamma)
+entr = public(unary("entr", "The entropy -x log(x) of each element: 0 at 0, minus infinity below."))
 erf = public(_pointwise.erf)
 erfc = public(_special.erfc)
 erfinv = public(_special.erfinv)

@@ -109,6 +109,7 @@ ROWS: dict[str, Row] = {
     "atanh": _unary(math.atanh, _between(-0.9, 0.9)),
     "exp2": _unary(lambda x: 2.0**x),
     "log10": _unary(math.log10, _positive),
+    "entr": _unary(lambda x: x * math.log(1 / x), _positive),
     "erfc": _unary(math.erfc),
     "erfinv": _unary(_erfinv, _between(-0.9, 0.9)),
     "lgamma": _unary(math.lgamma, _between(0.3, 4)),

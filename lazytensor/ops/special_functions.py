@@ -126,6 +126,15 @@ def _bessel_i1_slope(x: Node, y: Node) -> Node:
     return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
 
 
+_pointwise(
+    "entr",
+    lambda x: np.where(x < 0, x.dtype.type(-np.inf), values.xlogy(-x, x)),
+    lambda g, y, x: (-(g * (call("log", x) + 1)),),
+    flops=12,
+    cirh=refused("Write torch.where(x > 0, -x * torch.log(x), 0.0) for x that are not negative."),
+)
+
+
 op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=refused("Write x < 0."))
 
 
