@@ -4,7 +4,7 @@ from lazytensor.functions import pointwise as _pointwise
 from lazytensor.functions import reductions as _reductions
 from lazytensor.functions import special as _special
 from lazytensor.functions.outputs import public
-from lazytensor.functions.special import unary
+from lazytensor.functions.special import binary, unary
 
 digamma = psi = public(_special.digamma)
 entr = public(unary("entr", "The entropy -x log(x) of each element: 0 at 0, minus infinity below."))
@@ -28,6 +28,7 @@ polygamma = public(_special.polygamma)
 round = public(_pointwise.round)
 sinc = public(_special.sinc)
 softmax = public(_reductions.softmax)
+xlog1py = public(binary("xlog1py", "x * log(1 + y), and 0 where x is 0."))
 xlogy = public(_special.xlogy)
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("public", "unary")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("public", "unary", "binary")]

@@ -124,6 +124,9 @@ ROWS: dict[str, Row] = {
     "nextafter": _pairs(lambda a, b: a),  # closer than any tolerance; tests of bits are in test_special
     "logaddexp": _pairs(lambda a, b: math.log(math.exp(a) + math.exp(b))),
     "logaddexp2": _pairs(lambda a, b: math.log2(2**a + 2**b)),
+    "xlog1py": Row(
+        lambda d: ([d.values(), d.within(-0.7, 4)], {}), _each(lambda a, b: a * math.log(1 + b)), special=True
+    ),
     "xlogy": Row(lambda d: ([d.values(), d.within(0.2, 4)], {}), _each(lambda a, b: a * math.log(b)), special=True),
     "heaviside": _binary(lambda a, b: b if a == 0 else float(a > 0)),
     "igamma": _gamma_row(_lower_gamma),

@@ -13,7 +13,7 @@ from lazytensor import source
 from lazytensor.dtype import bool_
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node
-from lazytensor.ir.operation import ON_THE_CLIENT, decomposed, per_element, refused
+from lazytensor.ir.operation import ON_THE_CLIENT, Body, decomposed, per_element, refused
 from lazytensor.ir.types import Type
 from lazytensor.ops import special_values as values
 from lazytensor.ops.elementwise import eq, where
@@ -171,6 +171,17 @@ def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return g * call("xlogy", counted, b), g * a / b
 
 
+def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    """Where a is 0 the result is 0 for every b, so that a logarithm that is no number does not count."""
+    no_number = call("logical_and", eq(a, 0), b <= -1)
+    return where(no_number, 0, g * call("log1p", b)), g * a / (b + 1)
+
+
+def _xlog1py_parts(a: Node, b: Node) -> Node:
+    product = a * call("log1p", b)
+    return where(call("logical_and", eq(a, 0), eq(b, b)), 0, product)
+
+
 _pointwise(
     "hypot", np.hypot, lambda g, y, a, b: (g * (a / y), g * (b / y)), cirh=refused("Write torch.sqrt(a * a + b * b).")
 )
@@ -206,6 +217,14 @@ _pointwise(
 )
 _pointwise(
     "xlogy", values.xlogy, _xlogy_vjp, flops=11, cirh=refused("Write torch.where(a == 0, 0.0, a * torch.log(b)).")
+)
+_pointwise(
+    "xlog1py",
+    lambda a, b: np.where((a == 0) & (b == b), a.dtype.type(0), a * np.log1p(b)),
+    _xlog1py_vjp,
+    flops=12,
+    body=Body("({0} * log1p({1}) if ({0} != 0) | ({1} != {1}) else {0})", "special"),
+    cirh=decomposed(_xlog1py_parts),
 )
 _pointwise(
     "heaviside",
