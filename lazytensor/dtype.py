@@ -6,6 +6,7 @@ bits (Cerebras documentation of the number formats).
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ class DType:
     def __repr__(self) -> str:
         return f"torch.{self.name}"
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return (by_name, (self.name,))
 
 

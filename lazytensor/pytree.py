@@ -20,7 +20,7 @@ def _dict_flatten(d: Any) -> tuple[list[Any], Any]:
     return list(d.values()), list(d.keys())
 
 
-def _dict_unflatten(values: Iterable[Any], keys: Any) -> dict:
+def _dict_unflatten(values: Iterable[Any], keys: Any) -> dict[Any, Any]:
     return dict(zip(keys, values, strict=True))
 
 
@@ -28,7 +28,7 @@ def _default_flatten(d: Any) -> tuple[list[Any], Any]:
     return list(d.values()), (d.default_factory, list(d.keys()))
 
 
-def _default_unflatten(values: Iterable[Any], context: Any) -> defaultdict:
+def _default_unflatten(values: Iterable[Any], context: Any) -> defaultdict[Any, Any]:
     return defaultdict(context[0], zip(context[1], values, strict=True))
 
 

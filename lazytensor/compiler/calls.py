@@ -35,7 +35,8 @@ def value_of(n: Node) -> Value:
 def type_of(value: Value) -> Type:
     """The type of a stored value."""
     n, index = value
-    return n.type[index] if isinstance(n.type, tuple) else n.type
+    type: Type = n.type[index] if isinstance(n.type, tuple) else n.type
+    return type
 
 
 def is_leaf(n: Node) -> bool:

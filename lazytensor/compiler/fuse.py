@@ -4,6 +4,8 @@ Broadcasts, transposes, slices and reshapes inside a group cost nothing: they on
 read. Constants become literals. A value that a group both stores and uses is computed once.
 """
 
+from typing import Any
+
 from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
 from lazytensor.compiler.group import FusionGroup, Grouping, merge
 from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
@@ -40,7 +42,7 @@ class _Writer:
         self.loops = tuple(Loop(f"i{k}", e, is_reduction=k in group.reduced) for k, e in enumerate(group.extents))
         self.body: list[Scalar] = []
         self.known: dict[tuple[Node, IndexMap], int] = {}
-        self.made: dict[tuple, int] = {}  # scalars already in the body
+        self.numbers: dict[tuple[Any, ...], int] = {}  # of the scalars that stand in the body, by what they say
         self.operands: dict[tuple[Value, Access], Node] = {}
         self.names: list[str] = []
         self.flops = 0
@@ -81,10 +83,10 @@ class _Writer:
     def _scalar(self, scalar: Scalar) -> int:
         attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
         key = (scalar.op, scalar.dtype, scalar.args, attr)
-        if key not in self.made:
-            self.made[key] = len(self.body)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.body)
             self.body.append(scalar)
-        return self.made[key]
+        return self.numbers[key]
 
     def value(self, n: Node, index: IndexMap, is_store: bool = False) -> int:
         """The scalar that holds element `index` of node n."""
@@ -136,8 +138,8 @@ class _Writer:
         return number if kind is float64 else self._scalar(Scalar("cast", kind, (number,), unit="move"))
 
 
-def _literal(n: Node) -> float:
-    """The one value of a splat or of a constant with at most one element."""
+def _literal(n: Node) -> Any:
+    """The one value of a splat or of a constant with at most one element, a Python number."""
     if n.value is None:
         return n.attrs["value"]
     return n.value.flat[0].item() if n.value.size else 0

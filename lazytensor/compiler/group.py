@@ -200,7 +200,7 @@ class _Units:
     def __init__(self, grouping: Grouping):
         self.grouping = grouping
         self.moved: dict[FusionGroup, FusionGroup] = {}
-        self.after: dict[object, set] = {}
+        self.after: dict[object, set[object]] = {}
         for group in grouping.groups:
             for n, _ in group.loads:
                 self._edge(value_of(n), group)

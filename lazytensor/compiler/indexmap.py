@@ -6,8 +6,7 @@ affinity, splitting does not; so a reshape that splits only makes a group of sev
 when a later view has to look inside such a group.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from lazytensor.ir.graph import Node
 from lazytensor.ir.nest import Access
@@ -41,7 +40,7 @@ def _plus(a: Access, b: Access, factor: int) -> Access:
 
 def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
     """The map of the input of a view `n`, given the map of its result; None if it is not affine."""
-    source = n.inputs[0].type.shape
+    source: Shape = n.inputs[0].type.shape
     if n.op == "reshape":
         return _reshape(index, source)
     if n.op == "slice":
@@ -84,7 +83,7 @@ def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
     return [tuple(next(wide) for _ in extents) for extents, _ in index]
 
 
-def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape):
+def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> IndexMap | None:
     kept = {d for i, d in enumerate(dims) if source[i] != 1}
     if list(dims) != sorted(dims):
         return None
@@ -98,7 +97,7 @@ def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape):
     return tuple(made)
 
 
-def _transpose(index: IndexMap, source: Shape, *, permutation: Shape):
+def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMap | None:
     shape = tuple(source[p] for p in permutation)
     wide = [d for d, e in enumerate(source) if e != 1]
     placed: list[tuple[int, Span]] = []
@@ -110,7 +109,9 @@ def _transpose(index: IndexMap, source: Shape, *, permutation: Shape):
     return tuple(group for _, group in sorted(placed, key=lambda item: item[0]))
 
 
-def _slice(index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape):
+def _slice(
+    index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape
+) -> IndexMap | None:
     shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
     found: dict[int, Span] = {}
     for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
@@ -127,5 +128,5 @@ def _slice(index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits:
     return tuple(found[d] for d in sorted(found))
 
 
-_PUSH: Mapping[str, Any] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
+_PUSH: Mapping[str, Callable[..., IndexMap | None]] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}
 MOVES = ("reshape", "slice", *_PUSH)

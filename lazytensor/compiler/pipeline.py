@@ -142,17 +142,20 @@ class Compilation:
     @property
     def text(self) -> str:
         """The CIRH of the very graph that is compiled."""
-        return self["print_cirh"]
+        text: str = self["print_cirh"]
+        return text
 
     @property
     def program(self) -> Program:
         """The program, not bound to anything yet."""
-        return self["plan"]
+        program: Program = self["plan"]
+        return program
 
     @property
     def executable(self) -> Executable:
         """The program, bound to the backend and the store that were given."""
-        return self["bind"]
+        executable: Executable = self["bind"]
+        return executable
 
 
 def _check(p: Pass, check: Callable[[Graph, Any], None], graph: Graph, result: Any) -> None:

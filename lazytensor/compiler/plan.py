@@ -9,6 +9,8 @@ copied at the end of the step: `Program.state` then names two different buffers.
 import heapq
 from collections import defaultdict
 
+import numpy as np
+
 from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
@@ -149,7 +151,7 @@ class _Planner:
         state = {b.name: (b.index, new_state[b.name]) for b in self.buffers if b.kind == "state"}
         return Program(tuple(self.buffers), tuple(self.instrs), state, batch, fetches, self.graph.output_names).check()
 
-    def _buffer(self, type: Type, kind: str, name: str = "", value=None) -> int:
+    def _buffer(self, type: Type, kind: str, name: str = "", value: np.ndarray | None = None) -> int:
         self.buffers.append(Buffer(len(self.buffers), type, kind, name, value))
         return len(self.buffers) - 1
 

@@ -64,7 +64,7 @@ def _unchanged(found: Bindings, n: Node) -> Node | None:
 
 
 def _keeps(n: Node) -> bool:
-    return n.attrs["keepdim"]
+    return bool(n.attrs["keepdim"])
 
 
 def _dropped(found: Bindings, n: Node) -> Node | None:

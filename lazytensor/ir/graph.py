@@ -16,6 +16,8 @@ from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
 
 Attrs = Mapping[str, Any]
+InternKey = tuple[Any, ...]
+"""Operation, inputs and attributes: what makes two nodes the same."""
 GraphKey = tuple[Any, ...]
 """What two graphs have in common that compute the same: see `Graph.key`."""
 
@@ -33,7 +35,7 @@ class Node(Algebra):
         self.value: np.ndarray | None = None
         self.where: Where | None = None
         self.tracks = False  # whether a gradient may flow through it
-        self.memo: dict | None = None  # derived facts, such as gradients already asked for
+        self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
         """The node `name(*operands)`, in which numbers are constants."""
@@ -55,14 +57,14 @@ def give_operators(combine: Callable[..., Node]) -> None:
     _combine = combine
 
 
-class _Entry(weakref.ref):
+class _Entry(weakref.ref[Node]):
     """A weak reference that remembers its key, so that a dead node leaves the table."""
 
     __slots__ = ("key",)
-    key: tuple
+    key: InternKey
 
 
-_table: dict[tuple, _Entry] = {}
+_table: dict[InternKey, _Entry] = {}
 _unique = itertools.count(1)
 _NO_ATTRS: Attrs = {}
 
@@ -72,7 +74,7 @@ def _forget(entry: _Entry) -> None:
         del _table[entry.key]
 
 
-def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple:
+def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
     if not attrs:
         return (op, inputs)
     # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
@@ -83,14 +85,14 @@ def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple:
     return (op, inputs, items)
 
 
-def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[tuple, Node | None]:
+def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
     """The intern key of an operation and the node that has it, if one lives."""
     key = _key(op, inputs, attrs)
     entry = _table.get(key)
     return key, entry() if entry is not None else None
 
 
-def intern(key: tuple, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
+def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
     """A new node under `key`, which `find` has just reported free."""
     made = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
     entry = _Entry(made, _forget)

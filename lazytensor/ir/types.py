@@ -1,6 +1,6 @@
 """The small facts that every node carries: its type, its place in the user's code, its amount of work."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lazytensor.dtype import DType
 
@@ -14,13 +14,14 @@ class Type:
 
     shape: tuple[int, ...]
     dtype: DType
+    _hash: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         # Interning hashes types all the time; a tuple hash is kept instead of recomputed.
         object.__setattr__(self, "_hash", hash((self.shape, id(self.dtype))))
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined]
+        return self._hash
 
     @property
     def size(self) -> int:

@@ -13,6 +13,8 @@ from lazytensor.ops.op import OPS
 Attrs = Mapping[str, Any]
 Arrays = tuple[np.ndarray, ...]
 Step = Callable[[], object]
+Bind = Callable[[Attrs, Arrays, Arrays], Step]
+Source = Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str]
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class Kernel:
 
     name: str
     match: Callable[[Node], Match | None]
-    bind: Callable[[Attrs, Arrays, Arrays], Step]
+    bind: Bind
     work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
-    source: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], str] | None = None
+    source: Source | None = None
     benefit: int = 0
 
 

@@ -4,11 +4,13 @@ Method: subtract the row's maximum, so that no exponential overflows; the gradie
 logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing once the exponentials are there.
 """
 
+from collections.abc import Callable
+
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.kernels.call import CALL
-from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
+from lazytensor.kernels.kernel import Arrays, Attrs, Bind, Kernel, Match, Source, Step, op_work
 
 _IMPORTS = """\
 import numpy as np
@@ -69,7 +71,7 @@ def kernel(x, labels, loss, y):
 _KEEP = "loss[r] = y[at + min(max(labels[r], 0), {last_column})]"
 
 
-def _match(name: str):
+def _match(name: str) -> Callable[[Node], Match | None]:
     def match(n: Node) -> Match | None:
         if n.op != name or n.inputs[0].type.dtype.host != float32.host or n.inputs[0].type.size == 0:
             return None
@@ -80,7 +82,7 @@ def _match(name: str):
     return match
 
 
-def _source(text: str, keep: str = ""):
+def _source(text: str, keep: str = "") -> Source:
     def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
         columns = ins[0].shape[-1]
         extents = {"rows": ins[0].size // columns, "columns": columns, "block": max(1, _BLOCK_ELEMENTS // columns)}
@@ -90,7 +92,7 @@ def _source(text: str, keep: str = ""):
     return source
 
 
-def _bind(name: str):
+def _bind(name: str) -> Bind:
     def bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
         return CALL.bind({"op": name, "attrs": attrs}, outs, ins)
 

@@ -4,16 +4,23 @@ A maximum that keeps NaN, roundings, and the reading of a number's bits are one 
 carry the permission to be reordered on that one instruction: the arithmetic around them stays strict.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+Helper = Callable[..., Any]
+Typing = tuple[Any, Callable[..., Any]]
+"""What Numba asks of an intrinsic: the signature for the arguments' types, and the function that emits the code."""
 
-def _reinterpret(result: types.Type):
+
+def _reinterpret(result: types.Type) -> Helper:
     """An intrinsic that reads the bits of its argument as another type."""
 
-    def typing(context, x):
-        def generate(ctx, builder, signature, arguments):
+    def typing(context: Any, x: Any) -> Typing:
+        def generate(ctx: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.bitcast(arguments[0], ctx.get_value_type(result))
 
         return result(x), generate
@@ -21,38 +28,35 @@ def _reinterpret(result: types.Type):
     return intrinsic(typing)
 
 
-def _llvm(name: str, arity: int = 1):
+def _llvm(name: str, arity: int = 1) -> Helper:
     """An LLVM intrinsic on floating-point numbers as a function."""
 
-    def emit(builder, arguments):
+    def emit(builder: Any, arguments: Any) -> Any:
         kind = arguments[0].type
         function = builder.module.declare_intrinsic(name, [kind], ir.FunctionType(kind, [kind] * arity))
         return builder.call(function, arguments)
 
-    def generate(ctx, builder, signature, arguments):
+    def generate(ctx: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return emit(builder, arguments)
 
-    if arity == 1:
+    # Numba reads the number of arguments off the typing function, so there is one for each arity.
+    def unary(context: Any, x: Any) -> Typing:
+        return x(x), generate
 
-        def typing(context, x):
-            return x(x), generate
-    elif arity == 2:
+    def binary(context: Any, x: Any, y: Any) -> Typing:
+        return x(x, x), generate
 
-        def typing(context, x, y):  # type: ignore[misc]
-            return x(x, x), generate
-    else:
+    def ternary(context: Any, x: Any, y: Any, z: Any) -> Typing:
+        return x(x, x, x), generate
 
-        def typing(context, x, y, z):  # type: ignore[misc]
-            return x(x, x, x), generate
-
-    return intrinsic(typing)
+    return intrinsic((unary, binary, ternary)[arity - 1])
 
 
-def _relaxed(instruction: str):
+def _relaxed(instruction: str) -> Helper:
     """An addition or product that LLVM may reorder with its like: what makes a reduction loop vectorisable."""
 
-    def typing(context, x, y):
-        def generate(ctx, builder, signature, arguments):
+    def typing(context: Any, x: Any, y: Any) -> Typing:
+        def generate(ctx: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return getattr(builder, instruction)(*arguments, flags=("reassoc", "nsz"))
 
         return x(x, x), generate

@@ -118,4 +118,5 @@ def _executed(folder: pathlib.Path, name: str, source: str) -> Kernel:
     sys.modules[name] = module  # Numba looks the module up by name when it reads its cache
     spec.loader.exec_module(module)
     _write_once(folder / f"{name}.seal", _checksum(folder))
-    return module.kernel
+    kernel: Kernel = module.kernel
+    return kernel

@@ -1,12 +1,18 @@
 """Rounding of float32 to the 16-bit types inside generated loops; the meaning is `lazytensor.dtype.round_to`."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit
 
 from lazytensor.runtime.intrinsics import abs_f4, bits_f4, copysign_f4, float_f4
 
+Helper = Callable[[Any], Any]
+_strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
 
-def _rounding(mantissa: int, exponent: int):
+
+def _rounding(mantissa: int, exponent: int) -> Helper:
     """A function that rounds float32 to the nearest value of a 16-bit type, ties to even; subnormals are kept.
 
     Normal results are rounded in the bits; a subnormal result by adding and subtracting the power of two whose last
@@ -20,8 +26,8 @@ def _rounding(mantissa: int, exponent: int):
     magic = np.float32(2.0 ** (1 - bias - mantissa + 23))
     largest = np.float32((2 - 2.0**-mantissa) * 2.0**bias)
 
-    @njit(error_model="numpy", forceinline=True)
-    def rounded(x):
+    @_strict
+    def rounded(x: Any) -> Any:
         a = abs_f4(x)
         bits = bits_f4(a)
         odd = np.int32(np.int32(bits >> shift) & np.int32(1))
@@ -38,8 +44,8 @@ round_float16 = _rounding(10, 5)
 round_cbfloat16 = _rounding(9, 6)
 
 
-@njit(error_model="numpy", forceinline=True)
-def round_bfloat16(x):
+@_strict
+def round_bfloat16(x: Any) -> Any:
     """bfloat16 has the exponents of float32, so that its bits can be rounded in place."""
     bits = bits_f4(x)
     odd = np.int32(np.int32(bits >> np.int32(16)) & np.int32(1))

@@ -15,6 +15,8 @@ generated may import Numba.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -38,24 +40,27 @@ _LOG2E = np.float32(1.44269504)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 
 
-_strict = njit(error_model="numpy", forceinline=True)
+Number = Any
+"""A NumPy number: Numba infers at each call of which type, and the names of the helpers say it."""
+Helper = Callable[..., Number]
+_strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
 
 
 @_strict
-def _power_of_two(n):
+def _power_of_two(n: Number) -> Number:
     """2**n for -126 <= n <= 127, an int32."""
     return float_f4(np.int32(np.int32(n + np.int32(127)) << np.int32(23)))
 
 
 @_strict
-def _scaled(x, n):
+def _scaled(x: Number, n: Number) -> Number:
     """x * 2**n in two steps, so that neither the largest nor subnormal results are lost."""
     half = np.int32(n >> np.int32(1))
     return x * _power_of_two(half) * _power_of_two(np.int32(n - half))
 
 
 @_strict
-def _reduced_exp(x):
+def _reduced_exp(x: Number) -> tuple[Number, Number]:
     """n and r with x = n * ln 2 + r, |r| <= ln 2 / 2."""
     n = round_f4(x * _LOG2E)
     r = fma(-n, _LN2_HIGH, x)
@@ -63,7 +68,7 @@ def _reduced_exp(x):
 
 
 @_strict
-def _expm1_tail(r):
+def _expm1_tail(r: Number) -> Number:
     """(exp(r) - 1 - r) for |r| <= ln 2 / 2."""
     p = fma(r, np.float32(1.99148795e-4), np.float32(1.39415287e-3))
     p = fma(r, p, np.float32(8.3332723e-3))
@@ -73,7 +78,7 @@ def _expm1_tail(r):
 
 
 @_strict
-def exp_f4(x):
+def exp_f4(x: Number) -> Number:
     low = np.float32(-104) if x < np.float32(-104) else x
     safe = np.float32(89) if low > np.float32(89) else low
     n, r = _reduced_exp(safe)
@@ -82,7 +87,7 @@ def exp_f4(x):
 
 
 @_strict
-def expm1_f4(x):
+def expm1_f4(x: Number) -> Number:
     low = np.float32(-30) if x < np.float32(-30) else x
     safe = np.float32(89) if low > np.float32(89) else low
     n, r = _reduced_exp(safe)
@@ -95,7 +100,7 @@ def expm1_f4(x):
 
 
 @_strict
-def _split(x):
+def _split(x: Number) -> tuple[Number, Number]:
     """n and f with x = 2**n * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
     is_tiny = x < np.float32(1.17549435e-38)
     grown = x * np.float32(8388608) if is_tiny else x
@@ -106,7 +111,7 @@ def _split(x):
 
 
 @_strict
-def _log1p_tail(f):
+def _log1p_tail(f: Number) -> Number:
     """log(1 + f) - f on the reduced interval."""
     p = fma(f, np.float32(0.0691541508), np.float32(-0.117898308))
     p = fma(f, p, np.float32(0.118729673))
@@ -121,7 +126,7 @@ def _log1p_tail(f):
 
 
 @_strict
-def _log_edges(x, y):
+def _log_edges(x: Number, y: Number) -> Number:
     """The values of a logarithm outside the positive finite numbers."""
     y = x if x == _INF else y
     y = -_INF if x == _ZERO else y
@@ -129,14 +134,14 @@ def _log_edges(x, y):
 
 
 @_strict
-def log_f4(x):
+def log_f4(x: Number) -> Number:
     n, f = _split(x)
     k = np.float32(n)
     return _log_edges(x, k * _LN2_HIGH + (f + (_log1p_tail(f) + k * _LN2_LOW)))
 
 
 @_strict
-def log2_f4(x):
+def log2_f4(x: Number) -> Number:
     n, f = _split(x)
     tail = _log1p_tail(f)
     # log2(e) = 1 + 0.4427: the two parts keep the sum exact to the last place.
@@ -145,7 +150,7 @@ def log2_f4(x):
 
 
 @_strict
-def log1p_f4(x):
+def log1p_f4(x: Number) -> Number:
     u = _ONE + x
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)
     ratio = (lost_near if abs_f4(x) < _ONE else lost_far) / u
@@ -157,7 +162,7 @@ def log1p_f4(x):
 
 
 @_strict
-def tanh_f4(x):
+def tanh_f4(x: Number) -> Number:
     a = abs_f4(x)
     t = a * a
     p = fma(t, np.float32(-0.0057170433), np.float32(0.0206505861))
@@ -171,7 +176,7 @@ def tanh_f4(x):
 
 
 @_strict
-def sigmoid_f4(x):
+def sigmoid_f4(x: Number) -> Number:
     e = exp_f4(-abs_f4(x))
     y = _ONE / (_ONE + e)
     low = e * y
@@ -179,7 +184,7 @@ def sigmoid_f4(x):
 
 
 @_strict
-def _erf_near(a):
+def _erf_near(a: Number) -> Number:
     """erf(a) for 0 <= a <= 1."""
     t = a * a
     p = fma(t, np.float32(-9.68013501e-6), np.float32(1.12705435e-4))
@@ -192,7 +197,7 @@ def _erf_near(a):
 
 
 @_strict
-def _erfc_far(a):
+def _erfc_far(a: Number) -> Number:
     """erfc(a) for 1 <= a <= 4, absolute error below 1e-9."""
     p = fma(a, np.float32(-2.16867666e-5), np.float32(4.41335316e-4))
     p = fma(a, p, np.float32(-4.20455635e-3))
@@ -204,7 +209,7 @@ def _erfc_far(a):
 
 
 @_strict
-def erf_f4(x):
+def erf_f4(x: Number) -> Number:
     a = abs_f4(x)
     a = np.float32(4) if a > np.float32(4) else a
     far, near = _ONE - _erfc_far(a), _erf_near(a)
@@ -217,17 +222,17 @@ _GELU_SCALE = np.float32(math.sqrt(2 / math.pi))
 
 
 @_strict
-def gelu_none_f4(x):
+def gelu_none_f4(x: Number) -> Number:
     return _HALF * x * (_ONE + erf_f4(x * _SQRT_HALF))
 
 
 @_strict
-def gelu_tanh_f4(x):
+def gelu_tanh_f4(x: Number) -> Number:
     return _HALF * x * (_ONE + tanh_f4(_GELU_SCALE * (x + np.float32(0.044715) * x * x * x)))
 
 
 @_strict
-def rsqrt_f4(x):
+def rsqrt_f4(x: Number) -> Number:
     return _ONE / sqrt_f4(x)
 
 
@@ -275,7 +280,7 @@ _QUARTER_TURN = math.pi / 2
 
 
 @_strict
-def _reduced_angle(x):
+def _reduced_angle(x: Number) -> tuple[Number, Number]:
     """The quadrant of |x| and the rest, an angle in -pi/4..pi/4, in float64."""
     bits = np.int32(bits_f4(x) & np.int32(0x7FFFFFFF))
     e = np.int32(bits >> np.int32(23))
@@ -291,7 +296,7 @@ def _reduced_angle(x):
 
 
 @_strict
-def _sine(r):
+def _sine(r: Number) -> Number:
     t = r * r
     p = 2.7557319223985893e-6 - t * 2.505210838544172e-8
     p = fma(t, p, -1.984126984126984e-4)
@@ -301,7 +306,7 @@ def _sine(r):
 
 
 @_strict
-def _cosine(r):
+def _cosine(r: Number) -> Number:
     t = r * r
     p = 2.48015873015873e-5 - t * 2.755731922398589e-7
     p = fma(t, p, -1.3888888888888889e-3)
@@ -310,7 +315,7 @@ def _cosine(r):
 
 
 @_strict
-def _turned(x, shift):
+def _turned(x: Number, shift: Number) -> Number:
     """sin(|x| + shift * pi/2) in float64."""
     quadrant, r = _reduced_angle(x)
     quadrant = (quadrant + shift) & np.int32(3)
@@ -320,7 +325,7 @@ def _turned(x, shift):
 
 
 @_strict
-def sin_f4(x):
+def sin_f4(x: Number) -> Number:
     y = np.float32(_turned(x, np.int32(0)))
     y = -y if x < _ZERO else y
     y = x if abs_f4(x) < np.float32(1e-5) else y
@@ -328,14 +333,14 @@ def sin_f4(x):
 
 
 @_strict
-def cos_f4(x):
+def cos_f4(x: Number) -> Number:
     y = np.float32(_turned(x, np.int32(1)))
     y = _ONE if abs_f4(x) < np.float32(1e-5) else y
     return y if abs_f4(x) < _INF else _NAN
 
 
 @_strict
-def tan_f4(x):
+def tan_f4(x: Number) -> Number:
     quadrant, r = _reduced_angle(x)
     s, c = _sine(r), _cosine(r)
     is_odd = (quadrant & np.int32(1)) == np.int32(1)
@@ -347,7 +352,7 @@ def tan_f4(x):
 
 
 @_strict
-def _log2_wide(x):
+def _log2_wide(x: Number) -> Number:
     """log2 of a positive finite float32 in float64, relative error below 1e-13."""
     wide = np.float64(x)
     bits = bits_f8(wide) - np.int64(0x3FE6A09E667F3BCD)
@@ -366,7 +371,7 @@ def _log2_wide(x):
 
 
 @_strict
-def _exp2_wide(x):
+def _exp2_wide(x: Number) -> Number:
     """2**x in float64 for -1000 < x < 1000."""
     n = round_f8(x)
     r = (x - n) * 0.6931471805599453
@@ -382,7 +387,7 @@ def _exp2_wide(x):
 
 
 @_strict
-def pow_f4(a, b):
+def pow_f4(a: Number, b: Number) -> Number:
     """a**b with the special values of C's pow."""
     size = abs_f4(a)
     is_plain = size > _ZERO and size < _INF
@@ -405,39 +410,39 @@ def pow_f4(a, b):
 
 
 @_strict
-def relu_f4(x):
+def relu_f4(x: Number) -> Number:
     return _ZERO if x <= _ZERO else x
 
 
 @_strict
-def relu_f8(x):
+def relu_f8(x: Number) -> Number:
     return 0.0 if x <= 0.0 else x
 
 
 @_strict
-def sign_f4(x):
+def sign_f4(x: Number) -> Number:
     y = _ONE if x > _ZERO else (-_ONE if x < _ZERO else _ZERO)
     return y if x == x else x
 
 
 @_strict
-def sign_f8(x):
+def sign_f8(x: Number) -> Number:
     y = 1.0 if x > 0.0 else (-1.0 if x < 0.0 else 0.0)
     return y if x == x else x
 
 
 @_strict
-def sign_i(x):
+def sign_i(x: Number) -> Number:
     return np.int64(x > 0) - np.int64(x < 0)
 
 
 @_strict
-def fmod_f4(a, b):
+def fmod_f4(a: Number, b: Number) -> Number:
     return np.float32(np.fmod(np.float64(a), np.float64(b)))
 
 
 @_strict
-def atan2_f4(a, b):
+def atan2_f4(a: Number, b: Number) -> Number:
     return np.float32(math.atan2(np.float64(a), np.float64(b)))
 
 
