@@ -46,6 +46,7 @@ class WaferExecutable:
 
     @property
     def elapsed_seconds(self) -> float:
+        """`elapsed_cycles` at the clock of the report's machine."""
         return self.elapsed_cycles / self.report.clock_hz
 
 

@@ -14,6 +14,7 @@ KINDS = ("block", "cyclic", "replicated")
 
 
 def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
     return -(-a // b)
 
 
@@ -37,19 +38,23 @@ class Rect:
 
     @property
     def area(self) -> int:
+        """PEs in the rectangle."""
         return self.width * self.height
 
     def overlaps(self, other: "Rect") -> bool:
+        """Whether the two have a PE in common."""
         apart_x = self.x + self.width <= other.x or other.x + other.width <= self.x
         apart_y = self.y + self.height <= other.y or other.y + other.height <= self.y
         return not (apart_x or apart_y)
 
     def contains(self, other: "Rect") -> bool:
+        """Whether all PEs of `other` are in this one."""
         inside_x = self.x <= other.x and other.x + other.width <= self.x + self.width
         inside_y = self.y <= other.y and other.y + other.height <= self.y + self.height
         return inside_x and inside_y
 
     def as_tuple(self) -> tuple[int, int, int, int]:
+        """x, y, width, height, as reports hold it."""
         return self.x, self.y, self.width, self.height
 
     def __str__(self) -> str:
@@ -79,7 +84,7 @@ class Layout:
         if self.kind not in KINDS:
             raise LazyError(f"there is no layout {self.kind!r}", hint=f"Use one of {', '.join(KINDS)}.")
 
-    def held(self, type: Type, x: int, y: int) -> tuple[range, range]:
+    def tile_of(self, type: Type, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the tensor on the PE at (x, y), counted from the corner of the rectangle.
 
         In a flat layout the tensor is a single row.
@@ -91,7 +96,7 @@ class Layout:
 
     def bytes_per_pe(self, type: Type) -> int:
         """Bytes on the PE that holds the most: the first one, in every kind."""
-        rows, columns = self.held(type, 0, 0)
+        rows, columns = self.tile_of(type, 0, 0)
         return len(rows) * len(columns) * type.dtype.itemsize
 
 

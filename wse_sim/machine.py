@@ -82,14 +82,17 @@ class Machine:
 
     @property
     def usable_width(self) -> int:
+        """Columns that a program gets."""
         return self.width - self.reserved_columns
 
     @property
     def usable_height(self) -> int:
+        """Rows that a program gets."""
         return self.height - self.reserved_rows
 
     @property
     def usable_pes(self) -> int:
+        """PEs that a program gets."""
         return self.usable_width * self.usable_height
 
     @property

@@ -81,18 +81,18 @@ class MeshExecutable:
     def _arrays(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """An array for each buffer: the store's own for state, and new ones for what a step makes."""
         states = {old: name for name, (old, _) in self.program.state.items()}
-        given = dict(zip(self.program.batch, batch, strict=True))
-        made = []
+        inputs = dict(zip(self.program.batch, batch, strict=True))
+        arrays = []
         for buffer in self.program.buffers:
             if buffer.index in states:
-                made.append(self._store.array(states[buffer.index]))
-            elif buffer.index in given:
-                made.append(np.asarray(given[buffer.index], buffer.type.dtype.host))
+                arrays.append(self._store.array(states[buffer.index]))
+            elif buffer.index in inputs:
+                arrays.append(np.asarray(inputs[buffer.index], buffer.type.dtype.host))
             elif buffer.value is not None:
-                made.append(np.asarray(buffer.value))
+                arrays.append(np.asarray(buffer.value))
             else:
-                made.append(np.zeros(buffer.type.shape, buffer.type.dtype.host))
-        return made
+                arrays.append(np.zeros(buffer.type.shape, buffer.type.dtype.host))
+        return arrays
 
     def _read(self, phase: Phase, memory: np.ndarray) -> np.ndarray:
         machine = self._backend.machine

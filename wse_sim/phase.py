@@ -1,7 +1,7 @@
 """Phase programs: what a kernel does on its rectangle, as data, to be read in several ways.
 
 Leaves say what every PE of a rectangle does: compute, or move words along an axis. Three forms compose them: `Seq` one
-after another, `Par` at the same time, `Repeat` a number of times. `cost.py` reads a program as cycles; the same program
+after another, `Par` at the same time, `Repeat` a number of times. `price/cost.py` reads a program as cycles; the same program
 can be read as data on a small mesh and as wavelets on routers.
 
 Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of

@@ -127,7 +127,7 @@ def test_every_element_lies_in_one_place_and_comes_back(width, height, rows, col
     kernel = MeshKernel(Par(()), (placed,), (placed,), 2 + placed.words)
     memory = scatter(kernel, {"a": matrix})
     np.testing.assert_array_equal(gather(kernel, memory)["a"], matrix)
-    tiles = [placed.held(x, y) for x in range(width) for y in range(height)]
+    tiles = [placed.tile_of(x, y) for x in range(width) for y in range(height)]
     held = sorted((r, c) for rows_, columns_ in tiles for r in rows_ for c in columns_)
     assert held == [(r, c) for r in range(rows) for c in range(columns)]
     assert not memory[:, 0].any() and not memory[..., :2].any()

@@ -22,7 +22,7 @@ def holders(layout: Layout, type: Type) -> dict[tuple[int, int], int]:
     """Element (row, column) -> number of PEs that hold it."""
     count: dict[tuple[int, int], int] = {}
     for y, x in product(range(layout.rect.height), range(layout.rect.width)):
-        for element in product(*layout.held(type, x, y)):
+        for element in product(*layout.tile_of(type, x, y)):
             count[element] = count.get(element, 0) + 1
     return count
 
@@ -50,7 +50,7 @@ def test_bytes_per_pe_is_that_of_the_fullest_pe(rect, kind, is_flat, type):
     sizes = [
         len(rows) * len(columns) * type.dtype.itemsize
         for y, x in product(range(rect.height), range(rect.width))
-        for rows, columns in [layout.held(type, x, y)]
+        for rows, columns in [layout.tile_of(type, x, y)]
     ]
     assert layout.bytes_per_pe(type) == max(sizes)
 

@@ -64,7 +64,7 @@ class State:
         first = 4 * self.size("bytes_at") + 3 * self.size("queued")
         return self.cores.view(np.uint8)[:, first : first + self.size("lanes") + self.size("colours")]
 
-    def held(self) -> np.ndarray:
+    def occupancy(self) -> np.ndarray:
         """How many wavelets each queue has, [cores, queues]."""
         # Heads and tails are bytes that wrap around, and so is their difference.
         counts: np.ndarray = self.field(1) - self.field(0)
@@ -77,6 +77,7 @@ class State:
 
     @property
     def bytes(self) -> int:
+        """Bytes of all arrays, which is what a mesh takes of the host's memory."""
         return sum(a.nbytes for a in vars(self).values())
 
 
@@ -89,6 +90,7 @@ class Lanes:
 
     @property
     def count(self) -> int:
+        """Lanes of a router, one at least."""
         return max(1, len(set(self.of.values())))
 
     def table(self) -> np.ndarray:
@@ -106,12 +108,12 @@ def lanes_of(mesh: Mesh) -> Lanes:
     numbers: dict[tuple[int, int], int] = {}
     count = 0
     for k, colour in enumerate(mesh.colours):
-        found = [mesh.sources(colour, p) for p in mesh.positions(colour)]
+        sources = [mesh.sources(colour, p) for p in mesh.positions(colour)]
         # A colour whose switches never change its source needs one lane for all directions: most colours, so most
         # queues.
-        highest = np.max(found, axis=0)
-        is_single = all(bool(np.all((one < 0) | (one == highest))) for one in found)
-        used = sorted({int(i) for one in found for i in np.unique(one) if i >= 0})
+        highest = np.max(sources, axis=0)
+        is_single = all(bool(np.all((one < 0) | (one == highest))) for one in sources)
+        used = sorted({int(i) for one in sources for i in np.unique(one) if i >= 0})
         for rank, source in enumerate(range(RAMP + 1) if is_single else used):
             numbers[k, source] = count if is_single else count + rank
         count += 1 if is_single else len(used)

@@ -312,7 +312,7 @@ def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
     c = t * m.stride
     if m.ints[c + PROGRAM] < 0:
         return 0
-    why, result, told = IDLE, 0, m.threads
+    why, result, lowest = IDLE, 0, m.threads
     # Counted by the router, so that most cores in most cycles need not look at all their queues.
     if m.ints[c + CONTROLS]:
         result = _take_controls(m, t, now)
@@ -328,8 +328,8 @@ def decide(m: Pointers, t: Int, now: Int, first: Int) -> Int:
             why = did
             break
         # A core in its setup counts as busy, whatever its other threads wait for.
-        if did != IDLE and why != BUSY and (u < told or did == BUSY):
-            why, told = did, u
+        if did != IDLE and why != BUSY and (u < lowest or did == BUSY):
+            why, lowest = did, u
     m.ints[c + COUNTED + why] += 1
     m.ints[c + STATE] = why
     if result & EVENT:

@@ -113,6 +113,7 @@ def one_source(op: Int, a: Real) -> Real:
 
 @leaf
 def two_sources(op: Int, a: Real, b: Real) -> Real:
+    """The float32 of an operation on two, not yet rounded to a narrower type."""
     if op == ADD:
         return a + b
     if op == SUB:

@@ -143,6 +143,7 @@ class Mesh:
 
 
 def at(x: Any, y: Any) -> str:
+    """How errors and drawings name a core."""
     return f"core ({x}, {y})"
 
 

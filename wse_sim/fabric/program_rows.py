@@ -95,8 +95,8 @@ def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> Progr
 
 def control_names(mesh: Mesh) -> list[str]:
     """Names of tasks that control wavelets activate."""
-    found = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control))
-    return sorted({i.task for i in found if i.task})
+    controls = (i for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control))
+    return sorted({i.task for i in controls if i.task})
 
 
 def _code(assembler: _Assembler) -> np.ndarray:

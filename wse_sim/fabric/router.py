@@ -47,12 +47,14 @@ def bytes_at(m: Pointers, t: Int) -> Int:
 
 @leaf
 def is_empty(m: Pointers, b: Int, j: Int) -> Truth:
+    """Whether queue `j` of the core whose heads begin at byte `b` holds nothing."""
     # Heads and tails run on modulo 256 and are masked only where a place is needed: so equal means empty, never full.
     return m.bytes[b + j] == m.bytes[b + m.queued + j]
 
 
 @leaf
 def has_room(m: Pointers, t: Int, j: Int) -> Truth:
+    """Whether queue `j` of core `t` can take one more, by its own capacity."""
     b = bytes_at(m, t) + j
     return ((m.bytes[b + m.queued] - m.bytes[b]) & 255) < m.bytes[b + 2 * m.queued]
 
@@ -66,11 +68,13 @@ def slot_of_head(m: Pointers, t: Int, j: Int) -> Int:
 
 @leaf
 def pop(m: Pointers, t: Int, j: Int) -> None:
+    """Take the first wavelet away: only the queue's one reader does this."""
     m.bytes[bytes_at(m, t) + j] += 1
 
 
 @leaf
 def push(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
+    """Put a wavelet with its stamp behind the others: only the queue's one writer does this."""
     b = bytes_at(m, t) + m.queued + j
     q = t * m.stride + m.queues + j * m.queue
     slot = q + RING_AT + 2 * (m.bytes[b] & m.mask)
@@ -81,11 +85,13 @@ def push(m: Pointers, t: Int, j: Int, value: Int, stamp: Int) -> None:
 
 @leaf
 def count_push(m: Pointers, t: Int, j: Int) -> None:
+    """Count a wavelet for the traffic of a colour."""
     m.ints[t * m.stride + m.queues + j * m.queue + PUSHED] += 1
 
 
 @leaf
 def neighbour(m: Pointers, t: Int, d: Int) -> Int:
+    """The core next to `t` in direction `d`; routes that leave the mesh were refused."""
     return t - m.width if d == 0 else (t + 1 if d == 1 else (t + m.width if d == 2 else t - 1))
 
 
@@ -184,6 +190,7 @@ def put_switch(m: Pointers, t: Int, colour: Int, switch: Int) -> None:
 
 @leaf
 def switch_of(m: Pointers, t: Int, colour: Int) -> Int:
+    """The byte of a switch: position, last position, torn down."""
     return m.bytes[outputs_at(m, t) + m.nlanes + colour] & 255
 
 

@@ -87,8 +87,8 @@ def read_result(mesh: Mesh, state: State, rows: ProgramRows, end: int, max_cycle
     faults = tuple(_faults(mesh, state, rows))
     # A run of the whole wafer that stands still has millions of waits, and a thousand are enough to see why.
     waits = faults or tuple(islice(_waiting(mesh, state, rows, lanes), WAITS_MOST))
-    held = _by_colour(lanes, state.held())
-    left = {c: n for c in mesh.colours if (n := int(held[c].sum()))}
+    occupancy = _by_colour(lanes, state.occupancy())
+    left = {c: n for c in mesh.colours if (n := int(occupancy[c].sum()))}
     # Finished is defined by what is left: nothing waits at an instruction, no task is pending and no queue holds a
     # word.
     status = "finished"
@@ -106,7 +106,7 @@ def read_result(mesh: Mesh, state: State, rows: ProgramRows, end: int, max_cycle
         counters={name: column.reshape(grid) for name, column in _counters(state)},
         finished=state.cores[:, record.FINISHED].reshape(grid),
         waits=waits,
-        **_traffic(mesh, state, lanes, held),
+        **_traffic(mesh, state, lanes, occupancy),
         left=left,
         state_bytes=state.bytes,
     )
@@ -117,7 +117,7 @@ def _counters(state: State) -> Iterator[tuple[str, np.ndarray]]:
         yield name, state.cores[:, record.COUNTED + i].copy()
 
 
-def _traffic(mesh: Mesh, state: State, lanes: Lanes, held: dict[int, np.ndarray]) -> dict[str, dict[int, int]]:
+def _traffic(mesh: Mesh, state: State, lanes: Lanes, occupancy: dict[int, np.ndarray]) -> dict[str, dict[int, int]]:
     """What cores sent and received and what routers copied, by colour."""
     ramps = {c: lanes.of.get((k, RAMP), 0) for k, c in enumerate(lanes.colours)}
     all_pushed = state.of_queues(record.PUSHED)
@@ -125,18 +125,18 @@ def _traffic(mesh: Mesh, state: State, lanes: Lanes, held: dict[int, np.ndarray]
     return {
         "sent": {c: int(all_pushed[from_core(mesh, c).reshape(-1), lane].sum()) for c, lane in ramps.items()},
         # What routers gave a core less what still lies in its queue is what the core took.
-        "received": {c: int(pushed[c][:, -1].sum() - held[c][:, -1].sum()) for c in lanes.colours},
+        "received": {c: int(pushed[c][:, -1].sum() - occupancy[c][:, -1].sum()) for c in lanes.colours},
         "copied": {c: int(copied[c][:, :-1].sum()) for c in lanes.colours},
     }
 
 
 def _by_colour(lanes: Lanes, table: np.ndarray) -> dict[int, np.ndarray]:
     """Columns of queues as [cores, lanes of the colour and then the core's queue] for each colour."""
-    found = {}
+    tables = {}
     for k, colour in enumerate(lanes.colours):
         columns = sorted({lane for (number, _), lane in lanes.of.items() if number == k})
-        found[colour] = table[:, [*columns, lanes.count + k]]
-    return found
+        tables[colour] = table[:, [*columns, lanes.count + k]]
+    return tables
 
 
 def _faults(mesh: Mesh, state: State, rows: ProgramRows) -> Iterator[str]:
@@ -148,11 +148,11 @@ def _faults(mesh: Mesh, state: State, rows: ProgramRows) -> Iterator[str]:
 
 def _waiting(mesh: Mesh, state: State, rows: ProgramRows, lanes: Lanes) -> Iterator[str]:
     """A line for each thread that stands at an instruction, each blocked task, each queue that holds something."""
-    threads, held = state.threads(), state.held()
+    threads, occupancy = state.threads(), state.occupancy()
     for t, u in np.argwhere(threads[:, :, record.PC] >= 0):
         row, ready, done = threads[t, u, : record.CREDIT].tolist()
         is_issued = ready < record.NEVER
-        reason = _reason(state, lanes, held[t], t, row) if is_issued else "waits to be issued"
+        reason = _reason(state, lanes, occupancy[t], t, row) if is_issued else "waits to be issued"
         yield f"{_place(mesh, t)}: {rows.source(row)} after {done if is_issued else 0} elements {reason}"
     active, blocked = state.cores[:, record.ACTIVE], state.cores[:, record.BLOCKED]
     for t in np.flatnonzero(active):
@@ -162,9 +162,9 @@ def _waiting(mesh: Mesh, state: State, rows: ProgramRows, lanes: Lanes) -> Itera
                 yield f"{_place(mesh, t)}: task {name} {does}"
     rings = circling(state)
     for j in range(lanes.count + len(lanes.colours)):
-        for t in np.flatnonzero(held[:, j]):
+        for t in np.flatnonzero(occupancy[:, j]):
             goes_round = j < lanes.count and bool(rings[t, j])
-            yield _stuck(mesh, state, lanes, (int(t), j), int(held[t, j]), goes_round)
+            yield _stuck(mesh, state, lanes, (int(t), j), int(occupancy[t, j]), goes_round)
 
 
 def _stuck(mesh: Mesh, state: State, lanes: Lanes, queue: tuple[int, int], count: int, goes_round: bool) -> str:
@@ -185,13 +185,13 @@ def _place(mesh: Mesh, t: Any) -> str:
     return at(int(t) % mesh.width, int(t) // mesh.width)
 
 
-def _reason(state: State, lanes: Lanes, held: np.ndarray, t: int, row: int) -> str:
+def _reason(state: State, lanes: Lanes, occupancy: np.ndarray, t: int, row: int) -> str:
     """`held` is what the queues of the core have."""
     first = row + record.OPERANDS
     operands = state.code[first : first + 4 * record.OPERAND].reshape(4, record.OPERAND)
     for kind, base in operands[:, : record.STRIDE].tolist():
-        if kind == record.RECEIVED and held[lanes.count + base] == 0:
+        if kind == record.RECEIVED and occupancy[lanes.count + base] == 0:
             return f"waits for colour {lanes.colours[base]}"
-        if kind == record.SENT and held[base] >= state.field(2)[t, base]:
+        if kind == record.SENT and occupancy[base] >= state.field(2)[t, base]:
             return f"waits for room on colour {lanes.colours[int(state.lanes[base, record.LANE_COLOUR])]}"
     return "goes on"

@@ -133,7 +133,7 @@ def circling(state: State) -> np.ndarray:
     on_ring = np.zeros(end + 1, bool)
     on_ring[reached] = True
     lanes = state.size("lanes")
-    return on_ring[:end].reshape(-1, lanes) & (state.held()[:, :lanes] > 0)
+    return on_ring[:end].reshape(-1, lanes) & (state.occupancy()[:, :lanes] > 0)
 
 
 def _upstream(state: State) -> np.ndarray:

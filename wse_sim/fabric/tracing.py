@@ -55,7 +55,9 @@ def _moment(mesh: Mesh, state: State, rows: ProgramRows, now: int, x: int, y: in
     standing = [thread for thread in state.threads()[t].tolist() if thread[record.PC] >= 0]
     places = tuple(rows.source(thread[record.PC]) for thread in standing)
     did = record.COUNTERS[state.cores[t, record.STATE]]
-    return Moment(now, x, y, did, places, tuple(thread[record.DONE] for thread in standing))
+    return Moment(
+        cycle=now, x=x, y=y, did=did, stands_at=places, done=tuple(thread[record.DONE] for thread in standing)
+    )
 
 
 def space_time(moments: Sequence[Moment], every: int = 1) -> str:

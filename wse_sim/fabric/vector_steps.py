@@ -40,6 +40,7 @@ TARGET, FIRST, SECOND, THIRD = (np.int64(i) for i in range(4))
 
 @leaf
 def operand_at(row: Int, i: Int) -> Int:
+    """Where the columns of operand `i` of an instruction begin."""
     return row + OPERANDS + i * OPERAND
 
 
@@ -68,6 +69,7 @@ def _stamp(m: Pointers, row: Int, element: Int, now: Int) -> Int:
 
 @leaf
 def send(m: Pointers, t: Int, lane: Int, value: Int, stamp: Int) -> None:
+    """Give the router a wavelet and count it."""
     push(m, t, lane, value, stamp)
     count_push(m, t, lane)
 

@@ -269,27 +269,35 @@ class Builder:
         self._current = name
 
     def move(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a, the same bits."""
         self._vector("move", (to, a), length, **more)
 
     def convert(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a in the type of `to`."""
         self._vector("convert", (to, a), length, **more)
 
     def add(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a + b."""
         self._vector("add", (to, a, b), length, **more)
 
     def sub(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a - b."""
         self._vector("sub", (to, a, b), length, **more)
 
     def mul(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a * b."""
         self._vector("mul", (to, a, b), length, **more)
 
     def max(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = the larger of a and b."""
         self._vector("max", (to, a, b), length, **more)
 
     def greater(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = 1 where a > b, else 0."""
         self._vector("greater", (to, a, b), length, **more)
 
     def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
+        """to = a * b + c, rounded after each of the two."""
         self._vector("fmac", (to, a, b, c), length, **more)
 
     def special(self, op: str, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
@@ -310,9 +318,11 @@ class Builder:
         self.append(Vector(op, operands, length, is_async=asynchronous, then=completion, advance=advance))
 
     def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
+        """Send a control wavelet; see `Control`."""
         self.append(Control(colour, tuple(commands), task))
 
     def configure(self, colour: int, position: int = 0) -> None:
+        """Put the core's router at a switch position of a colour."""
         self.append(Configure(colour, position))
 
     @contextmanager
@@ -323,15 +333,19 @@ class Builder:
         self.append(LoopEnd())
 
     def branch(self, address: int, comparison: str, value: float, task: str) -> None:
+        """Go on in `task` if the float32 word at `address` compares so with `value`."""
         self.append(Branch(address, comparison, value, task))
 
     def activate(self, task: str) -> None:
+        """Let a task run once it is not blocked."""
         self.append(Change("activate", task))
 
     def block(self, task: str) -> None:
+        """Keep a task from running, active or not."""
         self.append(Change("block", task))
 
     def unblock(self, task: str) -> None:
+        """Let a task run if it is active."""
         self.append(Change("unblock", task))
 
     def build(self) -> CoreProgram:

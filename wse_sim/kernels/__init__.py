@@ -7,8 +7,8 @@ three ways: `cost(kernel.phase, machine)` in cycles, `apply(kernel.phase, memory
 and back, `as_data` and `as_wavelets` do all three at once:
 
     kernel = KERNELS["summa"](Rect(0, 0, 4, 4), 10, 20, 30, "float16")
-    found, done = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
-    found["c"], done.cycles, cost(kernel.phase, WSE2).cycles
+    results, run = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
+    results["c"], run.cycles, cost(kernel.phase, WSE2).cycles
 
 How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
 sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:

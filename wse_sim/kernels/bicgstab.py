@@ -32,9 +32,9 @@ class _Columns:
     def ghosted(self, name: str, bank: int) -> Placed:
         # A zero before and behind the column stands for the cells outside.
         self.room.take(1, self.dtype)
-        made = self.vector(name, bank)
+        column = self.vector(name, bank)
         self.room.take(2, self.dtype)
-        return made
+        return column
 
     def number(self) -> Memory:
         """One float32, the same on all PEs; as an operand of a vector it stays where it is."""
@@ -99,8 +99,8 @@ def _product(on: _Columns, matrix: list[Placed], halos: list[Placed], u: Placed,
 
 def _half_step(on: _Columns, numbers: tuple[Memory, ...], r: Placed, v: Placed, s: Placed) -> Local:
     """alpha = rho / (b, v); s = r - alpha v."""
-    (rho, alpha, found), build = numbers, on.room.builder()
-    build.special("reciprocal", alpha, found, 1)
+    (rho, alpha, dots), build = numbers, on.room.builder()
+    build.special("reciprocal", alpha, dots, 1)
     build.mul(alpha, alpha, rho, 1)
     build.mul(s.vector(), v.vector(), alpha, on.cells)
     build.sub(s.vector(), r.vector(), s.vector(), on.cells)
@@ -111,9 +111,9 @@ def _whole_step(
     on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, ...], results: tuple[Placed, Placed]
 ) -> Local:
     """omega = (t, s) / (t, t); x += alpha p + omega s; r = s - omega t."""
-    (alpha, omega, found), (p, s, t), (x, r), build = numbers, vectors, results, on.room.builder()
-    build.special("reciprocal", omega, Memory(found.base + 1, 0), 1)
-    build.mul(omega, omega, found, 1)
+    (alpha, omega, dots), (p, s, t), (x, r), build = numbers, vectors, results, on.room.builder()
+    build.special("reciprocal", omega, Memory(dots.base + 1, 0), 1)
+    build.mul(omega, omega, dots, 1)
     build.fmac(x.vector(), p.vector(), alpha, x.vector(), on.cells)
     build.fmac(x.vector(), s.vector(), omega, x.vector(), on.cells)
     build.mul(r.vector(), t.vector(), omega, on.cells)
@@ -123,12 +123,12 @@ def _whole_step(
 
 def _direction(on: _Columns, numbers: tuple[Memory, ...], vectors: tuple[Placed, Placed], p: Placed) -> Local:
     """beta = (b, r) / rho alpha / omega; p = r + beta (p - omega v); rho = (b, r)."""
-    (rho, alpha, omega, beta, found), (r, v), build = numbers, vectors, on.room.builder()
+    (rho, alpha, omega, beta, dots), (r, v), build = numbers, vectors, on.room.builder()
     build.mul(beta, rho, omega, 1)
     build.special("reciprocal", beta, beta, 1)
-    build.mul(beta, beta, found, 1)
+    build.mul(beta, beta, dots, 1)
     build.mul(beta, beta, alpha, 1)
-    build.move(rho, found, 1)
+    build.move(rho, dots, 1)
     build.mul(v.vector(), v.vector(), omega, on.cells)
     build.sub(p.vector(), p.vector(), v.vector(), on.cells)
     build.fmac(p.vector(), p.vector(), beta, r.vector(), on.cells)

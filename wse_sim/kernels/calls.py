@@ -63,7 +63,7 @@ def _nest(nest: Nest, rect: Rect) -> MeshCall:
     return MeshCall(
         nest_kernel(rect, nest),
         lambda arrays, number: nest_operands(nest, arrays),
-        lambda found, writes, number: nest_results(nest, found, writes),
+        lambda results, writes, number: nest_results(nest, results, writes),
     )
 
 
@@ -87,8 +87,8 @@ def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
         shaped = arrays[0].reshape(a), arrays[1]
         return {name: np.broadcast_to(x, (*lead, *x.shape[-2:]))[at] for name, x in zip("ab", shaped, strict=True)}
 
-    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(prod(lead), -1)[number] = found["c"].reshape(-1)
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(prod(lead), -1)[number] = results["c"].reshape(-1)
 
     return MeshCall(kernel, give, take, prod(lead))
 
@@ -117,9 +117,9 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
             raise LazyError(f"labels that are none of {columns} classes", hint="Label every row.")
         return {"x": logits, "target": chosen.astype(np.float32)}
 
-    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
         for array, name in zip(writes, ("loss", "y"), strict=True):
-            array.reshape(-1)[:] = found[name].reshape(-1)
+            array.reshape(-1)[:] = results[name].reshape(-1)
 
     return MeshCall(kernel, give, take)
 
@@ -127,8 +127,8 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
 def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     *rows, columns = reads[0].shape
 
-    def take(found: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(-1)[:] = found["y"].reshape(-1)
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(-1)[:] = results["y"].reshape(-1)
 
     kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
     return MeshCall(kernel, lambda arrays, number: {"x": arrays[0]}, take)

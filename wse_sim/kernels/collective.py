@@ -12,7 +12,7 @@ def launch(rect: Rect, machine: Machine) -> Phase:
 
 def scalar(rect: Rect, times: int, cycles: float) -> Phase:
     """Scalar code of `cycles`, `times` over."""
-    return Compute(rect, "move", times, 0, 4, cycles)
+    return Compute(rect, "move", vectors=times, length=0, itemsize=4, scalar_cycles=cycles)
 
 
 def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:

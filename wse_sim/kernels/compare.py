@@ -89,7 +89,9 @@ def compare(name: str, size: Size, dtype: str = "float32", machine: Machine = WS
     pes, tile = size
     kernel = SAMPLES[name](Rect(0, 0, pes, pes), pes, tile, dtype)
     done = simulate_phase(kernel.phase, machine, blank(kernel)).expect_finished()
-    return Comparison(name, pes, tile, dtype, cost(kernel.phase, machine).cycles, done.cycles)
+    return Comparison(
+        name=name, pes=pes, tile=tile, dtype=dtype, closed=cost(kernel.phase, machine).cycles, simulated=done.cycles
+    )
 
 
 def table(rows: Iterable[Comparison]) -> str:

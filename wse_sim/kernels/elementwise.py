@@ -24,7 +24,10 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias, in float32 and rounded once."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
-    u, t = (Placed(name, rect, rows, columns, WIDE, room.take(x.elements, WIDE)) for name in "ut")
+    u, t = (
+        Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=WIDE, address=room.take(x.elements, WIDE))
+        for name in "ut"
+    )
     build, count = room.builder(), x.elements
     _add_bias(build, u, x, bias)
     at, of = t.vector(), u.vector()

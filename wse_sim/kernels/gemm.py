@@ -32,7 +32,15 @@ class Tile:
 def products(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Compute:
     """One step on one PE: a vector operation as long as the longer side of the result, for every other index."""
     short, long = sorted((tile.m, tile.n))
-    return Compute(rect, "fma", tile.k * short, long, tile.itemsize, machine.loop_cycles, slowdown)
+    return Compute(
+        rect,
+        "fma",
+        vectors=tile.k * short,
+        length=long,
+        itemsize=tile.itemsize,
+        scalar_cycles=machine.loop_cycles,
+        slowdown=slowdown,
+    )
 
 
 def step(moves: tuple[Phase, ...], *work: Phase) -> Par:
@@ -61,7 +69,10 @@ def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: s
     """Tiles come to lie beside those that are multiplied."""
     a, b = _tile_words(tile, machine)
     # Two tiles and, behind them, two that arrive: addresses matter to the lowering, which copies what would overlap.
-    moves = (Shift(rect, "x", a, 1, wrap, 0, a + b), Shift(rect, "y", b, 1, wrap, a, a + b + a))
+    moves = (
+        Shift(rect, "x", a, hops=1, wrap=wrap, take=0, put=a + b),
+        Shift(rect, "y", b, hops=1, wrap=wrap, take=a, put=a + b + a),
+    )
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 

@@ -23,7 +23,7 @@ def gemv(
     """
     rows, columns = ceil_div(inner, rect.height), ceil_div(outer, rect.width)
     short, long = sorted((rows, columns))
-    local = Compute(rect, "fma", short, long, itemsize, machine.loop_cycles)
+    local = Compute(rect, "fma", vectors=short, length=long, itemsize=itemsize, scalar_cycles=machine.loop_cycles)
     return _local_then_sum(local, all_reduce(rect, "y", words(columns, itemsize, machine), machine))
 
 

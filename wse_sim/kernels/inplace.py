@@ -65,7 +65,21 @@ def _work(rect: Rect, room: Room, tiles: tuple[Placed, Placed, Placed], start: i
     """The rows of a chunk times the tile that stays."""
     a, b, c = tiles
     rows, builder = min(chunk, a.tile_rows - start), room.builder()
-    left = MatrixView(base_of(buffer, a.dtype), rows, a.tile_columns, a.tile_columns, 1, a.dtype)
-    sums = MatrixView(c.base + start * c.tile_columns, rows, c.tile_columns, c.tile_columns, 1, c.dtype)
+    left = MatrixView(
+        base=base_of(buffer, a.dtype),
+        rows=rows,
+        columns=a.tile_columns,
+        row_stride=a.tile_columns,
+        column_stride=1,
+        dtype=a.dtype,
+    )
+    sums = MatrixView(
+        base=c.base + start * c.tile_columns,
+        rows=rows,
+        columns=c.tile_columns,
+        row_stride=c.tile_columns,
+        column_stride=1,
+        dtype=c.dtype,
+    )
     multiply(builder, left, MatrixView.of(b), sums)
     return Local(rect, body_of(builder))

@@ -51,10 +51,12 @@ class Placed:
 
     @property
     def tile_rows(self) -> int:
+        """Rows of the largest tile."""
         return len(part(self.row_kind, self.rows, self._across[0], 0))
 
     @property
     def tile_columns(self) -> int:
+        """Columns of the largest tile."""
         return len(part(self.column_kind, self.columns, self._across[1], 0))
 
     @property
@@ -70,6 +72,7 @@ class Placed:
 
     @property
     def words(self) -> int:
+        """Words of a tile in memory."""
         return words_of(self.elements, self.dtype)
 
     @property
@@ -85,7 +88,7 @@ class Placed:
         """The same tile at another address, as a second buffer has it."""
         return replace(self, address=address)
 
-    def held(self, x: int, y: int) -> tuple[range, range]:
+    def tile_of(self, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the matrix on the PE at (x, y), counted from the corner of the rectangle."""
         across = self._across
         # First the ring that is folded onto the line, then the skew along it: Cannon's places are counted on the ring.
@@ -134,7 +137,7 @@ class Room:
         self, name: str, rect: Rect, rows: int, columns: int, dtype: str, bank: int | None = None, **how: Any
     ) -> Placed:
         """Room for a matrix; `how` as the fields of `Placed`."""
-        placed = Placed(name, rect, rows, columns, dtype, 0, **how)
+        placed = Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=dtype, address=0, **how)
         return placed.moved(self.take(placed.elements, dtype, bank))
 
     def again(self, placed: Placed, bank: int | None = None) -> Placed:
@@ -143,6 +146,7 @@ class Room:
         return placed.moved(self.take(placed.elements, placed.dtype, own))
 
     def builder(self) -> Builder:
+        """A builder of local work over what was given out so far."""
         return Builder("local", self.words)
 
 
@@ -176,8 +180,8 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     for placed in kernel.operands:
         extents = placed.rows, placed.columns
         # What the kernel itself needs, as a row of ones, is no business of the caller.
-        given = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
-        _scatter(placed, np.asarray(given), memory)
+        matrix = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
+        _scatter(placed, np.asarray(matrix), memory)
     return memory
 
 
@@ -210,7 +214,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
     matrix = to_bits(values.reshape(placed.rows, placed.columns), placed.dtype)
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):
-        rows, columns = placed.held(x, y)
+        rows, columns = placed.tile_of(x, y)
         # Tiles are as large as the largest: what the matrix does not reach must not change a sum or a maximum.
         tile[:] = fill
         tile[: len(rows), : len(columns)] = matrix[np.ix_(rows, columns)]
@@ -219,7 +223,7 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
 def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
     result = np.zeros((placed.rows, placed.columns), np.float32)
     for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
-        rows, columns = placed.held(x, y)
+        rows, columns = placed.tile_of(x, y)
         result[np.ix_(rows, columns)] = decode(tile[: len(rows), : len(columns)], placed.dtype)
     return result
 

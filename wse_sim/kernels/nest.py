@@ -45,6 +45,7 @@ class Domain:
 
     @property
     def extents(self) -> tuple[int, int]:
+        """Rows and columns of the iterations."""
         rows, columns = (int(np.prod([self.nest.loops[i].extent for i in some])) for some in self.order)
         return rows, columns
 
@@ -58,10 +59,10 @@ class Domain:
 
     def read(self, access: Access) -> np.ndarray:
         """As `places`, with an axis of 1 where all along it is the same."""
-        found = self.places(access)
-        if (found == found[:, :1]).all():
-            found = found[:, :1]
-        return found[:1] if (found == found[:1]).all() else found
+        places = self.places(access)
+        if (places == places[:, :1]).all():
+            places = places[:, :1]
+        return places[:1] if (places == places[:1]).all() else places
 
 
 def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
@@ -78,17 +79,17 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
     Raises LazyError for integers that float32 does not hold.
     """
     domain = Domain(nest)
-    found = {}
+    operands = {}
     for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
         # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
         if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
             raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
-        found[f"in{k}"] = array.reshape(-1)[domain.read(access)]
+        operands[f"in{k}"] = array.reshape(-1)[domain.read(access)]
     indices = {f"index{n}": domain.read(s.attr) for n, s in enumerate(nest.body) if s.op == "index"}
-    return found | indices
+    return operands | indices
 
 
-def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+def nest_results(nest: Nest, results: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
     """Put the results of a kernel into the arrays that the nest writes."""
     domain = Domain(nest)
     for store in nest.stores:
@@ -96,7 +97,7 @@ def nest_results(nest: Nest, found: Mapping[str, np.ndarray], outputs: Sequence[
         if store.reduce:
             # All columns of a sum have the same place.
             places = places[:, :1]
-        outputs[store.output].reshape(-1)[places] = found[f"out{store.output}"]
+        outputs[store.output].reshape(-1)[places] = results[f"out{store.output}"]
 
 
 class _NestBuilder:
@@ -181,9 +182,9 @@ class _NestBuilder:
             yield Local(self.rect, self._body(whole))
             return
         # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length.
-        held = [len(part("block", self.columns, self.rect.width, x)) for x in range(self.rect.width)]
-        for count in sorted(set(held)):
-            first, width = held.index(count), held.count(count)
+        columns_of = [len(part("block", self.columns, self.rect.width, x)) for x in range(self.rect.width)]
+        for count in sorted(set(columns_of)):
+            first, width = columns_of.index(count), columns_of.count(count)
             yield Local(Rect(self.rect.x + first, self.rect.y, width, self.rect.height), self._body(count))
 
     @property

@@ -96,7 +96,15 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
     _exponentials(on, build, total)
     on.run(build)
     on.combine(both, count=2)
-    loss = Placed("loss", rect, rows, 1, WIDE, on.room.take(count, WIDE), column_kind="replicated")
+    loss = Placed(
+        name="loss",
+        rect=rect,
+        rows=rows,
+        columns=1,
+        dtype=WIDE,
+        address=on.room.take(count, WIDE),
+        column_kind="replicated",
+    )
     build = on.room.builder()
     build.special("log", loss.vector(), total, count)
     build.sub(loss.vector(), loss.vector(), aimed, count)

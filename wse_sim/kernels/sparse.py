@@ -19,10 +19,26 @@ LAUNCH_CYCLES = 1640  # from the first time stamp to the first element, and from
 
 def spmm(rect: Rect, elements: float, lines: int, columns: int) -> Phase:
     """`elements` stored elements on a PE in `lines` compressed rows or columns, times `columns` of B."""
-    work = Compute(rect, "fma", round(elements), columns, 4, ELEMENT_SCALAR_CYCLES, PADDED_SLOWDOWN)
+    work = Compute(
+        rect,
+        "fma",
+        vectors=round(elements),
+        length=columns,
+        itemsize=4,
+        scalar_cycles=ELEMENT_SCALAR_CYCLES,
+        slowdown=PADDED_SLOWDOWN,
+    )
     return Seq((scalar(rect, 1, LAUNCH_CYCLES), scalar(rect, lines, LINE_SCALAR_CYCLES), work))
 
 
 def dense(rect: Rect, elements: int, columns: int, machine: Machine) -> Phase:
     """The same loop over a tile without zeros and without indices; its rows are not padded, so they conflict."""
-    return Compute(rect, "fma", elements, columns, 4, machine.loop_cycles, machine.conflict_slowdown)
+    return Compute(
+        rect,
+        "fma",
+        vectors=elements,
+        length=columns,
+        itemsize=4,
+        scalar_cycles=machine.loop_cycles,
+        slowdown=machine.conflict_slowdown,
+    )

@@ -36,7 +36,7 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     rows = [_row(mesh, row, weights, room, (x, y, stream), numbers) for row in range(rect.height)]
     total = Reduce(mesh, "y", y.words, at=y.address, dtype=dtype)
     first = Rect(mesh.x, mesh.y, mesh.width, 1)
-    result = Placed("y", first, outputs, tokens, dtype, y.address)
+    result = Placed(name="y", rect=first, rows=outputs, columns=tokens, dtype=dtype, address=y.address)
     return MeshKernel(Seq((Par(tuple(rows)), total)), (x, stream), (result,), room.words)
 
 

@@ -22,10 +22,15 @@ class MatrixView:
 
     @classmethod
     def of(cls, placed: Placed, is_transposed: bool = False) -> "MatrixView":
+        """The tile of a placed matrix, or its transpose without moving an element."""
         rows, columns = placed.tile_rows, placed.tile_columns
         if is_transposed:
-            return cls(placed.base, columns, rows, 1, columns, placed.dtype)
-        return cls(placed.base, rows, columns, columns, 1, placed.dtype)
+            return cls(
+                base=placed.base, rows=columns, columns=rows, row_stride=1, column_stride=columns, dtype=placed.dtype
+            )
+        return cls(
+            base=placed.base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=placed.dtype
+        )
 
     def along(self, axis: str, steps: tuple[int, int]) -> Memory:
         """A row ("x"), a column ("y") or one element (""), moving with the rounds of two loops."""

@@ -30,14 +30,15 @@ class TransformerExtents:
 
     @property
     def kv_width(self) -> int:
+        """Channels of the keys, and of the values, of all heads that have their own."""
         return self.width // self.heads * self.kv_heads
 
 
 TRANSFORMERS = {
-    "LLaMA3-8B": TransformerExtents(32, 4096, 32, 8, 14336, 128256),
-    "LLaMA2-13B": TransformerExtents(40, 5120, 40, 40, 13824, 32000),
-    "CodeLLaMA-34B": TransformerExtents(48, 8192, 64, 8, 22016, 32000),
-    "QWen2-72B": TransformerExtents(80, 8192, 64, 8, 29568, 152064),
+    "LLaMA3-8B": TransformerExtents(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256),
+    "LLaMA2-13B": TransformerExtents(layers=40, width=5120, heads=40, kv_heads=40, hidden=13824, vocabulary=32000),
+    "CodeLLaMA-34B": TransformerExtents(layers=48, width=8192, heads=64, kv_heads=8, hidden=22016, vocabulary=32000),
+    "QWen2-72B": TransformerExtents(layers=80, width=8192, heads=64, kv_heads=8, hidden=29568, vocabulary=152064),
 }
 
 
@@ -90,7 +91,9 @@ def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: M
 def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
     """Keys and values lie with their positions along y and their channels, head after head, along x."""
     positions, channels = mesh.part(context), mesh.part(model.width)
-    lookup = Compute(mesh.rect, "fma", channels, positions, ITEMSIZE, mesh.machine.loop_cycles)
+    lookup = Compute(
+        mesh.rect, "fma", vectors=channels, length=positions, itemsize=ITEMSIZE, scalar_cycles=mesh.machine.loop_cycles
+    )
     scores = mesh.sum("x", mesh.words(positions))
     # The largest score and later the sum of exponentials, one word for each.
     over_positions = mesh.sum("y", 1)

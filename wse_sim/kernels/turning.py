@@ -32,13 +32,14 @@ class Turning:
 
     @property
     def turns(self) -> bool:
+        """Whether tiles go anywhere: not without a skew, nor on a single PE."""
         return bool(self.first.skew) and self.first.rect.width > 1
 
     def turn(self, rect: Rect | None = None) -> Shift:
         """Tiles go to the PE before on the ring; only those of `rect`, if it is given."""
         tile, self.here, self._other = self.here, self._other, self.here
         axis, wrap = ("x" if tile.skew == "row" else "y"), ("folded" if tile.is_folded else "line")
-        return Shift(rect or tile.rect, axis, tile.words, -1, wrap, tile.address, self.here.address)
+        return Shift(rect or tile.rect, axis, tile.words, hops=-1, wrap=wrap, take=tile.address, put=self.here.address)
 
     def into_place(self, room: Room) -> Iterator[Phase]:
         """Plain tiles turn into their places: line s takes part in s of the turns, and copies in the others."""

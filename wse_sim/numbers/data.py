@@ -115,11 +115,11 @@ def _stream(phase: Stream, words: np.ndarray) -> None:
     feeder_x, feeder_y = feed.lines.cells([feed.feeder])
     for position, share, offset in zip(feed.near, feed.shares, feed.offsets, strict=True):
         x, y = feed.lines.cells([position])
-        own, held = _reach(words, phase.at, share), _reach(words, phase.at + offset, share)
+        own, theirs = _reach(words, phase.at, share), _reach(words, phase.at + offset, share)
         if phase.direction == "in":
-            words[y, x, own] = words[feeder_y, feeder_x, held]
+            words[y, x, own] = words[feeder_y, feeder_x, theirs]
         else:
-            words[feeder_y, feeder_x, held] = words[y, x, own]
+            words[feeder_y, feeder_x, theirs] = words[y, x, own]
 
 
 def _all_reduce(phase: AllReduce, words: np.ndarray, machine: Machine | None) -> None:
@@ -129,7 +129,11 @@ def _all_reduce(phase: AllReduce, words: np.ndarray, machine: Machine | None) ->
         return
     same = phase.rect, phase.axis, phase.words, phase.groups
     name = "" if phase.algorithm == "ring" else phase.algorithm
-    _reduce(Reduce(*same, name, phase.size, phase.at, phase.dtype, phase.combine), words, machine)
+    _reduce(
+        Reduce(*same, algorithm=name, size=phase.size, at=phase.at, dtype=phase.dtype, combine=phase.combine),
+        words,
+        machine,
+    )
     _broadcast(Broadcast(*same, take=phase.at, put=phase.at), words)
 
 

@@ -38,6 +38,7 @@ class Placement:
 
     @property
     def peak_bytes_per_pe(self) -> int:
+        """Bytes on the fullest PE."""
         return max(self.bytes_per_pe, default=0)
 
 
@@ -166,8 +167,8 @@ def _correct(case: _Case, shares: dict[int, float], least: dict[int, int], slots
     """Give slow stages more and fast ones less; give a slot that was cut too small for its memory some more."""
     cycles = {i: max(1, case.price(i, r.width, r.height).cycles) for i, r in slots.items()}
     mean = sum(cycles.values()) / len(cycles)
-    for i, taken in cycles.items():
-        shares[i] *= (taken / mean) ** _DAMPING
+    for i, own_cycles in cycles.items():
+        shares[i] *= (own_cycles / mean) ** _DAMPING
         # Cuts are whole rows and columns, so a slot may come out smaller than asked for: ask for a tenth more next
         # time.
         if slots[i].area < case.least_area(i):
@@ -198,15 +199,15 @@ def cut(
     Needs at least one PE for each item. Areas below `least` are avoided, but possible where it is tight.
     """
     least = least or dict.fromkeys(items, 1)
-    found: dict[int, Rect] = {}
+    rects: dict[int, Rect] = {}
     waiting = [(mesh, tuple(items))] if items else []
     while waiting:
         rect, group = waiting.pop()
         if len(group) == 1:
-            found[group[0]] = rect
+            rects[group[0]] = rect
         else:
             waiting += _halve(rect, group, areas, least)
-    return found
+    return rects
 
 
 _Half = tuple[Rect, tuple[int, ...]]
@@ -222,8 +223,8 @@ def _halve(
     # checked later.
     for needed, cuts_x in ((least, is_wide), (least, not is_wide), (one_each, is_wide)):
         length, across = (rect.width, rect.height) if cuts_x else (rect.height, rect.width)
-        if found := _best_cut(group, areas, needed, length, across):
-            at, n = found
+        if place := _best_cut(group, areas, needed, length, across):
+            at, n = place
             return (_part(rect, cuts_x, 0, at), group[:n]), (_part(rect, cuts_x, at, length), group[n:])
     raise PlacementError(f"{len(group)} kernels do not fit on {rect}", hint=_STREAM_HINT)
 

@@ -55,6 +55,7 @@ class ModeReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModeReport":
+        """The report that `Report.as_dict` was made from."""
         rows = (KernelRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
         return cls(**{**data, "rows": tuple(rows)})
 
@@ -81,34 +82,42 @@ class Report:
 
     @property
     def chosen(self) -> ModeReport:
+        """The mode that the properties speak of."""
         return self.pipelined if self.mode == "pipelined" else self.streaming
 
     @property
     def fits(self) -> bool:
+        """Whether the chosen mode can run the program."""
         return self.chosen.fits
 
     @property
     def step_cycles(self) -> int:
+        """Cycles of a step in the steady state."""
         return self.chosen.step_cycles
 
     @property
     def fill_cycles(self) -> int:
+        """Cycles before the first result."""
         return self.chosen.fill_cycles
 
     @property
     def samples_per_s(self) -> float:
+        """Samples a second in the steady state."""
         return self.chosen.samples_per_s
 
     @property
     def limit(self) -> str:
+        """The sentence that says why a step takes no fewer cycles."""
         return self.chosen.limit
 
     @property
     def peak_bytes_per_pe(self) -> int:
+        """Bytes on the fullest PE."""
         return self.chosen.peak_bytes_per_pe
 
     @property
     def rows(self) -> tuple[KernelRow, ...]:
+        """The kernels, in the order of the program."""
         return self.chosen.rows
 
     def seconds(self, machine: Machine) -> float:

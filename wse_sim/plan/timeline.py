@@ -33,17 +33,19 @@ class Timeline:
 
     @property
     def end_cycles(self) -> int:
+        """When the last span ends."""
         return max((s.end_cycles for s in self.spans), default=0)
 
     @property
     def lanes(self) -> dict[str, tuple[TimeSpan, ...]]:
         """The spans of each lane in order of time."""
-        found: dict[str, list[TimeSpan]] = {}
+        lanes: dict[str, list[TimeSpan]] = {}
         for span in sorted(self.spans, key=lambda s: (s.start_cycles, s.end_cycles)):
-            found.setdefault(span.lane, []).append(span)
-        return {lane: tuple(spans) for lane, spans in found.items()}
+            lanes.setdefault(span.lane, []).append(span)
+        return {lane: tuple(spans) for lane, spans in lanes.items()}
 
     def busy_cycles(self, lane: str) -> int:
+        """Cycles in which a lane does something."""
         return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
 
     def critical_path(self) -> tuple[TimeSpan, ...]:

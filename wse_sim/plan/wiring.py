@@ -61,9 +61,11 @@ class Wiring:
         return tuple(i for i, instr in enumerate(self.program.instrs) if not is_free(instr))
 
     def type(self, buffer: int) -> Type:
+        """Type of a buffer."""
         return self.program.buffers[buffer].type
 
     def kind(self, buffer: int) -> str:
+        """Kind of a buffer: "batch", "state", "const" or what a kernel makes."""
         return self.program.buffers[buffer].kind
 
     def is_on_host(self, i: int) -> bool:
@@ -113,15 +115,15 @@ def wire(program: Program) -> Wiring:
         results.append(tuple(dict.fromkeys(instr.writes)))
     final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
     return Wiring(
-        program,
-        tuple(operands),
-        tuple(results),
-        _users(operands),
-        frozenset(resident),
-        _per_sample(program, operands, resident),
-        frozenset(preparing),
-        final,
-        batch_size(program),
+        program=program,
+        operands=tuple(operands),
+        results=tuple(results),
+        users=_users(operands),
+        resident=frozenset(resident),
+        per_sample=_per_sample(program, operands, resident),
+        preparing=frozenset(preparing),
+        final=final,
+        batch_size=batch_size(program),
     )
 
 
@@ -171,7 +173,7 @@ def _users(operands: Sequence[tuple[BufferVersion, ...]]) -> dict[tuple[int, int
     for i, read in enumerate(operands):
         for o in read:
             users.setdefault((o.buffer, o.source), []).append(i)
-    return {key: tuple(found) for key, found in users.items()}
+    return {key: tuple(readers) for key, readers in users.items()}
 
 
 def flows(wiring: Wiring) -> tuple[Flow, ...]:
@@ -179,28 +181,28 @@ def flows(wiring: Wiring) -> tuple[Flow, ...]:
 
     A kernel keeps its copy of a state tensor, so state flows only as a refresh, from the kernel that updates it.
     """
-    found = []
+    traffic = []
     for (buffer, source), users in wiring.users.items():
         # State and constants lie with each of their readers and need not travel.
         if source == OUTSIDE and wiring.kind(buffer) != "batch":
             continue
         size = wiring.type(buffer).nbytes
-        found += [Flow(buffer, source, i, size) for i in users]
+        traffic += [Flow(buffer, source, i, size) for i in users]
     # A result that is fetched twice leaves the wafer once.
     for fetch in dict.fromkeys(wiring.program.fetches):
-        held = wiring.final[fetch]
-        if held.source != OUTSIDE:
-            found.append(Flow(held.buffer, held.source, OUTSIDE, wiring.type(held.buffer).nbytes))
-    return (*found, *_refreshes(wiring))
+        version = wiring.final[fetch]
+        if version.source != OUTSIDE:
+            traffic.append(Flow(version.buffer, version.source, OUTSIDE, wiring.type(version.buffer).nbytes))
+    return (*traffic, *_refreshes(wiring))
 
 
 def _refreshes(wiring: Wiring) -> Iterable[Flow]:
     for start, end in dict.fromkeys(wiring.program.state.values()):
-        held = wiring.final[end]
-        if held.source == OUTSIDE:
+        version = wiring.final[end]
+        if version.source == OUTSIDE:
             continue
-        size = wiring.type(held.buffer).nbytes
+        size = wiring.type(version.buffer).nbytes
         for i in wiring.users.get((start, OUTSIDE), ()):
             # The kernel that updates a weight has the new one already.
-            if i != held.source:
-                yield Flow(held.buffer, held.source, i, size, is_refresh=True)
+            if i != version.source:
+                yield Flow(version.buffer, version.source, i, size, is_refresh=True)

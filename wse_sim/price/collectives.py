@@ -179,11 +179,25 @@ def _last_of_a_tree(pes: int, words: int, machine: Machine) -> Terms:
     step = _power_above(pes) // 2
     near, far = (_last_of_a_tree(n, words, machine) for n in (step, pes - step))
     # First way: the far half is later, and its sum streams into a root that waits for it.
-    comes = Terms(far.depth + 1, far.distance + step, 0, far.contention + words, far.starts + 1, far.local_cycles)
+    comes = Terms(
+        depth=far.depth + 1,
+        distance=far.distance + step,
+        energy=0,
+        contention=far.contention + words,
+        starts=far.starts + 1,
+        local_cycles=far.local_cycles,
+    )
     # Second way: the root still adds up its own half when the far words arrive, and their queue holds up what it needs.
     early = near.exact_cycles(machine) - (comes.exact_cycles(machine) - words * machine.wavelet_cycles)
     stolen = stolen_cycles(early, words, step - 2 * _power_above(pes - step), machine)
-    waits = Terms(near.depth, near.distance, 0, near.contention + words, near.starts + 1, near.local_cycles + stolen)
+    waits = Terms(
+        depth=near.depth,
+        distance=near.distance,
+        energy=0,
+        contention=near.contention + words,
+        starts=near.starts + 1,
+        local_cycles=near.local_cycles + stolen,
+    )
     return slowest((comes, waits), machine)
 
 
@@ -241,7 +255,14 @@ def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
     early = chain(size, words, machine).exact_cycles(machine) - first
     stolen = stolen_cycles(early, words, size - last - rounds, machine)
     # Second way: from the last full group, which is later than the short one by as many PEs as that lacks.
-    whole = Terms(size - 1 + groups - 2, size - 1 + (groups - 2) * size, energy, 2 * words, 2, stolen)
+    whole = Terms(
+        depth=size - 1 + groups - 2,
+        distance=size - 1 + (groups - 2) * size,
+        energy=energy,
+        contention=2 * words,
+        starts=2,
+        local_cycles=stolen,
+    )
     return slowest((ragged, whole), machine)
 
 

@@ -87,7 +87,14 @@ def _broadcast(phase: Broadcast, machine: Machine) -> MoveStep:
     copied = copy_terms(phase.words, machine)
     # The sender is through when it has sent and copied; the others when the last word has come. Whoever is later
     # decides.
-    sent = Terms(0, 0, terms.energy, phase.words, 1 + copied.starts, copied.local_cycles)
+    sent = Terms(
+        depth=0,
+        distance=0,
+        energy=terms.energy,
+        contention=phase.words,
+        starts=1 + copied.starts,
+        local_cycles=copied.local_cycles,
+    )
     return MoveStep(slowest((terms, sent), machine) if pes > 1 else copied, lines)
 
 
@@ -114,7 +121,7 @@ def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
     if axis != "xy":
         # Over both axes the name stays open: each line chooses for its own length in `_reduce`.
         name = name or choose_all_reduce(lines_of(rect, axis, groups)[0], words, machine)
-    reduced = _reduce(Reduce(rect, axis, words, groups, name, phase.size), machine)
+    reduced = _reduce(Reduce(rect, axis, words, groups=groups, algorithm=name, size=phase.size), machine)
     return (*reduced, _broadcast(Broadcast(rect, axis, words, groups), machine))
 
 
@@ -139,7 +146,7 @@ def stream_terms(phase: Stream, machine: Machine) -> Terms:
     hops = long * sum((i + 1) * min(share, total - i * share) for i in range(pes))
     # The edge is one pipe for the whole wafer, 1.2 Tb/s on the WSE-2: it binds long before the links of a side do.
     edge = phase.bytes * 8 / machine.edge_bits_per_cycle if phase.port == "edge" else 0
-    crossed = Terms(1, pes, hops, 0, 1, edge)
+    crossed = Terms(depth=1, distance=pes, energy=hops, contention=0, starts=1, local_cycles=edge)
     return slowest((_fabric_stream(phase.direction, total, share, hops, machine), crossed), machine)
 
 

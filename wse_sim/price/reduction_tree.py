@@ -95,8 +95,17 @@ def _slowest_way(table: Stretches, pes: int, words: int, machine: Machine) -> Te
             sums, starts, pes = sums + (head > 1), starts + 1, head
             # Its own words only: no earlier operation, so the setup was already counted.
             if head == 1:
-                return Terms(depth, distance, 0, sums * words, starts, stolen)
-    return Terms(depth, distance, 0, sums * words, starts + 1, stolen)
+                return Terms(
+                    depth=depth,
+                    distance=distance,
+                    energy=0,
+                    contention=sums * words,
+                    starts=starts,
+                    local_cycles=stolen,
+                )
+    return Terms(
+        depth=depth, distance=distance, energy=0, contention=sums * words, starts=starts + 1, local_cycles=stolen
+    )
 
 
 @lru_cache(maxsize=512)

@@ -23,6 +23,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of the command, for both of its entries."""
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
     form.add_argument("--markdown", action="store_true", help="the table of errors that the READMEs show")
@@ -37,15 +38,16 @@ def execute(options: argparse.Namespace) -> int:
     except LazyError as e:
         print(f"validate: {e}", file=sys.stderr)
         return 2
-    found = results(rows, simulated if options.simulate else None)
+    verdicts = results(rows, simulated if options.simulate else None)
     if options.json:
-        print(json.dumps(table.as_dict(found), indent=1))
+        print(json.dumps(table.as_dict(verdicts), indent=1))
     else:
-        print(table.markdown(found) if options.markdown else table.text(found))
+        print(table.markdown(verdicts) if options.markdown else table.text(verdicts))
     return 0
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Parse `argv`, by default that of the process, and print. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m wse_sim.validation", description=HELP)
     add_arguments(parser)
     return execute(parser.parse_args(argv))

@@ -10,10 +10,10 @@ FITTED: Mapping[str, str] = {
     "wse3_copy_f16": "move_f16_per_cycle of wse3",
     "wse3_copy_f32": "move_f32_per_cycle of wse3",
     "wse3_fma_f16": "fma_f16_per_cycle of wse3",
-    "spmm_COO_64x8_N1024K1024M68_d5": "ELEMENT_SCALAR_CYCLES, LAUNCH_CYCLES of programs.sparse",
-    "spmm_COO_64x8_N1024K1024M68_d10": "ELEMENT_SCALAR_CYCLES, LAUNCH_CYCLES of programs.sparse",
-    "spmm_COO_128x16_N1024K1024M132_d20": "PADDED_SLOWDOWN of programs.sparse",
-    "spmm_CSC_64x8_N1024K1024M68_d5": "LINE_SCALAR_CYCLES of programs.sparse",
+    "spmm_COO_64x8_N1024K1024M68_d5": "ELEMENT_SCALAR_CYCLES, LAUNCH_CYCLES of kernels.sparse",
+    "spmm_COO_64x8_N1024K1024M68_d10": "ELEMENT_SCALAR_CYCLES, LAUNCH_CYCLES of kernels.sparse",
+    "spmm_COO_128x16_N1024K1024M132_d20": "PADDED_SLOWDOWN of kernels.sparse",
+    "spmm_CSC_64x8_N1024K1024M68_d5": "LINE_SCALAR_CYCLES of kernels.sparse",
 }
 """Row -> the constants that its figure went into. All other rows are the test."""
 

@@ -30,6 +30,7 @@ class RowResult:
 
     @property
     def is_covered(self) -> bool:
+        """Whether a model gives the row a figure."""
         return self.closed is not None
 
     @property
@@ -39,6 +40,7 @@ class RowResult:
 
     @property
     def simulated_error(self) -> float | None:
+        """As `closed_error`, of the simulation."""
         return _error(self.simulated, self.row)
 
     @property
@@ -68,18 +70,18 @@ def _result(row: MeasuredRow, simulated: Cycles | None) -> RowResult:
     # A row of a covered family that gives other parameters is no failure of the program.
     except KeyError as e:
         return RowResult(row, reason=f"the model needs {e}, which the row does not give")
-    made = _read(model, RowResult(row, closed, fitted=FITTED.get(row.id, "")), simulated)
-    return replace(made, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), "")) if made.is_large else made
+    verdict = _read(model, RowResult(row, closed, fitted=FITTED.get(row.id, "")), simulated)
+    return replace(verdict, reason=LARGE_ERRORS.get(beginning(row, LARGE_ERRORS), "")) if verdict.is_large else verdict
 
 
-def _read(model: Model, made: RowResult, reading: Cycles | None) -> RowResult:
+def _read(model: Model, verdict: RowResult, reading: Cycles | None) -> RowResult:
     """The same with the simulated figure, or with the reason why there is none."""
     if reading is None:
-        return made
+        return verdict
     try:
-        return replace(made, simulated=model(made.row, reading))
+        return replace(verdict, simulated=model(verdict.row, reading))
     except NotRead as e:
-        return replace(made, gap=e.what)
+        return replace(verdict, gap=e.what)
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,9 @@ class ErrorGroup:
     largest: float
 
 
-def summary(found: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
+def summary(verdicts: Sequence[RowResult], column: str = "closed") -> list[ErrorGroup]:
     """A group for each category, then "all", "all but spmm" and "test" (rows that no constant was fitted on)."""
-    covered = [r for r in found if getattr(r, f"{column}_error") is not None]
+    covered = [r for r in verdicts if getattr(r, f"{column}_error") is not None]
     categories = list(dict.fromkeys(r.row.category for r in covered))
     parts = {c: [r for r in covered if r.row.category == c] for c in categories}
     parts["all"] = covered

@@ -29,6 +29,7 @@ def figure(value: Any) -> str:
 
 
 def percent(error: float | None) -> str:
+    """A relative error with its sign."""
     return _NONE if error is None else f"{100 * error:+.1f} %"
 
 

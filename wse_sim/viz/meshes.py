@@ -40,13 +40,13 @@ def busiest_links(done: RunResult, count: int = 10, ports: Sequence[str] = LINKS
 
     `ports` may name "ramp" too, the way from a router into its core.
     """
-    found = [
+    links = [
         Link(int(x), int(y), port, int(carried[y, x]), float(carried[y, x] / max(1, done.cycles)))
         for port in ports
         for carried in [_counted(done, port, PORTS)]
         for y, x in _largest(carried, count)
     ]
-    return sorted(found, key=lambda link: (-link.wavelets, link.y, link.x))[:count]
+    return sorted(links, key=lambda link: (-link.wavelets, link.y, link.x))[:count]
 
 
 def _largest(counts: np.ndarray, count: int) -> list[tuple[int, int]]:
@@ -146,6 +146,7 @@ class Stall:
 
     @property
     def cycles(self) -> int:
+        """How long the core waited."""
         return self.last - self.first + 1
 
     @property
@@ -165,14 +166,14 @@ class Stall:
 def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
     """The longest waits in a trace, up to `count`, the longest first."""
     by_core = sorted(moments, key=lambda m: (m.y, m.x, m.cycle))
-    found = [
+    waits = [
         stall for (y, x), track in groupby(by_core, key=lambda m: (m.y, m.x)) for stall in _stalls_of_core(x, y, track)
     ]
-    return sorted(found, key=lambda s: (-s.cycles, s.first, s.y, s.x))[:count]
+    return sorted(waits, key=lambda s: (-s.cycles, s.first, s.y, s.x))[:count]
 
 
 def _stalls_of_core(x: int, y: int, track: Iterator[Moment]) -> Iterator[Stall]:
     for (reason, places, done), run in groupby(track, key=lambda m: (m.did, m.stands_at, m.done)):
         cycles = [m.cycle for m in run]
         if reason in _WAITS_FOR and places:
-            yield Stall(x, y, cycles[0], cycles[-1], reason, places, done)
+            yield Stall(x=x, y=y, first=cycles[0], last=cycles[-1], reason=reason, instructions=places, done=done)

@@ -70,5 +70,6 @@ def _repeated(body: tuple[Instruction, ...], times: int, unrolled: int) -> tuple
 
 
 def lower_body(sheet: Sheet, body: tuple[Instruction, ...], x: Cells, y: Cells) -> None:
+    """Append a body to the strand of these cores, if there is one."""
     if body:
         sheet.do(body, x, y)

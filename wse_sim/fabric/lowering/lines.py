@@ -26,6 +26,7 @@ class Lines:
 
     @property
     def length(self) -> int:
+        """PEs of one line; those left over behind the last group belong to none."""
         return (self.rect.width if self.axis == "x" else self.rect.height) // self.groups
 
     @property
@@ -35,6 +36,7 @@ class Lines:
 
     @property
     def outward(self) -> int:
+        """The direction away from position 0."""
         return EAST if self.axis == "x" else SOUTH
 
     def cells(self, positions: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:

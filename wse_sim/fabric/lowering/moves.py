@@ -12,14 +12,17 @@ from wse_sim.price.collectives import shift_pairs
 
 
 def send(colour: int, at: int, words: int) -> Vector:
+    """Words from address `at` of a core onto a colour."""
     return Vector("move", (Sent(colour), Memory(at)), words)
 
 
 def store(colour: int, at: int, words: int) -> Vector:
+    """Words that come on a colour to address `at`."""
     return Vector("move", (Memory(at), Received(colour)), words)
 
 
 def forward(source: int, target: int, words: int) -> Vector:
+    """Words from one colour to another, past the memory."""
     return Vector("move", (Sent(target), Received(source)), words)
 
 
@@ -127,8 +130,8 @@ def _others(rect: Rect, row: int, column: int) -> list[tuple[list[int], list[int
     """Rows and columns of all PEs but one."""
     rows = [r for r in range(rect.height) if r != row]
     columns = [c for c in range(rect.width) if c != column]
-    found = [(rows, list(range(rect.width))), ([row], columns)]
-    return [(r, c) for r, c in found if r and c]
+    parts = [(rows, list(range(rect.width))), ([row], columns)]
+    return [(r, c) for r, c in parts if r and c]
 
 
 def _drain(sheet: Sheet, rect: Rect, colour: int, on: int) -> None:

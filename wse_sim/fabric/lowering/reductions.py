@@ -31,15 +31,19 @@ class Block:
 
     @classmethod
     def of(cls, phase: Reduce | AllReduce) -> "Block":
+        """The words that a phase combines."""
         return cls(phase.at, phase.words, phase.dtype, phase.combine)
 
     def part(self, start: int, words: int) -> "Block":
+        """`words` of them from `start` on."""
         return Block(self.at + start, words, self.dtype, self.combine)
 
     def send(self, colour: int, advance: bool = False) -> Vector:
+        """Send the words as they are; with `advance` the switch turns after the last one."""
         return replace(send(colour, self.at, self.words), advance=advance)
 
     def store(self, colour: int) -> Vector:
+        """Take what comes in place of the words."""
         return store(colour, self.at, self.words)
 
     def gather(self, colour: int, blocks: int = 1) -> Vector:
@@ -180,8 +184,8 @@ def lower_ring(sheet: Sheet, lines: Lines, block: Block) -> None:
             out, into = _part(block, pes, rank - round_), _part(block, pes, rank - round_ - 1)
             source = colour[ring[rank - 1]]
             steps = [out.send(colour[position])] if out.words else []
-            taken = into.gather(source) if round_ < pes - 1 else into.store(source)
-            steps += [taken] if into.words else []
+            taking = into.gather(source) if round_ < pes - 1 else into.store(source)
+            steps += [taking] if into.words else []
             # Sending and receiving are separate operations here; were all to send first, a full ring of queues would
             # stand still.
             for step in steps if rank % 2 == 0 else reversed(steps):

@@ -68,15 +68,15 @@ class Sheet:
 
     def do(self, step: Sequence[Instruction] | Instruction, x: Cells, y: Cells) -> None:
         """Append a step to the strand of these cores: one instruction, or several of one step."""
-        taken: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
-        if not is_local(taken) and len(taken) > AT_ONCE:
-            raise LazyError(f"a step of {len(taken)} operations at once", hint=f"Use at most {AT_ONCE}.")
+        added: CoreStep = tuple(step) if isinstance(step, Sequence) else (step,)
+        if not is_local(added) and len(added) > AT_ONCE:
+            raise LazyError(f"a step of {len(added)} operations at once", hint=f"Use at most {AT_ONCE}.")
         at, lists = self._strands[-1]
         # Strands are interned: a core holds a number, and appending a step to a million cores touches only the few
         # distinct ones.
         here = at[y, x]
-        found, inverse = np.unique(here, return_inverse=True)
-        longer = [(*lists[i], taken) for i in found]
+        present, inverse = np.unique(here, return_inverse=True)
+        longer = [(*lists[i], added) for i in present]
         for one in longer:
             if one not in self._numbers:
                 self._numbers[one] = len(lists)

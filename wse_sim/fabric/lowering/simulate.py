@@ -182,5 +182,8 @@ def _lower_all_reduce(sheet: Sheet, phase: AllReduce) -> None:
             return
     rect, axis, words, groups, at = phase.rect, phase.axis, phase.words, phase.groups, phase.at
     same = (rect, axis, words, groups)
-    _lower_reduce(sheet, Reduce(*same, phase.algorithm, phase.size, at, phase.dtype, phase.combine))
+    _lower_reduce(
+        sheet,
+        Reduce(*same, algorithm=phase.algorithm, size=phase.size, at=at, dtype=phase.dtype, combine=phase.combine),
+    )
     lower_broadcast(sheet, Broadcast(*same, take=at, put=at))

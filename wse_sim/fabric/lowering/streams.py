@@ -117,7 +117,7 @@ def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
 
     Into the rectangle the farthest goes first, so each vector then runs from its last block to its first.
     """
-    found = []
+    vectors = []
     # All blocks but the last one or two are equally long, and equal ones are one vector with an outer dimension.
     for share, blocks in groupby(zip(feed.shares, feed.offsets, strict=True), key=lambda pair: pair[0]):
         offsets = [offset for _, offset in blocks]
@@ -127,5 +127,5 @@ def _blocks(phase: Stream, feed: Feed) -> list[tuple[Memory, int]]:
             offsets = offsets[::-1]
         step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
         outer = ((len(offsets), step),) if len(offsets) > 1 else ()
-        found.append((Memory(phase.at + offsets[0], outer=outer), share * len(offsets)))
-    return found
+        vectors.append((Memory(phase.at + offsets[0], outer=outer), share * len(offsets)))
+    return vectors

@@ -24,6 +24,7 @@ class Plan:
 
     @property
     def chosen(self) -> ModePlan:
+        """The mode that the report is about."""
         return self.pipelined if self.report.mode == "pipelined" else self.streaming
 
 

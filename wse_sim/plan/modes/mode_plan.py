@@ -32,31 +32,32 @@ def does_not_fit(mode: str, error: PlacementError) -> ModePlan:
 
 def kernel_row(wiring: Wiring, i: int, placement: Placement, bytes_per_pe: int, machine: Machine) -> KernelRow:
     """The row of instruction `i`."""
-    instr, rect, taken = wiring.program.instrs[i], placement.rects[i], placement.costs[i]
+    instr, rect, kernel_cost = wiring.program.instrs[i], placement.rects[i], placement.costs[i]
     work = work_of(instr)
     return KernelRow(
         label=instr.label,
         kernel=instr.kernel,
         direction=instr.direction,
         rect=rect.as_tuple() if rect else None,
-        cycles=taken.cycles,
+        cycles=kernel_cost.cycles,
         flops=work.flops,
         bytes=work.bytes_read + work.bytes_written,
         bytes_per_pe=bytes_per_pe,
-        utilisation=_utilisation(wiring, instr, rect, taken, machine),
+        utilisation=_utilisation(wiring, instr, rect, kernel_cost, machine),
     )
 
 
-def _utilisation(wiring: Wiring, instr: Instr, rect: Rect | None, taken: Cost, machine: Machine) -> float:
+def _utilisation(wiring: Wiring, instr: Instr, rect: Rect | None, kernel_cost: Cost, machine: Machine) -> float:
     """Work over what the rectangle's multiply-add units could do in the same cycles (2 operations each)."""
-    if rect is None or not taken.cycles:
+    if rect is None or not kernel_cost.cycles:
         return 0.0
     # A multiply-add counts as two operations, as in the vendor's peak figures.
-    peak = 2 * machine.per_cycle("fma", element_bytes(instr, wiring)) * rect.area * taken.cycles
+    peak = 2 * machine.per_cycle("fma", element_bytes(instr, wiring)) * rect.area * kernel_cost.cycles
     return work_of(instr).flops / peak
 
 
 def samples_per_s(batch_size: int, step_cycles: int, machine: Machine) -> float:
+    """Samples a second of steps that follow one another; 0 for a step without cycles."""
     return batch_size * machine.clock_hz / step_cycles if step_cycles else 0.0
 
 

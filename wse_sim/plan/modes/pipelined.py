@@ -60,15 +60,15 @@ def demand_bytes(wiring: Wiring) -> list[int]:
     depths = stage_depths(wiring)
     demands = [0] * len(wiring.program.instrs)
     for i in wiring.kernels:
-        held: dict[int, int] = {b: per_sample_bytes(wiring, b) for b in wiring.results[i]}
+        sizes: dict[int, int] = {b: per_sample_bytes(wiring, b) for b in wiring.results[i]}
         for operand in wiring.operands[i]:
             size, waits = per_sample_bytes(wiring, operand.buffer), 1
             if operand.buffer in wiring.per_sample:
                 # While a sample is on its way through the stages between maker and reader, as many others follow it:
                 # the activation of a forward stage waits in as many copies until its backward stage comes.
                 waits = depths[i] - (depths[operand.source] if operand.source != OUTSIDE else 0)
-            held[operand.buffer] = size * max(1, waits)
-        demands[i] = sum(held.values())
+            sizes[operand.buffer] = size * max(1, waits)
+        demands[i] = sum(sizes.values())
     return demands
 
 
@@ -128,12 +128,12 @@ def _first_sample(wiring: Wiring, placement: Placement) -> Timeline:
     return schedule(tasks)
 
 
-def _sample_cycles(wiring: Wiring, i: int, taken: Cost) -> int:
+def _sample_cycles(wiring: Wiring, i: int, stage_cost: Cost) -> int:
     # What is done once for the batch (an update, a cast of weights) gives its first sample no part of it: it counts
     # whole.
     if wiring.is_on_host(i):
-        return taken.cycles
-    return taken.latency_cycles + ceil_div(taken.cycles - taken.latency_cycles, wiring.batch_size)
+        return stage_cost.cycles
+    return stage_cost.latency_cycles + ceil_div(stage_cost.cycles - stage_cost.latency_cycles, wiring.batch_size)
 
 
 def _steady(wiring: Wiring, placement: Placement, bytes_in: int, bytes_out: int, machine: Machine) -> tuple[int, str]:
@@ -142,11 +142,14 @@ def _steady(wiring: Wiring, placement: Placement, bytes_in: int, bytes_out: int,
     slowest = max(wiring.kernels, key=lambda i: placement.costs[i].cycles, default=None)
     if slowest is None:
         return edge_cycles, "nothing to compute"
-    taken, label = placement.costs[slowest], wiring.program.instrs[slowest].label
-    if edge_cycles > taken.cycles:
+    stage_cost, label = placement.costs[slowest], wiring.program.instrs[slowest].label
+    if edge_cycles > stage_cost.cycles:
         what = f"{bytes_in:,} bytes in" if bytes_in >= bytes_out else f"{bytes_out:,} bytes out"
-        return edge_cycles, f"edge I/O: {what} a step; the slowest stage, {label}, needs {taken.cycles:,} cycles"
+        return edge_cycles, f"edge I/O: {what} a step; the slowest stage, {label}, needs {stage_cost.cycles:,} cycles"
     # Whatever makes up more of the slowest stage is named as the limit.
-    if 2 * taken.compute_cycles >= taken.cycles:
-        return taken.cycles, f"compute of {label}, the slowest stage"
-    return taken.cycles, f"moving data in {label}, the slowest stage ({taken.compute_cycles:,} cycles are arithmetic)"
+    if 2 * stage_cost.compute_cycles >= stage_cost.cycles:
+        return stage_cost.cycles, f"compute of {label}, the slowest stage"
+    return (
+        stage_cost.cycles,
+        f"moving data in {label}, the slowest stage ({stage_cost.compute_cycles:,} cycles are arithmetic)",
+    )

@@ -37,6 +37,7 @@ class EdgeTraffic:
 
     @property
     def bytes_in(self) -> int:
+        """All that comes in over the edge."""
         return self.weight_bytes + self.batch_bytes
 
 
@@ -196,7 +197,7 @@ def _timeline(wiring: Wiring, layers: dict[int, _Layer]) -> Timeline:
     for i, layer in layers.items():
         label, here = wiring.program.instrs[i].label, len(tasks)
         lanes = (("edge in", layer.arriving), ("mesh", layer.computing), ("edge out", layer.leaving))
-        tasks += [Task(lane, label, taken.cycles, before) for lane, taken in lanes if taken.cycles]
+        tasks += [Task(lane, label, stage_cost.cycles, before) for lane, stage_cost in lanes if stage_cost.cycles]
         # A layer without any cycles adds no task; then the next one waits for what the last one waited for.
         before = tuple(range(here, len(tasks))) or before
     return schedule(tasks)

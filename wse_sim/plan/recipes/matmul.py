@@ -49,11 +49,11 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     itemsize = element_bytes(instr, wiring)
     # Rows of all products follow one another: one product of a taller matrix, and no rounds.
     if not lead_b and not instr.attrs.get("transpose_a"):
-        return Product(1, prod(lead_a) * m, n, k, itemsize, names)
+        return Product(batch=1, m=prod(lead_a) * m, n=n, k=k, itemsize=itemsize, resident=names)
     # The same with the columns of the second operand.
     if not lead_a and not instr.attrs.get("transpose_b"):
-        return Product(1, m, prod(lead_b) * n, k, itemsize, names)
-    return Product(max(prod(lead_a), prod(lead_b)), m, n, k, itemsize, names)
+        return Product(batch=1, m=m, n=prod(lead_b) * n, k=k, itemsize=itemsize, resident=names)
+    return Product(batch=max(prod(lead_a), prod(lead_b)), m=m, n=n, k=k, itemsize=itemsize, resident=names)
 
 
 def _matrix(shape: tuple[int, ...], is_transposed: bool, is_left: bool) -> tuple[tuple[int, ...], int, int]:
@@ -98,7 +98,7 @@ class _Strips:
     def operand_in_place(self, passing: int, inner: int, outer: int) -> Phase:
         """The operand of inner x outer stays: inner along y, outer along x; `passing` rows flow by.
 
-        All three parts overlap row by row, so each is one long stream over all the rows; `programs.operand_in_place`
+        All three parts overlap row by row, so each is one long stream over all the rows; `kernels.operand_in_place`
         runs it in chunks.
         """
         used, groups = self._used(outer, inner)

@@ -36,6 +36,7 @@ def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
 
 
 def dense(row: MeasuredRow, cycles: Cycles) -> float:
+    """Cycles of the dense product that the sparse ones are compared with."""
     rect, rows, columns = _tile(row)
     return cycles(sparse.dense(rect, rows * columns, row.params["M"], WSE2), WSE2)
 
@@ -68,6 +69,7 @@ def star_memory_stalls(row: MeasuredRow, cycles: Cycles) -> float:
 
 
 def star_busy(row: MeasuredRow, cycles: Cycles) -> float:
+    """The share of a step, in percent, that bank conflicts leave."""
     return 100 - star_memory_stalls(row, cycles)
 
 
@@ -80,10 +82,12 @@ def plane(row: MeasuredRow, cycles: Cycles) -> float:
 
 
 def bicgstab(row: MeasuredRow, cycles: Cycles) -> float:
+    """Microseconds of an iteration, at the assumed clock of the WSE-1."""
     return 1e6 * _seconds(cycles(solver.bicgstab_iteration(_rect(row), row.params["nz"], WSE1), WSE1), WSE1)
 
 
 def fourier(row: MeasuredRow, cycles: Cycles) -> float:
+    """Microseconds of a three-dimensional transform."""
     width, height = row.params["PEs"]
     once = cycles(fft.transform(Rect(0, 0, width, height), row.params["pencil"], WSE2), WSE2)
     return 1e6 * _seconds(once, WSE2)
