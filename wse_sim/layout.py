@@ -43,6 +43,7 @@ class Rect:
 
     def overlaps(self, other: "Rect") -> bool:
         """Whether the two have a PE in common."""
+        # Two rectangles are apart as soon as they are on one axis.
         apart_x = self.x + self.width <= other.x or other.x + other.width <= self.x
         apart_y = self.y + self.height <= other.y or other.y + other.height <= self.y
         return not (apart_x or apart_y)

@@ -16,6 +16,7 @@ from lazytensor.errors import LazyError
 Sourced = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""
 
+# Latencies that a machine may not have; everything else is divided by or counted in.
 _MAY_BE_ZERO = ("reserved_columns", "reserved_rows", "turn_cycles", "loop_cycles", "launch_cycles", "task_start_cycles")
 
 
@@ -118,6 +119,7 @@ class Machine:
         return float(getattr(self, f"{op}_f32_per_cycle")) / (itemsize / 4)
 
 
+# Taken from the record, so that a new field is checked and drawn by the property tests without being listed.
 NUMERIC_FIELDS = tuple(f.name for f in fields(Machine) if f.name not in ("name", "sources"))
 
 
@@ -126,10 +128,13 @@ def _build(name: str, table: Sourced) -> Machine:
     return Machine(name=name, sources={key: source for key, (_, source) in table.items()}, **values)
 
 
+# An assumption keeps the text of its source behind it: a reader sees both where it is from and that it was carried
+# over.
 def _assumed_from_wse2(*names: str) -> Sourced:
     return {n: (_WSE2[n][0], f"assumed as on WSE-2 ({_WSE2[n][1]})") for n in names}
 
 
+# Two constants, the special rate and the launch, were fitted together on two rows, so both name the pair.
 _DECODING = (
     "fitted with one other on two rows: decoding LLaMA3-8B on 420^2 and 660^2 PEs (WaferLLM, OSDI 2025, table 4)"
 )
@@ -180,6 +185,7 @@ _WSE1: Sourced = {
 }
 
 _WSE3: Sourced = {
+    # First everything as on the WSE-2; below stands only what was published of the WSE-3 itself.
     **_assumed_from_wse2(*_WSE2),
     "width": (762, "ALCF: fabric dimensions of the compiled programs"),
     "height": (1172, "ALCF: fabric dimensions of the compiled programs"),

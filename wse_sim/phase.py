@@ -1,8 +1,8 @@
 """Phase programs: what a kernel does on its rectangle, as data, to be read in several ways.
 
 Leaves say what every PE of a rectangle does: compute, or move words along an axis. Three forms compose them: `Seq` one
-after another, `Par` at the same time, `Repeat` a number of times. `price/cost.py` reads a program as cycles; the same program
-can be read as data on a small mesh and as wavelets on routers.
+after another, `Par` at the same time, `Repeat` a number of times. There are three readings of a program: as cycles by
+closed forms (`price`), as data with NumPy (`numbers`) and as wavelets on routers (`fabric`).
 
 Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of
 16 bits lie two to a word. An axis is "x" (along the rows), "y" (along the columns) or "xy" (the whole rectangle). With
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
 
+# An instruction set needs no phases and a phase only hands its instructions on: at run time neither imports the other.
 if TYPE_CHECKING:
     from wse_sim.isa.core_program import Instruction
 
@@ -242,5 +243,6 @@ class Repeat:
 
 
 Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat
+# The neutral element of `Seq` and `Par`, so that recipes need no case for nothing to do.
 IDLE = Seq(())
 """Does nothing and takes no time."""

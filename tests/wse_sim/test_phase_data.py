@@ -12,7 +12,8 @@ from programs import patient, quick, rects
 from lazytensor.dtype import by_name, round_to
 from lazytensor.errors import LazyError
 from wse_sim.fabric import ALGORITHMS, simulate_phase
-from wse_sim.isa.core_program import Builder, Change, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Change, Memory
 from wse_sim.isa.packing import decode, pack, unpack, view, words_of
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2

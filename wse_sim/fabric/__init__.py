@@ -4,7 +4,8 @@ from wse_sim.fabric.lowering import ALGORITHMS, mesh_of, simulate_phase
 from wse_sim.fabric.mesh import EAST, NORTH, RAMP, SOUTH, WEST, Mesh, check
 from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.fabric.tracing import Moment, space_time, trace
-from wse_sim.isa.core_program import Builder, CoreProgram, Memory, Received, Sent
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import CoreProgram, Memory, Received, Sent
 
 __all__ = [
     "ALGORITHMS",

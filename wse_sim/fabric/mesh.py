@@ -48,9 +48,12 @@ class Mesh:
             )
         self.machine, self.width, self.height = machine, width, height
         self.programs: list[CoreProgram] = []
+        # Programs are frozen and hash by value: equal ones that were built twice are still one.
         self._numbers: dict[CoreProgram, int] = {}
         self.program_at = np.full((height, width), -1, np.int16)
         self._routes: dict[int, dict[int, np.ndarray]] = {}
+        # Kept as they were given and laid out at the start of a run: how many words there are is known only with all
+        # programs.
         self._data: list[tuple[Cells, Cells, int, np.ndarray]] = []
 
     @property
@@ -91,6 +94,7 @@ class Mesh:
             raise LazyError(f"there is no colour {colour}", hint=f"Use 0 to {int(self.machine.colours) - 1}.")
         if not 0 <= position < POSITIONS_MOST:
             raise LazyError(f"there is no switch position {position}", hint=f"Use 0 to {POSITIONS_MOST - 1}.")
+        # A set, so that a target that is named twice counts once.
         outputs = sum({1 << t for t in targets})
         if outputs == 0:
             raise LazyError(f"a route of colour {colour} without targets", hint="Leave it out.")
@@ -172,6 +176,8 @@ def _named(colour: int, position: int) -> str:
 
 def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None:
     """What goes out in a direction stays on the mesh, and at some position the neighbour takes it from here."""
+    # All checks are over whole arrays: a wafer has 750,000 routers, and a loop over them would take longer than a short
+    # run.
     goes = mesh.outputs(colour, position) >> direction & 1 == 1
     if not goes.any():
         return
@@ -194,6 +200,7 @@ def _check_links(mesh: Mesh, colour: int, position: int, direction: int) -> None
 
 def beyond(table: np.ndarray, direction: int, outside: int) -> np.ndarray:
     """For each router what its neighbour in a direction has in a table; `outside` if there is none."""
+    # A border of `outside` around the table makes a shifted view of it, without a case for the rims.
     dx, dy = STEPS[direction]
     h, w = table.shape
     return np.pad(table, 1, constant_values=outside)[1 + dy : 1 + dy + h, 1 + dx : 1 + dx + w]
@@ -229,6 +236,7 @@ def _check_cores_read(mesh: Mesh, colour: int) -> None:
     called = {i.task for p in mesh.programs for _, i in p.numbered() if isinstance(i, Control) and i.colour == colour}
     called -= {""}
     for task in sorted(called):
+        # A control wavelet carries the name of a task, and every core that it reaches needs one of that name.
         able = [i for i, p in enumerate(mesh.programs) if task in dict(p.tasks)]
         _refuse(
             to_core & ~np.isin(mesh.program_at, able),

@@ -62,8 +62,10 @@ class _Assembler:
     lanes: Mapping[tuple[int, int], int]
     colours: Mapping[int, int]
     names: Sequence[str]
+    # Lists while programs are written down; they become arrays when all are known.
     rows: list[list[int]] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
+    # Place 0 is never empty: the array must not be, for the engine takes its address.
     constants: list[float] = field(default_factory=lambda: [0.0])
     extras: list[list[int]] = field(default_factory=list)
 
@@ -113,6 +115,7 @@ def _code(assembler: _Assembler) -> np.ndarray:
 def _write_task(
     assembler: _Assembler, program: CoreProgram, name: str, body: Sequence[Instruction], tasks: list[str]
 ) -> None:
+    # Loops are resolved here: an end knows the row that it jumps back to, and the engine keeps no stack.
     open_loops: list[tuple[int, int]] = []
     for j, instruction in enumerate(body):
         assembler.sources.append(f"{program.name}, {name}.{j}, `{instruction}`")
@@ -122,6 +125,7 @@ def _write_task(
 
 
 def _blank(op: int) -> list[int]:
+    # A row is as wide as the widest instruction, so that row numbers are multiples and the engine needs no lengths.
     return [op] + [0] * (record.INSTRUCTION - 1)
 
 

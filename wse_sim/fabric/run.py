@@ -103,6 +103,7 @@ def read_result(mesh: Mesh, state: State, rows: ProgramRows, end: int, max_cycle
         # To the last thing that a core did: how long the engine looked on after that is no property of the program.
         cycles=int(end if status == "max_cycles" else state.cores[:, record.FINISHED].max(initial=0)),
         memory=state.memory.reshape(*grid, -1),
+        # Copied by `_counters`: the state may be run on, and a result must not change with it.
         counters={name: column.reshape(grid) for name, column in _counters(state)},
         finished=state.cores[:, record.FINISHED].reshape(grid),
         waits=waits,
@@ -119,6 +120,7 @@ def _counters(state: State) -> Iterator[tuple[str, np.ndarray]]:
 
 def _traffic(mesh: Mesh, state: State, lanes: Lanes, occupancy: dict[int, np.ndarray]) -> dict[str, dict[int, int]]:
     """What cores sent and received and what routers copied, by colour."""
+    # What a core has sent is what was pushed on the lane that comes up its ramp.
     ramps = {c: lanes.of.get((k, RAMP), 0) for k, c in enumerate(lanes.colours)}
     all_pushed = state.of_queues(record.PUSHED)
     pushed, copied = (_by_colour(lanes, table) for table in (all_pushed, state.of_queues(record.COPIED)))
@@ -160,6 +162,7 @@ def _waiting(mesh: Mesh, state: State, rows: ProgramRows, lanes: Lanes) -> Itera
             if active[t] >> i & 1:
                 does = "is active and blocked" if blocked[t] >> i & 1 else "is active and waits for its turn"
                 yield f"{_place(mesh, t)}: task {name} {does}"
+    # Wavelets that go round are not stuck, and the reader should look at their routes and not at who could take them.
     rings = circling(state)
     for j in range(lanes.count + len(lanes.colours)):
         for t in np.flatnonzero(occupancy[:, j]):
@@ -189,6 +192,7 @@ def _reason(state: State, lanes: Lanes, occupancy: np.ndarray, t: int, row: int)
     """`held` is what the queues of the core have."""
     first = row + record.OPERANDS
     operands = state.code[first : first + 4 * record.OPERAND].reshape(4, record.OPERAND)
+    # In the order in which the engine looks, so the reason is the one that kept it.
     for kind, base in operands[:, : record.STRIDE].tolist():
         if kind == record.RECEIVED and occupancy[lanes.count + base] == 0:
             return f"waits for colour {lanes.colours[base]}"

@@ -26,25 +26,28 @@ that is `asynchronous` runs beside the task and may activate or unblock a task w
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
-from typing import TypedDict, Unpack
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.operations import OPERATIONS
 
+# uint16 is for indices: it moves and is never computed with.
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 """Element type -> its bytes."""
 WORD_BYTES = 4
 COMPARISONS = ("<", "<=", "==", "!=", ">=", ">")
 # Tasks are bits of a word of 32 with its sign, in which the engine keeps who is active and who is blocked.
 TASKS_MOST = 30
+# As many as the engine keeps round counters and strides for.
 LOOPS_DEEPEST = 4
+# With the innermost one four dimensions, as the vendor's mem4d descriptors have.
 OUTER_MOST = 3
 COMMANDS = ("nop", "advance", "reset", "teardown")
 """What a control wavelet can tell a router's switch."""
+# Two bits each in the sixteen bits of a control wavelet that are not its task.
 COMMANDS_MOST = 8
+# As the SDK's routes have.
 POSITIONS_MOST = 4
 
 
@@ -77,6 +80,7 @@ class Memory:
 
     def reach(self, length: int) -> tuple[int, int]:
         """The lowest and the highest element of `length`, from the base."""
+        # The product divides the length: `_check_memory` saw to that.
         inner = length // prod(extent for extent, _ in self.outer)
         ends = [(n - 1) * stride for n, stride in (*self.outer, (inner, self.stride))]
         return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
@@ -244,123 +248,9 @@ class CoreProgram:
         return "\n".join(lines)
 
 
-class VectorOptions(TypedDict, total=False):
-    """How a vector operation runs: beside its task, with an advance of the switch, and what its completion starts."""
-
-    asynchronous: bool
-    advance: bool
-    activate: str
-    unblock: str
-
-
-class Builder:
-    """Collects the instructions of a program; they go to the task that was opened last, at first to "main"."""
-
-    def __init__(self, name: str, words: int):
-        self._name, self._words = name, words
-        self._tasks: dict[str, list[Instruction]] = {"main": []}
-        self._current = "main"
-
-    def task(self, name: str) -> None:
-        """Open a task: what follows belongs to it."""
-        if name in self._tasks:
-            raise LazyError(f"program {self._name!r} has two tasks {name!r}", hint="Give each task its own name.")
-        self._tasks[name] = []
-        self._current = name
-
-    def move(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a, the same bits."""
-        self._vector("move", (to, a), length, **more)
-
-    def convert(self, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a in the type of `to`."""
-        self._vector("convert", (to, a), length, **more)
-
-    def add(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a + b."""
-        self._vector("add", (to, a, b), length, **more)
-
-    def sub(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a - b."""
-        self._vector("sub", (to, a, b), length, **more)
-
-    def mul(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a * b."""
-        self._vector("mul", (to, a, b), length, **more)
-
-    def max(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = the larger of a and b."""
-        self._vector("max", (to, a, b), length, **more)
-
-    def greater(self, to: Operand, a: Operand, b: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = 1 where a > b, else 0."""
-        self._vector("greater", (to, a, b), length, **more)
-
-    def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """to = a * b + c, rounded after each of the two."""
-        self._vector("fmac", (to, a, b, c), length, **more)
-
-    def special(self, op: str, to: Operand, a: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
-        """One of SPECIAL_OPS."""
-        self._vector(op, (to, a), length, **more)
-
-    def _vector(
-        self,
-        op: str,
-        operands: tuple[Operand, ...],
-        length: int,
-        asynchronous: bool = False,
-        advance: bool = False,
-        **then: str,
-    ) -> None:
-        """`then` is activate=TASK or unblock=TASK."""
-        completion = next(iter(then.items()), ())
-        self.append(Vector(op, operands, length, is_async=asynchronous, then=completion, advance=advance))
-
-    def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
-        """Send a control wavelet; see `Control`."""
-        self.append(Control(colour, tuple(commands), task))
-
-    def configure(self, colour: int, position: int = 0) -> None:
-        """Put the core's router at a switch position of a colour."""
-        self.append(Configure(colour, position))
-
-    @contextmanager
-    def loop(self, times: int) -> Iterator[None]:
-        """Run what is built inside `times` times."""
-        self.append(LoopStart(times))
-        yield
-        self.append(LoopEnd())
-
-    def branch(self, address: int, comparison: str, value: float, task: str) -> None:
-        """Go on in `task` if the float32 word at `address` compares so with `value`."""
-        self.append(Branch(address, comparison, value, task))
-
-    def activate(self, task: str) -> None:
-        """Let a task run once it is not blocked."""
-        self.append(Change("activate", task))
-
-    def block(self, task: str) -> None:
-        """Keep a task from running, active or not."""
-        self.append(Change("block", task))
-
-    def unblock(self, task: str) -> None:
-        """Let a task run if it is active."""
-        self.append(Change("unblock", task))
-
-    def build(self) -> CoreProgram:
-        """The finished program. Raises LazyError, naming the instruction, if it cannot run on any mesh."""
-        program = CoreProgram(self._name, self._words, tuple((n, tuple(body)) for n, body in self._tasks.items()))
-        check_program(program)
-        return program
-
-    def append(self, instruction: Instruction) -> None:
-        """Add an instruction to the task that is open."""
-        self._tasks[self._current].append(instruction)
-
-
 def check_program(program: CoreProgram) -> None:
     """Raise LazyError, naming the instruction, for a program that cannot run on any mesh."""
+    # All names first: tasks may activate others that are declared later.
     names = [name for name, _ in program.tasks]
     if len(names) > TASKS_MOST:
         raise LazyError(f"{program.name!r} has {len(names)} tasks", hint=f"A core has at most {TASKS_MOST}.")
@@ -380,6 +270,7 @@ def check_body(body: Sequence[Instruction], words: int, tasks: Sequence[str], wh
                 _check(bool(rounds), "an end without a loop", "Open a loop first.")
                 rounds.pop()
             _check_instruction(instruction, words, tasks, rounds)
+        # The check knows what is wrong, this place knows where: the message needs both.
         except LazyError as error:
             raise LazyError(f"{error.what} in `{instruction}`", where=f"{where}.{i}", hint=error.hint) from None
     if rounds:
@@ -404,6 +295,7 @@ def _check_instruction(instruction: Instruction, words: int, tasks: Sequence[str
             _check_memory(Memory(address), 1, words, ())
             _check_task(task, tasks)
             _check(comparison in COMPARISONS, f"no comparison {comparison!r}", f"Use one of {' '.join(COMPARISONS)}.")
+        # Any task may be changed, also the one that runs.
         case Change(_, task):
             _check_task(task, tasks)
         case Control(_, commands, _):
@@ -454,10 +346,12 @@ def _check_vector(vector: Vector, words: int, rounds: Sequence[int]) -> None:
 
 
 def _check_dtypes(vector: Vector) -> None:
+    # Constants have no type of their own: they take that of the destination.
     typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
     dtypes = {o.dtype for o in typed}
     for dtype in dtypes:
         _check(dtype in ITEM_BYTES, f"no element type {dtype!r}", f"Use one of {', '.join(ITEM_BYTES)}.")
+    # A move carries bits, so a change of type would be a reinterpretation.
     if vector.op == "move":
         _check(len(dtypes) == 1, "a move between two types", "Use convert.")
     else:

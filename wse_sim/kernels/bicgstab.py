@@ -6,7 +6,8 @@ matrix, four dot products, six updates of vectors and three rounds of all-reduce
 
 from dataclasses import dataclass
 
-from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.stencil import DIRECTIONS, hand_on
 from wse_sim.layout import Rect

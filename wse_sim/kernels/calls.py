@@ -79,6 +79,7 @@ def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     # A plain second operand serves all rows of the first: leading axes become rows, and one product does for all.
     if len(b) == 2 and not is_left:
         a = (prod(a[:-1]), a[-1])
+    # As NumPy's matmul: leading axes are broadcast, and each product is a round of its own on the same tiles.
     lead = np.broadcast_shapes(a[:-2], b[:-2])
     kernel = _product(rect, a[-2:], b[-2:], reads[0].dtype.name, is_left, is_right)
 
@@ -97,6 +98,7 @@ def _product(
     rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool
 ) -> MeshKernel:
     (rows, columns), (inner, outer) = a, b
+    # Whichever operand is transposed, no matrix is: another of the three stays and the others turn (`products`).
     if is_left:
         return weight_gradient(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
     if is_right:

@@ -31,6 +31,7 @@ def _product(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
 
 def _streamed(rect: Rect, pes: int, tile: int, dtype: str) -> MeshKernel:
     weights = np.random.default_rng(0).random((pes * tile, tile)) < _DENSITY
+    # One column more, for the feeders.
     wider = Rect(0, 0, pes + 1, pes)
     return KERNELS["streamed_product"](wider, weights.astype(np.float32), pes * tile, dtype)
 

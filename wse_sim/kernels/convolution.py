@@ -7,7 +7,8 @@ come by way of the neighbour between. Outside of the image there is zero.
 from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
-from wse_sim.isa.core_program import Builder, Instruction, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Instruction, Memory
 from wse_sim.isa.packing import words_of
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect

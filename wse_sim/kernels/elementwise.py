@@ -2,7 +2,7 @@
 
 from math import pi, sqrt
 
-from wse_sim.isa.core_program import Builder
+from wse_sim.isa.builder import Builder
 from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import Local

@@ -38,6 +38,7 @@ def operand_in_place(
             stages.append(_arrive(rect, a, starts[i], chunk, buffers[i % 2]))
         if 0 < i <= len(starts):
             stages.append(_work(rect, room, (a, b, c), starts[i - 1], chunk, buffers[(i - 1) % 2]))
+        # The stages of one step touch different chunks and different buffers, so they may overlap.
         if i > 1:
             stages.append(_leave(rect, c, starts[i - 2], chunk, algorithm))
         parts.append(Par(tuple(stages)))

@@ -11,7 +11,8 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from wse_sim.fabric import RunResult, simulate_phase
-from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Builder, Instruction, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory
 from wse_sim.isa.packing import decode, view, words_of
 from wse_sim.isa.rounding import to_bits
 from wse_sim.layout import Rect, part

@@ -14,7 +14,8 @@ import numpy as np
 from lazytensor.dtype import DType
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, Scalar, Store
-from wse_sim.isa.core_program import ITEM_BYTES, Builder, Instruction, Memory, Operand
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.scalars import append, known
 from wse_sim.layout import Rect, part
@@ -40,6 +41,7 @@ class Domain:
     def order(self) -> tuple[list[int], list[int]]:
         """The loops that are rows, and those that are columns."""
         loops = range(len(self.nest.loops))
+        # Loops that are summed over lie along x, so that a sum is a reduction along rows of PEs.
         columns = [i for i in loops if self.nest.loops[i].is_reduction] or [*loops][-1:]
         return [i for i in loops if i not in columns], columns
 
@@ -178,6 +180,7 @@ class _NestBuilder:
     def _work(self) -> Iterator[Phase]:
         """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
         whole = self._tile_columns
+        # Without a sum the fill of a short tile is worked on like the rest and never gathered.
         if not self.sums:
             yield Local(self.rect, self._body(whole))
             return
@@ -193,6 +196,7 @@ class _NestBuilder:
 
     def _body(self, count: int) -> tuple[Instruction, ...]:
         """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
+        # All tiles of a nest have the same rows, whichever they are.
         build, rows = self.room.builder(), self.work[0].tile_rows
         for store in self.nest.stores:
             if store.reduce:
@@ -225,6 +229,7 @@ class _NestBuilder:
     def _leaving(self, store: Store) -> Iterator[Phase]:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
+        # In float32: rounding to the output's type comes after the last addition.
         yield Reduce(self.rect, "x", total.words, at=total.address, combine=_COMBINES[store.reduce][1])
         build = self.room.builder()
         build.convert(out.vector(), total.vector(), total.elements)

@@ -3,7 +3,8 @@
 Sums, differences and functions are taken in float32 for every element type, and results are rounded once.
 """
 
-from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import words_of
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.layout import Rect

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lazytensor.errors import LazyError
-from wse_sim.isa.core_program import Builder, Memory, Operand
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.isa.operations import SPECIAL_OPS
 from wse_sim.kernels.elementwise import GELU_CUBIC, GELU_SCALE
 
@@ -67,11 +68,13 @@ def _several(ulp: float, *steps: str) -> Pointwise:
     """Steps like "s = greater b a"; the last one says what the result is."""
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+        # Letters are short for operands within a step: a, b, c are read, s, t, u worked in.
         named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("stu", spare, strict=True))
         for step in steps:
             to, _, name, *sources = step.split()
             operands = [named[s] if s in named else float(s) for s in sources]
             append(build, name, (named[to], *operands), length)
+        # One rounding at the end, also where the target has 16 bits.
         build.convert(target, named["s"], length)
 
     return Pointwise(run, ulp)

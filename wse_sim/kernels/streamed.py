@@ -9,7 +9,8 @@ of a row are all there before its work begins: that the two overlap on the machi
 
 import numpy as np
 
-from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import pack, view
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect, part

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wse_sim.isa.core_program import Builder, Memory
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.kernel import Placed, Room, body_of
 from wse_sim.layout import Rect
 from wse_sim.phase import Local

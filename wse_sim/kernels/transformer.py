@@ -35,6 +35,7 @@ class TransformerExtents:
 
 
 TRANSFORMERS = {
+    # From the published configurations of the models.
     "LLaMA3-8B": TransformerExtents(layers=32, width=4096, heads=32, kv_heads=8, hidden=14336, vocabulary=128256),
     "LLaMA2-13B": TransformerExtents(layers=40, width=5120, heads=40, kv_heads=40, hidden=13824, vocabulary=32000),
     "CodeLLaMA-34B": TransformerExtents(layers=48, width=8192, heads=64, kv_heads=8, hidden=22016, vocabulary=32000),
@@ -91,6 +92,7 @@ def decode_token(model: TransformerExtents, rect: Rect, context: int, machine: M
 def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int) -> tuple[Phase, ...]:
     """Keys and values lie with their positions along y and their channels, head after head, along x."""
     positions, channels = mesh.part(context), mesh.part(model.width)
+    # Scores and values cost the same: each position of the PE times each of its channels.
     lookup = Compute(
         mesh.rect, "fma", vectors=channels, length=positions, itemsize=ITEMSIZE, scalar_cycles=mesh.machine.loop_cycles
     )

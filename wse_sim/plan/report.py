@@ -10,6 +10,7 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim.machine import Machine
 
+# Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
 _LABEL_WIDTH = 30
 _NOTE = (
@@ -83,6 +84,7 @@ class Report:
     @property
     def chosen(self) -> ModeReport:
         """The mode that the properties speak of."""
+        # Both modes are always reported: the one that was not chosen says what the choice was against.
         return self.pipelined if self.mode == "pipelined" else self.streaming
 
     @property
@@ -166,6 +168,7 @@ class Report:
 
 
 def _plain(value: Any) -> Any:
+    # Tuples become lists, as they come back from JSON: so a report that was read again compares equal.
     if isinstance(value, dict):
         return {key: _plain(v) for key, v in value.items()}
     if isinstance(value, list | tuple):

@@ -52,6 +52,7 @@ class Timeline:
         """The spans, without a gap from 0 to the end, that decide how long it all takes."""
         if not self.spans:
             return ()
+        # Backwards from whatever ends last.
         at: int | None = max(range(len(self.spans)), key=lambda i: self.spans[i].end_cycles)
         path: list[TimeSpan] = []
         while at is not None:

@@ -35,33 +35,28 @@ class Cost:
 
     def then(self, other: "Cost") -> "Cost":
         """Both, one after the other."""
-        return Cost(
-            cycles=self.cycles + other.cycles,
-            latency_cycles=self.latency_cycles + other.latency_cycles,
-            compute_cycles=self.compute_cycles + other.compute_cycles,
-            **self._traffic(other),
-        )
+        cycles, latency = self.cycles + other.cycles, self.latency_cycles + other.latency_cycles
+        return self._with(other, cycles, latency, self.compute_cycles + other.compute_cycles)
 
     def beside(self, other: "Cost") -> "Cost":
         """Both at the same time, as if they shared nothing but wires."""
+        cycles, latency = max(self.cycles, other.cycles), max(self.latency_cycles, other.latency_cycles)
+        return self._with(other, cycles, latency, max(self.compute_cycles, other.compute_cycles))
+
+    def _with(self, other: "Cost", cycles: int, latency_cycles: int, compute_cycles: int) -> "Cost":
+        # Bytes and words are sent whether parts overlap or not: they add up in every composition.
         return Cost(
-            cycles=max(self.cycles, other.cycles),
-            latency_cycles=max(self.latency_cycles, other.latency_cycles),
-            compute_cycles=max(self.compute_cycles, other.compute_cycles),
-            **self._traffic(other),
+            cycles=cycles,
+            latency_cycles=latency_cycles,
+            compute_cycles=compute_cycles,
+            bytes_in=self.bytes_in + other.bytes_in,
+            bytes_out=self.bytes_out + other.bytes_out,
+            wire_words=self.wire_words + other.wire_words,
         )
 
     def times(self, n: int) -> "Cost":
         """The same `n` times, one after the other."""
         return Cost(**{name: value * n for name, value in vars(self).items()})
-
-    def _traffic(self, other: "Cost") -> dict[str, int]:
-        # Bytes and words are sent whether parts overlap or not: they add up in every composition.
-        return {
-            "bytes_in": self.bytes_in + other.bytes_in,
-            "bytes_out": self.bytes_out + other.bytes_out,
-            "wire_words": self.wire_words + other.wire_words,
-        }
 
 
 FREE = Cost()

@@ -101,6 +101,7 @@ def summary(verdicts: Sequence[RowResult], column: str = "closed") -> list[Error
     categories = list(dict.fromkeys(r.row.category for r in covered))
     parts = {c: [r for r in covered if r.row.category == c] for c in categories}
     parts["all"] = covered
+    # Half of all rows are of one repository; the others have a median of their own.
     parts["all but spmm"] = [r for r in covered if r.row.category != "spmm"]
     parts["test"] = [r for r in covered if not r.fitted]
     return [_group(name, rows, column) for name, rows in parts.items() if rows]

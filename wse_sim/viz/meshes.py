@@ -87,6 +87,7 @@ def activity(done: RunResult, state: str = "", columns: int = 72) -> str:
     """
     counts = np.stack([_counted(done, one, STATES) for one in STATES])
     total = max(1, int(counts.sum()))
+    # Of all cores' cycles together, so that a share says how much of the mesh is used.
     shares = ", ".join(f"{100 * int(c.sum()) / total:.1f} % {name}" for name, c in zip(STATES, counts, strict=True))
     if state:
         grid = blocks(_counted(done, state, STATES) / np.maximum(1, counts.sum(0)), columns)
@@ -174,6 +175,7 @@ def stalls(moments: Sequence[Moment], count: int = 10) -> list[Stall]:
 
 def _stalls_of_core(x: int, y: int, track: Iterator[Moment]) -> Iterator[Stall]:
     for (reason, places, done), run in groupby(track, key=lambda m: (m.did, m.stands_at, m.done)):
+        # A run of equal moments: the same threads stood at the same instructions and none of them advanced.
         cycles = [m.cycle for m in run]
         if reason in _WAITS_FOR and places:
             yield Stall(x=x, y=y, first=cycles[0], last=cycles[-1], reason=reason, instructions=places, done=done)

@@ -67,6 +67,7 @@ def heat_map(done: RunResult, count: int = 10) -> Figure:
     figure, axes = _figure(3.2, len(PORTS))
     marked = busiest_links(done, count)
     loads = [link_counts(done, port) / max(1, done.cycles) for port in PORTS]
+    # One scale for all maps, or a quiet direction would look as full as a busy one.
     fullest = max(float(load.max()) for load in loads) or 1
     for one, port, load in zip(axes[0], PORTS, loads, strict=True):
         image = one.imshow(load, vmin=0, vmax=fullest, cmap="magma", interpolation="nearest")

@@ -33,6 +33,7 @@ def lower_shift(sheet: Sheet, phase: Shift) -> None:
     """
     lines = Lines(phase.rect, phase.axis)
     pairs = shift_pairs(lines.length, phase.hops, phase.wrap)
+    # A line of one PE: only a ring has something to do there, and that is a copy.
     if not pairs:
         if phase.wrap and phase.take != phase.put:
             sheet.do(copy(phase.take, phase.put, phase.words), *lines.cells(range(lines.length)))
@@ -79,6 +80,7 @@ def lower_broadcast(sheet: Sheet, phase: Broadcast) -> None:
         colour = sheet.colours(1)
         _spread(sheet, lines, colour, source)
         sheet.do(send(colour, phase.take, phase.words), *lines.cells([source]))
+        # Without the sender, whose router does not give a colour back to where it comes from.
         others = [i for i in range(lines.length) if i != source]
         sheet.do(store(colour, phase.put, phase.words), *lines.cells(others))
     if phase.take != phase.put:

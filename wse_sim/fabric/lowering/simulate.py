@@ -44,6 +44,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
     total: RunResult | None = None
     # Rounds of a loop are the same phase: routes and programs are made once and only the memories are exchanged.
     meshes: dict[Phase, Mesh] = {}
+    # Without `overlap` each part is a run of its own, which is what makes times of a sequence add up exactly.
     for part in [phase] if overlap else runs(phase):
         if part not in meshes:
             meshes[part] = mesh_of(part, machine, *words.shape)
@@ -74,6 +75,7 @@ def runs(phase: Phase) -> Iterator[Phase]:
 def mesh_of(phase: Phase, machine: Machine, height: int, width: int, words: int) -> Mesh:
     """The mesh that runs a phase in one go, on height x width cores whose phases use `words` each; without data."""
     sheet = Sheet(Mesh(machine, width, height), words)
+    # Each part of a Par has a strand of its own on every core; the sheet makes tasks of them at the end.
     for part in _beside(phase):
         sheet.strand()
         _lower(sheet, part)
@@ -91,6 +93,7 @@ def _beside(phase: Phase) -> Iterator[Phase]:
 def _run(mesh: Mesh, words: np.ndarray, how: dict[str, Any]) -> RunResult:
     mesh.reload(words)
     done = simulate(mesh, **how)
+    # Behind the phase's own words lie the lowering's temporaries, which the next part must not see.
     return replace(done, memory=np.ascontiguousarray(done.memory[:, :, : words.shape[-1]]))
 
 
@@ -158,6 +161,7 @@ def _lower_reduce(sheet: Sheet, phase: Reduce) -> None:
         if rect.area > 1 and choose_plane(rect, phase.words, phase.algorithm, machine) == SNAKE:
             lower_snake(sheet, rect, Block.of(phase))
             return
+        # Rows first: then one column holds all sums, and the second step is a single short line.
         _lower_reduce(sheet, replace(phase, axis="x"))
         _lower_reduce(sheet, replace(phase, axis="y", rect=Rect(rect.x, rect.y, 1, rect.height)))
         return

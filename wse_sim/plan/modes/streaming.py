@@ -88,6 +88,7 @@ def edge_traffic(wiring: Wiring) -> dict[int, EdgeTraffic]:
     arrived: set[BufferVersion] = set()
     for n, i in enumerate(order):
         weights, batch = _arriving(wiring, i, arrived)
+        # Spread over all PEs of the wafer, since every kernel has the whole of it in its turn.
         live = sum(wiring.type(o.buffer).nbytes for o in first if first[o] <= n <= last[o])
         traffic[i] = EdgeTraffic(weights, batch, _leaving_bytes(wiring, i), live + weights)
     return traffic
@@ -146,6 +147,7 @@ def _require_memory(wiring: Wiring, traffic: dict[int, EdgeTraffic], machine: Ma
         return
     worst = max(traffic, key=lambda i: traffic[i].live_bytes)
     needed, instr = _spread(traffic[worst], machine), wiring.program.instrs[worst]
+    # The turn that holds most: a kernel's weights are there only while it runs, activations until their last reader.
     if needed > machine.usable_bytes_per_pe:
         raise PlacementError(
             f"while {instr.label} runs, activations and its weights take {needed:,} bytes a PE and the limit is "
@@ -166,6 +168,7 @@ def _body_price(wiring: Wiring, machine: Machine) -> Callable[[int, int, int], C
 def _layer(traffic: EdgeTraffic, computing: Cost, machine: Machine) -> _Layer:
     """Streams use the whole wafer's edge, whatever part of the mesh the kernel takes."""
     mesh = Rect.whole(machine)
+    # In and out are full duplex on the edge, so the two streams do not share its bandwidth.
     arriving = cost(Par((Stream(mesh, traffic.bytes_in, "in", "edge"),)), machine)
     leaving = cost(Par((Stream(mesh, traffic.bytes_out, "out", "edge"),)), machine)
     return _Layer(arriving, computing, leaving, FREE.beside(arriving).beside(computing).beside(leaving))

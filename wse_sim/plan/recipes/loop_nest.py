@@ -70,6 +70,7 @@ def _shared_operands(instr: Instr, loops: Nest, wiring: Wiring, rect: Rect, mach
     for buffer, type, access in zip(instr.reads, loops.inputs, loops.reads, strict=False):
         if buffer in wiring.resident or not _is_shared(type, access, loops):
             continue
+        # One number for all goes over both axes at once; what varies along y needs its own line only.
         if type.size == 1:
             sends.append(Broadcast(rect, "xy", words(1, type.dtype.itemsize, machine)))
         else:

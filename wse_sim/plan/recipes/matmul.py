@@ -58,6 +58,7 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
 
 def _matrix(shape: tuple[int, ...], is_transposed: bool, is_left: bool) -> tuple[tuple[int, ...], int, int]:
     """Leading axes, rows and columns; a vector is a row on the left and a column on the right."""
+    # As in PyTorch: a vector is a row on the left and a column on the right, and the axis is dropped again afterwards.
     if len(shape) < 2:
         extent = prod(shape)
         return (), *((1, extent) if is_left else (extent, 1))
@@ -126,6 +127,7 @@ class _Strips:
 
     def _used(self, columns: int, rows: int) -> tuple[Rect, int]:
         """The part of the rectangle that gets data, and the number of strips in it."""
+        # A PE without a row or column would only lengthen the way of the words.
         height = min(self.rect.height // self.strips, rows)
         width = min(self.rect.width, columns)
         return Rect(self.rect.x, self.rect.y, width, height * self.strips), self.strips

@@ -24,6 +24,7 @@ def _tile(row: MeasuredRow) -> tuple[Rect, int, int]:
 def sparse_by_line(row: MeasuredRow, cycles: Cycles, axis: int) -> float:
     """Compressed rows (axis 0) or columns (1): the average PE has its share of the non-zeros."""
     rect, *extents = _tile(row)
+    # Non-zeros are drawn at random and equally dense everywhere, so the average PE stands for all.
     elements = extents[0] * extents[1] * row.params["density_pct"] / 100
     return cycles(sparse.spmm(rect, elements, extents[axis], row.params["M"]), WSE2)
 
@@ -31,6 +32,7 @@ def sparse_by_line(row: MeasuredRow, cycles: Cycles, axis: int) -> float:
 def sparse_padded(row: MeasuredRow, cycles: Cycles, has_lines: bool) -> float:
     """Every PE works on as many elements as the fullest one has; the operations counted in the file say how many."""
     rect, rows, _ = _tile(row)
+    # Padding is counted in the file's operations: two for each element and column of B.
     elements = row.params["flops"] / (2 * row.params["M"] * rect.area)
     return cycles(sparse.spmm(rect, elements, rows if has_lines else 0, row.params["M"]), WSE2)
 
