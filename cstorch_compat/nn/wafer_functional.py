@@ -9,7 +9,7 @@ import lazytensor as lt
 from lazytensor import source
 from lazytensor.dtype import DType, bool_
 from lazytensor.errors import OperandInvalid
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.reference import evaluate
@@ -39,7 +39,7 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
         f"input_value.shape = {input_value.shape}",
         "Give one number for each place of the dimension.",
     )
-    return made(call("bias_add", arg(input_value), cast(arg(bias), input_value.dtype), dim=dim), input_value, bias)
+    return tensor_of(call("bias_add", arg(input_value), cast(arg(bias), input_value.dtype), dim=dim), input_value, bias)
 
 
 def one_hot(array: Tensor, num_classes: int) -> Tensor:
@@ -57,7 +57,7 @@ def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
         f"there is no {k}-th largest of {input.shape[dim]} elements",
         "Take k from 1 to the extent of the dimension.",
     )
-    return made(call("reaches_nth", arg(input), k=int(k), dim=dim), input)
+    return tensor_of(call("reaches_nth", arg(input), k=int(k), dim=dim), input)
 
 
 def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None = None) -> Tensor:
@@ -74,9 +74,9 @@ def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None
 def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType | None = None) -> Tensor:
     """start, start + step, ... at the places where the mask holds, and -1 elsewhere."""
     kind = dtype or start.dtype
-    holds = made(cast(arg(mask), bool_), mask)
+    holds = tensor_of(cast(arg(mask), bool_), mask)
     rank = lt.cumsum(holds, 0) - 1
-    kept, other = (made(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
+    kept, other = (tensor_of(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
     return lt.where(holds, kept, other)
 
 
@@ -85,7 +85,7 @@ def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor
     _require(
         boundary_type in BOUNDARIES, f"unknown boundary type {boundary_type!r}", f"Give one of {', '.join(BOUNDARIES)}."
     )
-    return made(call("scope_boundary", arg(input), boundary=boundary_type, scope=str(scope_name)), input)
+    return tensor_of(call("scope_boundary", arg(input), boundary=boundary_type, scope=str(scope_name)), input)
 
 
 def enter_scope(input: Tensor, scope_name: str) -> Tensor:

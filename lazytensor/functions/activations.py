@@ -11,7 +11,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
 from lazytensor.members import method
@@ -50,7 +50,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return made(call("gelu", arg(input), approximate=approximate), input)
+    return tensor_of(call("gelu", arg(input), approximate=approximate), input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
@@ -58,12 +58,12 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
     if input.dtype.kind != "f":
         # Integers leave their type here, as any product with a fraction does; the operation keeps its operand's.
         return _placed(input, pw.where(input > 0, input, input * float(negative_slope)), inplace)
-    return _placed(input, made(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
+    return _placed(input, tensor_of(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha * (exp(x) - 1): [...] to [...]."""
-    return _placed(input, made(call("elu", arg(input), alpha=float(alpha)), input), inplace)
+    return _placed(input, tensor_of(call("elu", arg(input), alpha=float(alpha)), input), inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
@@ -85,12 +85,12 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself above the threshold: [...] to [...]."""
-    return made(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
+    return tensor_of(call("softplus", arg(input), beta=float(beta), threshold=float(threshold)), input)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)) without overflow: [...] to [...]."""
-    return made(call("log_sigmoid", arg(input)), input)
+    return tensor_of(call("log_sigmoid", arg(input)), input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
@@ -98,7 +98,9 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     kind = float if input.dtype.kind == "f" else int
-    return _placed(input, made(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace)
+    return _placed(
+        input, tensor_of(call("hardtanh", arg(input), low=kind(min_val), high=kind(max_val)), input), inplace
+    )
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -252,7 +254,7 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
     else:
         u = rand(shape, dtype=x.type.dtype, device=input.device)
         kept = pw.cast_to(u < 1.0 - p, x.type.dtype)
-    return _placed(input, made(x, input) * (kept / (1.0 - p)), inplace)
+    return _placed(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -262,7 +264,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """
     if not training or _probability(p) == 0:
         # The vendor's layer lowers its operand even where it drops nothing.
-        return input if half_type() is None else made(lowered(arg(input))[0], input)
+        return input if half_type() is None else tensor_of(lowered(arg(input))[0], input)
     return _dropped(input, p, input.spec.shape, inplace)
 
 

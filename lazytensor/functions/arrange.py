@@ -9,7 +9,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.functions import resampling, shapes
 from lazytensor.functions.creation import size_of
-from lazytensor.functions.pointwise import cast_to, clone, made
+from lazytensor.functions.pointwise import cast_to, clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.functions.shapes import cat, dim_of, permute, reshape, sliced, split, transpose, unsqueeze, view
 from lazytensor.ir.types import Type
@@ -123,7 +123,7 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     if shape and shape == x.spec.shape:
         return x
     n = arg(x) if x.dtype.kind == "f" else cast(arg(x), int64)  # integers and bool add up in int64
-    return made(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
+    return tensor_of(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 from lazytensor import source
 from lazytensor.errors import ShapeError
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.conv import Pairs
@@ -82,7 +82,7 @@ def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: in
             )
         # CIRH knows the bias as an operation of its own, and its gradient too.
         y = call("bias_add", y, bias[0], dim=1)
-    return made(y if input.ndim == rank + 2 else reshape(y, y.type.shape[1:]), input, weight)
+    return tensor_of(y if input.ndim == rank + 2 else reshape(y, y.type.shape[1:]), input, weight)
 
 
 def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:

@@ -14,7 +14,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.losses import chosen
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.resampling import pad
 from lazytensor.functions.shapes import select, sliced, unsqueeze, view
 from lazytensor.ops import call
@@ -88,7 +88,7 @@ def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.
     times, n, _ = log_probs.spec.shape
     width = labels.shape[1]
     places = from_array(np.broadcast_to(labels, (times, n, width)), dt.int64)
-    emitted = made(call("at_places", arg(log_probs), places.node), log_probs)
+    emitted = tensor_of(call("at_places", arg(log_probs), places.node), log_probs)
     # A blank may be left out between two labels, unless they are equal: then it is what tells them apart.
     before = np.roll(labels, 2, 1)
     may_skip = from_array((labels != blank) & (labels != before) & (np.arange(width) >= 2))
@@ -105,7 +105,7 @@ def _forward(log_probs: Tensor, labels: np.ndarray, steps: np.ndarray, long: np.
         alpha = ahead if running.all() else pw.where(from_array(running[:, None]), ahead, alpha)
     # An alignment ends with the last blank or the last label; an empty target has the blank alone.
     ends = np.stack([2 * long, np.maximum(2 * long - 1, 0)], 1)
-    last = made(call("at_places", alpha.node, from_array(ends).node), alpha)
+    last = tensor_of(call("at_places", alpha.node, from_array(ends).node), alpha)
     second = pw.where(from_array(long > 0), select(last, 1, 1), IMPOSSIBLE)
     return _total(select(last, 1, 0), second)
 

@@ -13,7 +13,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.indexing import check_places
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape, prepared
 from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
@@ -59,12 +59,12 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
     if not index.spec.size:
         # An empty index may have any rank, which the operation does not take.
         none = from_array(np.empty(index.spec.shape, np.int64)).node
-        return made(at.pick(arg(reshape(x, -1)), (none,), (0,)), x)
+        return tensor_of(at.pick(arg(reshape(x, -1)), (none,), (0,)), x)
     places = _places(index, "gather")
     _checked(index, base.spec.shape[d], d)
     if index.ndim or base.ndim > 1:
-        return made(at.gather(arg(base), places, d), x)
-    return made(call("reshape", at.gather(arg(base), call("reshape", places, shape=(1,)), d), shape=()), x)
+        return tensor_of(at.gather(arg(base), places, d), x)
+    return tensor_of(call("reshape", at.gather(arg(base), call("reshape", places, shape=(1,)), d), shape=()), x)
 
 
 def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
@@ -89,7 +89,7 @@ def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what:
         # A number as index and a vector as target: both are vectors for the operation.
         places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
     _checked(index, base.spec.shape[d], d)
-    out = made(at.scatter(arg(base), places, value, d, kind), x)
+    out = tensor_of(at.scatter(arg(base), places, value, d, kind), x)
     return out if x.ndim else view(out, ())
 
 
@@ -137,7 +137,7 @@ def scatter_reduce(
     if reduce != "mean":
         return out
     counts_type = Type(x.spec.shape, x.dtype)
-    counts = made(full(1, counts_type), x)
+    counts = tensor_of(full(1, counts_type), x)
     one = full(1, values.type)
     if not include_self:
         counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
@@ -161,7 +161,7 @@ def _rows(x: Tensor, dim: int, index: Tensor, what: str) -> tuple[Tensor, int, N
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """The places of a dimension that a vector names: [..., len(index), ...]. Raises IndexError outside the extent."""
     base, d, places = _rows(x, dim, index, "index_select")
-    out = made(call("gather_rows", arg(base), places, dim=d), x)
+    out = tensor_of(call("gather_rows", arg(base), places, dim=d), x)
     return out if x.ndim else view(out, ())
 
 
@@ -180,7 +180,7 @@ def _row_written(x: Tensor, dim: int, index: Tensor, src: Tensor, accumulate: bo
             where=source.where(),
         )
     value = arg(given if given.spec.shape == shape else view(given, shape))
-    out = made(at.place(arg(base), value, (places,), (d,), accumulate), x, src)
+    out = tensor_of(at.place(arg(base), value, (places,), (d,), accumulate), x, src)
     return out if x.ndim else view(out, ())
 
 
@@ -218,7 +218,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
         full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
     )
     mask = call("broadcast_in_dim", is_named, shape=base.spec.shape, dims=(d,))
-    out = made(call("where", mask, prepared(value, x.dtype, base.spec.shape), arg(base)), x)
+    out = tensor_of(call("where", mask, prepared(value, x.dtype, base.spec.shape), arg(base)), x)
     return out if x.ndim else view(out, ())
 
 
@@ -244,7 +244,7 @@ def index_reduce(
 def take(x: Tensor, index: Tensor) -> Tensor:
     """Elements of x by their place in the flat order, in the shape of the index. Raises IndexError outside."""
     check_places(index, x.spec.size, 0)
-    return made(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
+    return tensor_of(at.pick(arg(reshape(x, -1)), (_places(index, "take"),), (0,)), x)
 
 
 @method(in_place=True)
@@ -254,7 +254,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     places = _places(index, "put")
     value = call("reshape", arg(source), shape=places.type.shape)
     flat = call("reshape", arg(x), shape=(x.spec.size,))
-    return made(call("reshape", at.place(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source)
+    return tensor_of(call("reshape", at.place(flat, value, (places,), (0,), accumulate), shape=x.spec.shape), x, source)
 
 
 @method
@@ -293,7 +293,7 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     # The extent of the result is the count of hits, so the mask is read, and a step cannot contain this.
     hits = np.flatnonzero(np.broadcast_to(mask.array("masked_select()"), shape)).astype(np.int64)
     flat = reshape(expand(x, shape), -1)
-    return made(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
+    return tensor_of(at.pick(arg(flat), (from_array(hits).node,), (0,)), x)
 
 
 @method(in_place=True)
@@ -309,10 +309,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     hits = cast(call("reshape", arg(wide), shape=(math.prod(shape),)), dt.int64)
     # The running count of hits numbers them: hit k takes element k - 1 of the source, without a look at the mask.
     counted = call("scan", hits, kind="add", dim=0, reverse=False)
-    ranks = made(counted, x)
+    ranks = tensor_of(counted, x)
     places = pw.clamp(ranks - 1, 0, source.spec.size - 1)
     chosen = at.pick(arg(reshape(source, -1)), (arg(places),), (0,))
-    return pw.where(wide, view(made(chosen, x), shape), expand(x, shape))
+    return pw.where(wide, view(tensor_of(chosen, x), shape), expand(x, shape))
 
 
 @method
@@ -384,7 +384,7 @@ def repeat_interleave(
     if times.size and times.min() < 0:
         raise ShapeError("repeats can not be negative", where=source.where())
     places = np.repeat(np.arange(extent), times.reshape(-1) if times.size != 1 else times.item())
-    return made(at.pick(arg(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
+    return tensor_of(at.pick(arg(base), (from_array(places.astype(np.int64)).node,), (d,)), x)
 
 
 def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -395,7 +395,7 @@ def combinations(x: Tensor, r: int = 2, with_replacement: bool = False) -> Tenso
         return pw.cast_to(_listed(np.empty(0), x), x.dtype)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = np.array(list(choose(range(x.spec.shape[0]), r)), np.int64).reshape(-1, r)
-    return made(at.pick(arg(x), (from_array(places).node,), (0,)), x)
+    return tensor_of(at.pick(arg(x), (from_array(places).node,), (0,)), x)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:

@@ -9,7 +9,7 @@ from lazytensor import dtype as dt
 from lazytensor import source, trace
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
@@ -39,7 +39,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if not picks:
         return view
     dims, indices = _resolved(view, picks)
-    return made(pick(arg(view), indices, dims), view)
+    return tensor_of(pick(arg(view), indices, dims), view)
 
 
 @method(names="__setitem__")
@@ -68,7 +68,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accum
     """
     _, picks = _seen(x, tuple(slice(None) if i is None else i for i in indices))
     dims, places = _resolved(x, picks)
-    return made(_put(x, dims, places, values, accumulate), x, values)
+    return tensor_of(_put(x, dims, places, values, accumulate), x, values)
 
 
 def _put(x: Tensor, dims: tuple[int, ...], indices: tuple[Node, ...], value: Operand, accumulate: bool) -> Node:
@@ -176,13 +176,13 @@ def _index_tensor(p: Tensor) -> Any:
     if p.dtype.kind == "f":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     if p.dtype is dt.uint8:
-        p = made(cast(arg(p), dt.bool_), p)
+        p = tensor_of(cast(arg(p), dt.bool_), p)
     if not p.ndim and p.dtype is dt.bool_:
         return bool(p)
     # A number that is known selects as an int does, and gives a view.
     if not p.ndim and trace.current is None:
         return int(p)
-    return p if p.dtype in (dt.bool_, dt.int64) else made(cast(arg(p), dt.int64), p)
+    return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(arg(p), dt.int64), p)
 
 
 def _extent_named(p: Any) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, operands, result_type
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -24,7 +24,7 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, 
             return logical(input, other)
         if kind != "i":
             raise _unknown(name, "float" if kind == "f" else "bool")
-        return made(call(node_name, *operands(input, other)), input, other)
+        return tensor_of(call(node_name, *operands(input, other)), input, other)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} Operands broadcast. Raises ShapeError for floating-point numbers."

@@ -14,7 +14,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.matrix import matmul
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.resampling import Tap, tapped
@@ -63,7 +63,7 @@ def interpolate(
     for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):
         extent = input.spec.shape[dim]
         n = tapped(n, dim, _taps(mode, extent, out, 1 / factor if factor else None, bool(align_corners)))
-    return made(n, input)
+    return tensor_of(n, input)
 
 
 def _check_mode(mode: str, rank: int, align_corners: bool | None) -> None:
@@ -235,7 +235,7 @@ def _read(input: Tensor, places: list[Tensor]) -> Tensor:
     count = math.prod(out)
     where = expand(view(flat, (n, 1, count)), (n, c, count))
     values = call("at_places", arg(reshape(input, (n, c, math.prod(extents)))), where.node)
-    picked = view(made(values, input), (n, c, *out))
+    picked = view(tensor_of(values, input), (n, c, *out))
     return pw.where(unsqueeze(inside, 1), picked, 0.0)
 
 

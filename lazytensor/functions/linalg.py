@@ -16,7 +16,7 @@ from lazytensor.functions import reductions as red
 from lazytensor.functions.contraction import multi_dot as multi_dot
 from lazytensor.functions.contraction import vecdot as vecdot
 from lazytensor.functions.matrix import matmul as matmul
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import broadcast_shape
 from lazytensor.functions.reductions import Dim
 from lazytensor.functions.shapes import dim_of, unsqueeze
@@ -110,13 +110,13 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
         out = solve(A, unsqueeze(B, -1))
         return shapes.view(out, out.spec.shape[:-1])
-    return made(factor.solve(*_together(A, B)), A, B)
+    return tensor_of(factor.solve(*_together(A, B)), A, B)
 
 
 @method(names="inverse")
 def inv(A: Tensor) -> Tensor:
     """The inverse of each matrix: [..., n, n] -> [..., n, n]. Raises ShapeError if there is none."""
-    return made(factor.inverse(_node(A)), A)
+    return tensor_of(factor.inverse(_node(A)), A)
 
 
 inverse = inv
@@ -141,7 +141,7 @@ def pinv(
     if tolerance is None:
         # The larger extent times the rounding of the type, LAPACK's usual bound.
         tolerance = max(n.type.shape[-2:]) * 2.0**-A.dtype.mantissa_bits
-    return made(call("pinv", n, rcond=float(tolerance)), A)
+    return tensor_of(call("pinv", n, rcond=float(tolerance)), A)
 
 
 @method
@@ -160,7 +160,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
         flipped = solve_triangular(transposed(A), transposed(B), upper=not upper, unitriangular=unitriangular)
         return transposed(flipped)
     a, b = _together(A, B)
-    return made(factor.triangular(_unit(a) if unitriangular else a, b, not upper), A, B)
+    return tensor_of(factor.triangular(_unit(a) if unitriangular else a, b, not upper), A, B)
 
 
 def _unit(a: Node) -> Node:
@@ -179,14 +179,14 @@ def triangular_solve(
     """
     a, right = _together(A, b)
     used = _unit(a) if unitriangular else a
-    return Solution(made(factor.triangular(used, right, not upper, transpose), A, b), made(a, A))
+    return Solution(tensor_of(factor.triangular(used, right, not upper, transpose), A, b), tensor_of(a, A))
 
 
 @method
 def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """L with x = L L^T, or its transpose if `upper`: [..., n, n]. Raises ShapeError if x is not positive definite."""
     n = call("cholesky", _node(x))
-    return made(factor.turned(n) if upper else n, x)
+    return tensor_of(factor.turned(n) if upper else n, x)
 
 
 @method
@@ -201,7 +201,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
         return solve(matrix.matmul(left, right_), b)
     low, right = _together(L, b)
     half = factor.triangular(low, right, not upper, upper)
-    return made(factor.triangular(low, half, not upper, not upper), L, b)
+    return tensor_of(factor.triangular(low, half, not upper, not upper), L, b)
 
 
 @method
@@ -211,7 +211,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 
 def _eyes(like: Tensor, n: int) -> Tensor:
-    return made(factor.identity(like.spec, n), like)
+    return tensor_of(factor.identity(like.spec, n), like)
 
 
 # -- triangles of a matrix with exchanged rows -----------------------------------------------------------------------
@@ -227,7 +227,7 @@ def _columns(x: Tensor, first: int, limit: int) -> Tensor:
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor]:
     """L and U in one matrix [..., m, n], and the exchanges of rows int32[..., min(m, n)]; no gradient."""
-    packed = made(call("lu", _node(A)), A).detach()
+    packed = tensor_of(call("lu", _node(A)), A).detach()
     m, n = A.spec.shape[-2:]
     # The operation has one result: rows 0..m - 1 are L and U, row m holds the exchanges.
     pivots = shapes.select(packed, -2, m)
@@ -256,7 +256,7 @@ def _eyes_like(x: Tensor) -> Tensor:
 
 
 def _permutation(pivots: Tensor, n: int, dtype: DType) -> Tensor:
-    return made(call("permutation", arg(pivots), n=n, dtype=dtype), pivots)
+    return tensor_of(call("permutation", arg(pivots), n=n, dtype=dtype), pivots)
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
@@ -279,7 +279,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 @method
 def det(A: Tensor) -> Tensor:
     """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
-    return made(call("det", _node(A)), A)
+    return tensor_of(call("det", _node(A)), A)
 
 
 @method
@@ -289,7 +289,7 @@ def slogdet(A: Tensor) -> SignLog:
     Raises ShapeError for matrices that are not square.
     """
     n = _node(A)
-    return SignLog(made(call("det_sign", n), A), made(call("logabsdet", n), A))
+    return SignLog(tensor_of(call("det_sign", n), A), tensor_of(call("logabsdet", n), A))
 
 
 @method
@@ -313,7 +313,7 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
     """
     if some not in (True, "reduced") or mode != "reduced":
         raise OptionMissing("qr gives the reduced form only", where=source.where(), hint="Use mode='reduced'.")
-    packed = made(call("qr", _node(A)), A)
+    packed = tensor_of(call("qr", _node(A)), A)
     m = A.spec.shape[-2]
     # Packed as Q above R^T, so that both have k columns.
     return QR(_rows(packed, 0, m), transposed(_rows(packed, m, sum(A.spec.shape[-2:]))))
@@ -322,7 +322,7 @@ def qr(A: Tensor, some: bool | str = True, *, mode: str = "reduced") -> QR:
 @method
 def geqrf(x: Tensor) -> Reflectors:
     """R with the Householder vectors below it [..., m, n], and their factors [..., min(m, n)]; no gradient."""
-    packed = made(call("geqrf", _node(x)), x).detach()
+    packed = tensor_of(call("geqrf", _node(x)), x).detach()
     m, n = x.spec.shape[-2:]
     tau = shapes.select(packed, -2, m)
     return Reflectors(pw.clone(_rows(packed, 0, m)), pw.clone(_columns(tau, 0, min(m, n))))
@@ -364,14 +364,14 @@ def svd(A: Tensor, full_matrices: bool = True) -> SVD:
     """
     if full_matrices and A.spec.shape[-2:-1] != A.spec.shape[-1:]:
         raise OptionMissing("svd gives the reduced form only", where=source.where(), hint="Use full_matrices=False.")
-    packed, m = made(call("svd", _node(A)), A), A.spec.shape[-2]
+    packed, m = tensor_of(call("svd", _node(A)), A), A.spec.shape[-2]
     vectors = _rows(packed, m + 1, m + 1 + A.spec.shape[-1])
     return SVD(_rows(packed, 0, m), shapes.select(packed, -2, m), transposed(vectors))
 
 
 def svdvals(A: Tensor) -> Tensor:
     """The singular values, the largest first: [..., m, n] -> [..., min(m, n)]."""
-    return made(call("singular_values", _node(A)), A)
+    return tensor_of(call("singular_values", _node(A)), A)
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
@@ -379,7 +379,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
 
     Raises ShapeError for matrices that are not square.
     """
-    packed = made(call("eigh", _node(A)), A)
+    packed = tensor_of(call("eigh", _node(A)), A)
     return Eigen(shapes.select(packed, -2, 0), _rows(packed, 1, A.spec.shape[-1] + 1))
 
 
@@ -410,7 +410,7 @@ def matrix_exp(x: Tensor) -> Tensor:
 
     Raises ShapeError for matrices that are not square.
     """
-    return made(call("matrix_exp", _node(x)), x)
+    return tensor_of(call("matrix_exp", _node(x)), x)
 
 
 @method

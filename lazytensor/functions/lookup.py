@@ -11,7 +11,7 @@ from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
 from lazytensor.functions.gathering import index_add, scatter_reduce
 from lazytensor.functions.indexing import check_places
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import expand, reshape, unsqueeze, view
 from lazytensor.functions.sorting import searchsorted
 from lazytensor.ops import call
@@ -72,7 +72,7 @@ def embedding(
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
     rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)
-    return made(lowered(rows)[0], weight)
+    return tensor_of(lowered(rows)[0], weight)
 
 
 def embedding_bag(

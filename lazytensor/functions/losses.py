@@ -14,7 +14,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
 from lazytensor.functions.matrix import linear
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import common_shape, prepared, result_type
 from lazytensor.functions.shapes import permute, reshape, unsqueeze, view
 from lazytensor.ops import call
@@ -70,12 +70,12 @@ def cross_entropy(
         labels = target.node
         # The operation, which CIRH knows whole, takes [N, C] and [N]; other shapes are laid out that way.
         if logits.type.shape[1:] == () or len(logits.type.shape) > 2:
-            rows = rows_of(made(logits, input))
+            rows = rows_of(tensor_of(logits, input))
             logits, labels = arg(rows), view(target, -1).node
         attrs = {"ignore_index": ignore_index, "reduction": reduction}
-        out = made(call("cross_entropy", logits, labels, **attrs), input)
+        out = tensor_of(call("cross_entropy", logits, labels, **attrs), input)
         return out if reduction != "none" else view(out, target.spec.shape)
-    logp = red.log_softmax(made(*raised(arg(input)), input), 1 if input.ndim > 1 else 0)
+    logp = red.log_softmax(tensor_of(*raised(arg(input)), input), 1 if input.ndim > 1 else 0)
     loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
         return loss
@@ -117,7 +117,7 @@ def _soft_cross_entropy(
     classes = input.spec.shape[dim]
     if label_smoothing:
         target = target * (1 - label_smoothing) + label_smoothing / classes
-    part = red.log_softmax(made(*raised(arg(input)), input), dim) * target
+    part = red.log_softmax(tensor_of(*raised(arg(input)), input), dim) * target
     if weight is not None:
         part = part * view(weight, (classes, *(1,) * max(input.ndim - 2, 0)))
     if reduction == "none":
@@ -135,7 +135,7 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
-        class_weights = made(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
+        class_weights = tensor_of(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
         counts = pw.where(keep, view(class_weights, -1), 0.0)
     return safe, counts
 
@@ -157,7 +157,7 @@ def nll_loss(
     reduction = chosen(reduction, size_average, reduce)
     _check_labels(input, target)
     safe, counts = _weights(target, weight, ignore_index, input)
-    picked = made(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
+    picked = tensor_of(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
     loss = -(view(picked, -1) * counts)
     # 0 times a probability of 0 would be NaN.
     loss = pw.where(counts == 0.0, 0.0, loss)
@@ -243,9 +243,9 @@ def mse_loss(
     x, y = raised(arg(input), arg(target))
     if x.type != y.type:
         shape = common_shape(input, target)
-        dtype = result_type(made(x, input), made(y, target))
+        dtype = result_type(tensor_of(x, input), tensor_of(y, target))
         x, y = (prepared(v, dtype, shape) for v in (input, target))
-    return made(call("mse_loss", x, y, reduction=reduction), input, target)
+    return tensor_of(call("mse_loss", x, y, reduction=reduction), input, target)
 
 
 def l1_loss(
@@ -342,7 +342,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     # CIRH knows the plain case as one operation.
     if pos_weight is None and input.dtype is target.dtype:
-        loss = made(call("binary_entropy", arg(input), arg(target)), input, target)
+        loss = tensor_of(call("binary_entropy", arg(input), arg(target)), input, target)
     else:
         log, weights = logsigmoid(input), 1.0 if pos_weight is None else pos_weight
         log = log * ((weights - 1.0) * target + 1.0)

@@ -15,7 +15,7 @@ from lazytensor.functions import scans
 from lazytensor.functions.activations import logsigmoid
 from lazytensor.functions.losses import chosen, reduced, rows_of
 from lazytensor.functions.normalization import pairwise_distance
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import unsqueeze, view
 from lazytensor.ir.types import Type
@@ -100,16 +100,16 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     rows, labels = rows_of(input), view(target, (-1, 1))
     classes = rows.spec.shape[1]
-    own = made(call("at_places", arg(rows), labels.node), input)
+    own = tensor_of(call("at_places", arg(rows), labels.node), input)
     # The labelled class is among the rows with exactly the margin, and is taken out below.
     over = pw.relu(float(margin) - own + rows)
     over = over * over if p == 2 else over
-    numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     loss = pw.where(numbers == labels, 0.0, over)
     if weight is not None:
         # The weight of each row is that of its label.
         label_weights = call("at_places", arg(unsqueeze(weight, 0)), view(target, (1, -1)).node)
-        loss = loss * view(made(label_weights, weight), (-1, 1))
+        loss = loss * view(tensor_of(label_weights, weight), (-1, 1))
     return reduced(view(red.sum(loss, 1) / float(classes), target.spec.shape), chosen(reduction, size_average, reduce))
 
 
@@ -201,7 +201,7 @@ def multilabel_margin_loss(
     classes = rows.spec.shape[1]
     # A running product of truths falls to 0 at the first -1 and stays there.
     listed = scans.cumprod(pw.cast_to(labels >= 0, int64), 1) > 0
-    numbers = made(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
+    numbers = tensor_of(call("arange", start=0, step=1, type=Type((classes,), int64)), input)
     hot = pw.logical_and(unsqueeze(labels, 2) == numbers, unsqueeze(listed, 2))  # [N, label, class]
     # The score of each label as a sum with a one-hot row: a gather would need places for labels that are none.
     own = red.sum(pw.where(hot, unsqueeze(rows, 1), 0.0), 2, True)

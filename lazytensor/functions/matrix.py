@@ -6,7 +6,7 @@ from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
@@ -39,7 +39,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim != 2 or b.ndim != 2:
         raise ShapeError(f"mm needs two matrices, got {list(a.shape)} and {list(b.shape)}", where=source.where())
-    return made(product(*_pair(a, b)), a, b)
+    return tensor_of(product(*_pair(a, b)), a, b)
 
 
 @method
@@ -47,7 +47,7 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     """The products of two stacks: [b, m, k] @ [b, k, n] -> [b, m, n]. Raises ShapeError as `mm` does."""
     if a.ndim != 3 or b.ndim != 3:
         raise ShapeError(f"bmm needs two 3-d tensors, got {list(a.shape)} and {list(b.shape)}", where=source.where())
-    return made(product(*_pair(a, b)), a, b)
+    return tensor_of(product(*_pair(a, b)), a, b)
 
 
 @method(operator="matmul")
@@ -71,12 +71,12 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if y.type.shape[:-2] == () and len(x.type.shape) > 2:
         # Rows of all matrices at once: one large product instead of many small ones.
         rows = reshape(x, (math.prod(x.type.shape[:-1]), x.type.shape[-1]))
-        return made(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
+        return tensor_of(reshape(product(rows, y), (*x.type.shape[:-1], y.type.shape[-1])), a, b)
     # The operation multiplies stacks of equal extents only.
     lead = broadcast_shape(x.type.shape[:-2], y.type.shape[:-2])
     x = broadcast_to(x, (*lead, *x.type.shape[-2:]))
     y = broadcast_to(y, (*lead, *y.type.shape[-2:]))
-    return made(product(x, y), a, b)
+    return tensor_of(product(x, y), a, b)
 
 
 @method
@@ -136,4 +136,4 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     # For its error, which names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
         _pair(x, weight)
-    return made(call("linear", *operands), x, weight)
+    return tensor_of(call("linear", *operands), x, weight)

@@ -12,7 +12,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, statistics
 from lazytensor.functions.creation import zeros
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import default_dtype
 from lazytensor.functions.shapes import reshape, view
 from lazytensor.ir.graph import Node
@@ -42,7 +42,7 @@ def _param(given: Tensor | None, neutral: float, shape: Dims, dtype: DType) -> N
 def _result(y: Node, input: Tensor) -> Tensor:
     """y in the half type under automatic casts, else in the dtype of the input."""
     # The vendor's layers answer in the half type, even if they were given float32.
-    return made(cast(y, input.dtype) if half_type() is None else _half(y), input)
+    return tensor_of(cast(y, input.dtype) if half_type() is None else _half(y), input)
 
 
 def _with_params(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Node, Node, Node]:
@@ -113,7 +113,7 @@ def native_layer_norm(
     y = layer_norm(input, normalized_shape, weight, bias, eps)
     mean = call("mean", wide, dims=dims, keepdim=True)
     inverse = inverse_deviation(centred(wide, dims)[1], eps)
-    return y, made(mean, input).detach(), made(inverse, input).detach()
+    return y, tensor_of(mean, input).detach(), tensor_of(inverse, input).detach()
 
 
 def rms_norm(
@@ -130,7 +130,7 @@ def rms_norm(
     square = call("mean", wide * wide, dims=dims, keepdim=True)
     epsilon = eps if eps is not None else 2.0**-52 if wide.type.dtype is not float32 else EPSILON_HALF
     y = wide * broadcast_to(inverse_deviation(square, epsilon), wide.type.shape)
-    return made(cast(_affine(y, weight, None, shape), x.type.dtype), input)
+    return tensor_of(cast(_affine(y, weight, None, shape), x.type.dtype), input)
 
 
 def group_norm(
@@ -167,8 +167,8 @@ def _group_norm(
     inverse = inverse_deviation(centred(grouped, (2,))[1], eps)
     return (
         _result(y, input),
-        made(mean, input),
-        made(reshaped(inverse, mean.type.shape), input),
+        tensor_of(mean, input),
+        tensor_of(reshaped(inverse, mean.type.shape), input),
     )
 
 
@@ -262,7 +262,7 @@ def native_batch_norm(
     out, mean, inverse = _batch_norm(input, running, weight, bias, training, momentum, eps)
     if not training:
         return out, zeros(0, dtype=input.dtype), zeros(0, dtype=input.dtype)
-    return out, made(mean, input).detach(), made(inverse, input).detach()
+    return out, tensor_of(mean, input).detach(), tensor_of(inverse, input).detach()
 
 
 def instance_norm(
@@ -297,7 +297,7 @@ def instance_norm(
         _follow(running_var, spread * (many / (many - 1)), momentum)
     y = spread_out * broadcast_to(inverse_deviation(variance, eps), wide.type.shape)
     y = _affine(y, weight, bias, (channels, *(1,) * len(rest)))
-    return made(cast(y, x.type.dtype), input)
+    return tensor_of(cast(y, x.type.dtype), input)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
@@ -318,7 +318,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     total = call("window_sum", square, kernel=(size, 1), stride=(1, 1), padding=padding)
     base = total / size * alpha + k
     power = reshaped(base**beta, x.type.shape)
-    return made(x / power, input)
+    return tensor_of(x / power, input)
 
 
 # -- lengths ---------------------------------------------------------------------------------------------------------
@@ -384,5 +384,5 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
     # The pairs are known when the step is recorded, so both sides are plain index operations.
     first = tuple(i for i in range(n) for _ in range(i + 1, n))
     second = tuple(j for i in range(n) for j in range(i + 1, n))
-    a, b = (made(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
+    a, b = (tensor_of(call("pick_along", x, index=index, dim=0), input) for index in (first, second))
     return _norm(a - b, p, False)

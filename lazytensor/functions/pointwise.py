@@ -28,7 +28,7 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
 
-def made(n: Any, *inputs: Any) -> Tensor:
+def tensor_of(n: Any, *inputs: Any) -> Tensor:
     """The tensor of node n, on the device of its inputs. Raises ShapeError if the inputs are on different ones."""
     out = wrap(n)
     # A tensor is made on the CPU; its device is only written where it differs, for this is on every call's way.
@@ -39,7 +39,7 @@ def made(n: Any, *inputs: Any) -> Tensor:
 
 
 def _binary(name: str, a: Operand, b: Operand, dtype: DType | None = None) -> Tensor:
-    return made(call(name, *operands(a, b, dtype=dtype)), a, b)
+    return tensor_of(call(name, *operands(a, b, dtype=dtype)), a, b)
 
 
 def _floating(*values: Operand) -> DType | None:
@@ -122,7 +122,7 @@ def div(a: Operand, b: Operand, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode == "floor":
         return floor_divide(a, b)
     if result_type(a, b).kind == "f":
-        return made(call("trunc", call("div", *operands(a, b))), a, b)
+        return tensor_of(call("trunc", call("div", *operands(a, b))), a, b)
     # Less its remainder, a is a multiple of b: floor division is then exact, and rounds towards zero as wanted.
     return floor_divide(sub(a, fmod(a, b)), b)
 
@@ -162,7 +162,7 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
     # The front end sees a square here, whose gradient is x times two and no power.
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = arg(cast_to(a, result_type(a, exponent)))
-        return made(call("square", base), a)
+        return tensor_of(call("square", base), a)
     if result_type(a, exponent).kind == "f":
         return _binary("pow", a, exponent)
     if not isinstance(exponent, Tensor) and exponent < 0:
@@ -260,7 +260,7 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """a where the condition holds, else b; all three broadcast. Raises ShapeError for shapes that do not."""
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
-    return made(chosen, condition, a, b)
+    return tensor_of(chosen, condition, a, b)
 
 
 @method(names="where")
@@ -276,7 +276,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     chosen = call(
         "where", prepared(mask, dt.bool_, shape), prepared(value, x.dtype, shape), prepared(x, x.dtype, shape)
     )
-    return made(chosen, x, mask)
+    return tensor_of(chosen, x, mask)
 
 
 @method(names="clamp clip", in_place=True)
@@ -288,7 +288,7 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         n = arg(x)
         low, high = -math.inf if min is None else min, math.inf if max is None else max
-        return made(call("clamp", n, full(low, n.type), full(high, n.type)), x)
+        return tensor_of(call("clamp", n, full(low, n.type), full(high, n.type)), x)
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
     # Integers have no infinity to stand for the bound that is missing.
     if dtype.kind != "f" and (min is None or max is None):
@@ -296,7 +296,7 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     # Not `maximum`, which shares the gradient where x is the bound.
     min, max = -math.inf if min is None else min, math.inf if max is None else max
     dtype, shape = result_type(x, min, max), common_shape(x, min, max)
-    return made(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
+    return tensor_of(call("clamp", *(prepared(v, dtype, shape) for v in (x, min, max))), x)
 
 
 @method(in_place=True)
@@ -347,7 +347,7 @@ def _unary(name: str, doc: str, to_float: bool = True) -> Callable[[Tensor], Ten
         n = arg(x)
         if to_float and n.type.dtype.kind != "f":
             n = cast(n, default_dtype())
-        return made(call(name, n), x)
+        return tensor_of(call(name, n), x)
 
     function.__name__, function.__qualname__ = name, name
     function.__doc__ = f"{doc} Of each element of x, in its shape."
@@ -415,7 +415,7 @@ def itself(x: Tensor) -> Tensor:
 @method
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is infinite: bool in the shape of x."""
-    return abs(x) == math.inf if x.dtype.kind == "f" else made(call("full", value=False, type=isnan(x).spec), x)
+    return abs(x) == math.inf if x.dtype.kind == "f" else tensor_of(call("full", value=False, type=isnan(x).spec), x)
 
 
 @method(names="sign sgn", in_place=True)
@@ -442,9 +442,9 @@ def round(x: Tensor, *, decimals: int = 0) -> Tensor:
 @method
 def clone(x: Tensor, *, memory_format: Any = None) -> Tensor:
     """A tensor of its own with the same values, shape and type; gradients pass."""
-    return made(arg(x), x)
+    return tensor_of(arg(x), x)
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
     """x in another dtype; the same tensor if it has it already. Fractions are cut off on the way to integers."""
-    return x if x.dtype is dtype else made(cast(arg(x), dtype), x)
+    return x if x.dtype is dtype else tensor_of(cast(arg(x), dtype), x)

@@ -10,7 +10,7 @@ from lazytensor import source
 from lazytensor.dtype import int64
 from lazytensor.errors import ShapeError
 from lazytensor.functions.convolution import Extents, extents_of
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
@@ -77,7 +77,7 @@ def _picked(input: Tensor, x: Node, places: Node, rank: int) -> Tensor:
     """The elements at flat places, so that the gradient goes to them alone."""
     # Windows overlap: gathering by place makes the gradient of an element the sum over all windows it won.
     values = call("at_places", _flat(x, rank), _flat(places, rank))
-    return made(reshape(values, places.type.shape), input)
+    return tensor_of(reshape(values, places.type.shape), input)
 
 
 def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
@@ -85,7 +85,7 @@ def _max_pool(rank: int, input: Tensor, *options: Any) -> tuple[Tensor, Tensor]:
     (x,) = lowered(arg(input))
     # One pass finds places; values, indices and gradient all come from them.
     places = call("window_argmax", x, **attrs)
-    return _picked(input, x, places, rank), made(places, input)
+    return _picked(input, x, places, rank), tensor_of(places, input)
 
 
 def _max_pools(rank: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -147,7 +147,7 @@ def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
         raise ShapeError("divisor must be not zero", where=source.where())
     around = extents_of(padding, rank, "padding")
     (x,) = lowered(arg(input))
-    return made(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
+    return tensor_of(call("avg_pool", x, around=around, include_pad=include_pad, divisor=divisor, **attrs), input)
 
 
 def avg_pool1d(
@@ -201,7 +201,7 @@ def _lp_pool(rank: int, input: Tensor, p: float, kernel_size: Extents, stride: A
     total = call("window_sum", x ** float(p), **attrs)
     # PyTorch's formula for odd powers of negative elements, whose sum may be negative.
     signed = call("sign", total) * call("relu", call("abs", total))
-    return made(signed ** (1 / float(p)), input)
+    return tensor_of(signed ** (1 / float(p)), input)
 
 
 def lp_pool1d(
@@ -260,15 +260,15 @@ def _adaptive_avg(rank: int, input: Tensor, output_size: OutputSize) -> Tensor:
         if all(o == 1 for o in outputs):
             # The last dimension first, as the front end names them.
             dims = tuple(reversed(range(input.ndim - rank, input.ndim)))
-            return made(call("mean", arg(input), dims=dims, keepdim=True), input)
+            return tensor_of(call("mean", arg(input), dims=dims, keepdim=True), input)
         kernel = tuple(e // o for e, o in zip(extents, outputs, strict=True))
         none = (0,) * rank
         window = {"kernel": kernel, "stride": kernel, "padding": ((0, 0),) * rank, "around": none}
-        return made(call("avg_pool", arg(input), include_pad=True, divisor=None, **window), input)
+        return tensor_of(call("avg_pool", arg(input), include_pad=True, divisor=None, **window), input)
     x = arg(input)
     for dim, (extent, count) in enumerate(zip(extents, outputs, strict=True), input.ndim - rank):
         x = tapped(x, dim, _region_taps(extent, count))
-    return made(x, input)
+    return tensor_of(x, input)
 
 
 def _region_taps(extent: int, count: int) -> list[Tap]:
@@ -306,7 +306,7 @@ def _adaptive_max(rank: int, input: Tensor, output_size: OutputSize, return_indi
     regions = tuple(_regions(e, o) for e, o in zip(input.spec.shape[-rank:], outputs, strict=True))
     places = call("region_argmax", arg(input), regions=regions)
     values = _picked(input, arg(input), places, rank)
-    return (values, made(places, input)) if return_indices else values
+    return (values, tensor_of(places, input)) if return_indices else values
 
 
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
@@ -375,7 +375,7 @@ def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Ten
     # Indices are flat places in the larger plane. Where two agree, as overlapping windows' do, one value stays.
     places, values = _flat(indices.node, rank), _flat(arg(input), rank)
     out = call("put_places", values, places, extent=math.prod(extents), accumulate=False)
-    return made(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
+    return tensor_of(reshape(out, (*input.spec.shape[:-rank], *extents)), input)
 
 
 def max_unpool1d(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, default_dtype
 from lazytensor.functions.shapes import dim_of, view
 from lazytensor.ir.graph import Node
@@ -41,7 +41,7 @@ def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
 
 def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None = None) -> Tensor:
     n = cast(arg(x), dtype or x.dtype)
-    return made(call("reduce", n, kind=kind, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    return tensor_of(call("reduce", n, kind=kind, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
 
 
 @method
@@ -53,7 +53,7 @@ def sum(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | Non
     dims = dims_of(dim, x.ndim)
     rest = tuple(d for d in range(x.ndim) if d not in dims)
     # The front end shows a kept dimension of a sum as one that is put back.
-    return made(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
+    return tensor_of(call("broadcast_in_dim", arg(total), shape=kept_shape(x.spec.shape, dims), dims=rest), x)
 
 
 @method
@@ -71,7 +71,7 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DType | No
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
             f"Got: {x.dtype.name}"
         )
-    return made(call("mean", n, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
+    return tensor_of(call("mean", n, dims=dims_of(dim, x.ndim), keepdim=keepdim), x)
 
 
 @method
@@ -94,10 +94,10 @@ def _arg(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Tensor:
             raise IndexError(f"arg{kind}(): Expected reduction dim to be specified for input.numel() == 0.")
         # Without a dimension the place counts in the flat order.
         flat = call("reshape", arg(x), shape=(x.spec.size,))
-        out = made(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
+        out = tensor_of(call("arg_reduce", flat, kind=kind, dim=0, keepdim=False), x)
         return view(out, (1,) * x.ndim) if keepdim else out
     _some(x, dim_of(dim, x.ndim), f"arg{kind}")
-    return made(call("arg_reduce", arg(x), kind=kind, dim=dim_of(dim, x.ndim), keepdim=keepdim), x)
+    return tensor_of(call("arg_reduce", arg(x), kind=kind, dim=dim_of(dim, x.ndim), keepdim=keepdim), x)
 
 
 def _some(x: Tensor, dim: int, what: str) -> None:
@@ -133,7 +133,7 @@ def _picked(x: Tensor, kind: str, dim: int, keepdim: bool) -> ValuesIndices:
     # Gathered and not reduced: `max` along a dimension gives its gradient to one place, amax to all equal ones.
     pair = call("gather", n, places, dim=at), places
     shape = x.spec.shape if keepdim else (*x.spec.shape[:at], *x.spec.shape[at + 1 :])
-    return ValuesIndices(*(made(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
+    return ValuesIndices(*(tensor_of(p if keepdim else call("reshape", p, shape=shape), x) for p in pair))
 
 
 @method
@@ -183,8 +183,8 @@ def _truth(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
 def _along(x: Tensor, name: str, n: Node, dim: int) -> Tensor:
     """An operation along a dimension; a scalar counts as one element of one dimension."""
     if n.type.shape:
-        return made(call(name, n, dim=dim), x)
-    return made(reshape(call(name, reshape(n, (1,)), dim=0), ()), x)
+        return tensor_of(call(name, n, dim=dim), x)
+    return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0), ()), x)
 
 
 @method

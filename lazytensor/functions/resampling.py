@@ -6,7 +6,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.errors import ShapeError
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
@@ -51,7 +51,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         )
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
     if mode == "constant":
-        return made(_constant(arg(input), pairs, value or 0), input)
+        return tensor_of(_constant(arg(input), pairs, value or 0), input)
     if mode not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value is not None and value != 0:
@@ -60,7 +60,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     for dim, (low, high) in enumerate(pairs):
         if low or high:
             n = pick_along(n, _around(mode, n.type.shape[dim], low, high), dim)
-    return made(n, input)
+    return tensor_of(n, input)
 
 
 def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:

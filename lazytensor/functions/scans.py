@@ -10,7 +10,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import cat, dim_of, reshape, sliced, transpose, view
@@ -25,7 +25,7 @@ def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
     base, d = lifted(x), dim_of(dim, x.ndim)
     result_dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
     # A number is scanned as a vector of one, and made a number again.
-    out = made(call("scan", cast(arg(base), result_dtype), kind=kind, dim=d, reverse=False), x)
+    out = tensor_of(call("scan", cast(arg(base), result_dtype), kind=kind, dim=d, reverse=False), x)
     return out if x.ndim else view(out, ())
 
 
@@ -59,7 +59,7 @@ def _extreme(x: Tensor, kind: str, dim: int) -> ValuesIndices:
     base, d = lifted(x), dim_of(dim, x.ndim)
     # The value is gathered from its place, so that the gradient goes there alone.
     places = call("arg_scan", arg(base), kind=kind, dim=d)
-    pair = made(at.gather(arg(base), places, d), x), made(places, x)
+    pair = tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x)
     return ValuesIndices(*(pair if x.ndim else (view(p, ()) for p in pair)))
 
 
@@ -161,7 +161,9 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     if len(set(reversed_dims)) != len(reversed_dims):
         raise ShapeError(f"dim {reversed_dims[0]} appears multiple times in the list of dims", where=source.where())
     return (
-        made(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x) if reversed_dims and x.ndim else pw.clone(x)
+        tensor_of(call("reverse", arg(x), dims=tuple(sorted(reversed_dims))), x)
+        if reversed_dims and x.ndim
+        else pw.clone(x)
     )
 
 
@@ -205,7 +207,7 @@ def _rolled(x: Tensor, shift: int, d: int) -> Tensor:
     if not x.ndim or not x.spec.size or not shift % x.spec.shape[d]:
         return x
     # PyTorch's shift may be any integer; the operation's is less than the extent, so that equal rolls are one node.
-    return made(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
+    return tensor_of(call("turn", arg(x), shift=shift % x.spec.shape[d], dim=d), x)
 
 
 @method

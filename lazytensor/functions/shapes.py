@@ -10,7 +10,7 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions.creation import size_of
-from lazytensor.functions.pointwise import clone, made
+from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
@@ -273,7 +273,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if like != (0,):
         nothing = (*like[:at], 0, *like[at + 1 :])
         tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
-    return made(call("concat", *(cast(arg(x), dtype) for x in tensors), dim=at), *tensors)
+    return tensor_of(call("concat", *(cast(arg(x), dtype) for x in tensors), dim=at), *tensors)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -288,7 +288,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     # Broadcast rather than viewed: this is how the front end writes a stack.
     def lifted(x: Tensor) -> Tensor:
         shape = (*x.spec.shape[:at], 1, *x.spec.shape[at:])
-        return made(call("broadcast_in_dim", arg(x), shape=shape, dims=rest), x)
+        return tensor_of(call("broadcast_in_dim", arg(x), shape=shape, dims=rest), x)
 
     return cat([lifted(x) for x in tensors], at)
 
@@ -330,7 +330,7 @@ def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
 def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
-    return made(call("band_part", arg(x), lower=lower, upper=upper), x)
+    return tensor_of(call("band_part", arg(x), lower=lower, upper=upper), x)
 
 
 @method(in_place=True)

@@ -11,7 +11,7 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Number, Operand, result_type
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
@@ -55,13 +55,13 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None
     Equal ones keep their order, NaN is largest. Raises IndexError for a dimension out of range.
     """
     base, d, order = _order(x, dim, descending)
-    return _shaped(x, made(at.gather(arg(base), order, d), x), made(order, x))
+    return _shaped(x, tensor_of(at.gather(arg(base), order, d), x), tensor_of(order, x))
 
 
 @method
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Tensor:
     """Where the elements in order along a dimension are: int64[...]. Raises IndexError for a dimension out of range."""
-    order = made(_order(x, dim, descending)[2], x)
+    order = tensor_of(_order(x, dim, descending)[2], x)
     return order if x.ndim else view(order, ())
 
 
@@ -88,12 +88,12 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
     places = _part(order, d, 0, int(k))
-    return _shaped(x, made(at.gather(arg(base), places, d), x), made(places, x))
+    return _shaped(x, tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x))
 
 
 def _one_place(x: Tensor, base: Tensor, d: int, places: Node, keepdim: bool) -> ValuesIndices:
     """Element and place where a dimension was reduced to one place."""
-    pair = (made(at.gather(arg(base), places, d), x), made(places, x))
+    pair = (tensor_of(at.gather(arg(base), places, d), x), tensor_of(places, x))
     if not x.ndim:
         return ValuesIndices(*(view(p, ()) for p in pair))
     return ValuesIndices(*(pair if keepdim else (squeeze(p, d) for p in pair)))
@@ -122,7 +122,7 @@ def _median(x: Tensor, kind: str, dim: int | None, keepdim: bool) -> Any:
     if dim is not None:
         return _picked(x, kind, dim, keepdim)
     if not x.spec.size:
-        return made(call("full", value=float("nan"), type=red.sum(x).spec), x)
+        return tensor_of(call("full", value=float("nan"), type=red.sum(x).spec), x)
     flat = reshape(x, -1)
     value = _picked(flat, kind, 0, False).values
     if not arg(x).tracks:
@@ -233,7 +233,7 @@ def _both(a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
 def isin(elements: Operand, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among the test elements: bool in the shape of the elements."""
     a, b = _both(elements, test_elements)
-    is_member = made(call("isin", arg(a), arg(b)), a)
+    is_member = tensor_of(call("isin", arg(a), arg(b)), a)
     return pw.logical_not(is_member) if invert else is_member
 
 
@@ -255,9 +255,9 @@ def searchsorted(
     rows, x = _both(sorted_sequence, values)
     if sorter is not None:
         # The sorter says in which order the rows would be sorted.
-        rows = made(at.gather(arg(rows), arg(sorter), rows.ndim - 1), rows)
+        rows = tensor_of(at.gather(arg(rows), arg(sorter), rows.ndim - 1), rows)
     n = call("searchsorted", arg(rows), arg(x), right=right or side == "right")
-    return made(cast(n, dt.int32) if out_int32 else n, x)
+    return tensor_of(cast(n, dt.int32) if out_int32 else n, x)
 
 
 def bucketize(input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:

@@ -10,7 +10,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import creation
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, default_dtype, operands, result_type
 from lazytensor.members import method
 from lazytensor.ops import call
@@ -38,7 +38,7 @@ def unary(name: str, doc: str, op: str = "", **attrs: Any) -> Callable[[Tensor],
         n = arg(input)
         if n.type.dtype.kind != "f":
             n = cast(n, default_dtype())
-        return made(call(op or name, n, **attrs), input)
+        return tensor_of(call(op or name, n, **attrs), input)
 
     function.__name__, function.__qualname__ = name, name
     function.__doc__ = f"{doc} Of each element, in the shape of x; integers become the default floating type."
@@ -51,7 +51,7 @@ def binary(name: str, doc: str) -> Callable[[Operand, Operand], Tensor]:
     def function(input: Operand, other: Operand) -> Tensor:
         common = result_type(input, other)
         dtype = None if common.kind == "f" else default_dtype()
-        return made(call(name, *operands(input, other, dtype=dtype)), input, other)
+        return tensor_of(call(name, *operands(input, other, dtype=dtype)), input, other)
 
     function.__name__, function.__qualname__ = name, name
     function.__doc__ = f"{doc} Operands broadcast; raises ShapeError if they do not."
@@ -101,7 +101,7 @@ def polygamma(n: int | Tensor, input: Tensor | int) -> Tensor:
     order, x = (n, input) if isinstance(input, Tensor) else (input, n)
     if not isinstance(x, Tensor) or not isinstance(order, int) or order < 0:
         raise ShapeError("polygamma(n, x) does not support negative n.", where=source.where())
-    return made(call("polygamma", arg(_floating(x)), n=order), x)
+    return tensor_of(call("polygamma", arg(_floating(x)), n=order), x)
 
 
 @method
@@ -168,7 +168,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -> Tensor:
     if result_type(a, b).kind != "f":
         return whole(a, b)
-    return made(call(name, *operands(a, b)), a, b)
+    return tensor_of(call(name, *operands(a, b)), a, b)
 
 
 @method(in_place=True)
@@ -192,7 +192,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             where=source.where(),
             hint="Convert one of them with .to(dtype).",
         )
-    return made(call("heaviside", *operands(input, values)), input, values)
+    return tensor_of(call("heaviside", *operands(input, values)), input, values)
 
 
 @method(in_place=True)
@@ -214,13 +214,13 @@ def frexp(input: Tensor) -> MantissaExponent:
     if input.dtype.kind != "f":
         raise ShapeError("torch.frexp() only supports floating-point dtypes", where=source.where())
     n = arg(input)
-    return MantissaExponent(made(call("frexp_mantissa", n), input), made(call("frexp_exponent", n), input))
+    return MantissaExponent(tensor_of(call("frexp_mantissa", n), input), tensor_of(call("frexp_exponent", n), input))
 
 
 @method
 def signbit(input: Tensor) -> Tensor:
     """Whether the sign of each element is negative, also that of zero: bool."""
-    return made(call("signbit", arg(input)), input) if input.dtype.kind == "f" else input < 0
+    return tensor_of(call("signbit", arg(input)), input) if input.dtype.kind == "f" else input < 0
 
 
 @method
@@ -266,7 +266,7 @@ def nan_to_num(
         "posinf": limit if posinf is None else float(posinf),
         "neginf": -limit if neginf is None else float(neginf),
     }
-    return made(call("nan_to_num", arg(input), **chosen), input)
+    return tensor_of(call("nan_to_num", arg(input), **chosen), input)
 
 
 @method

@@ -207,7 +207,7 @@ def vector_norm(
     x = x if dtype is None else pw.cast_to(x, dtype)
     dims = dims_of(dim, x.ndim)
     if ord == 2:
-        return pw.made(call("l2_norm", arg(x), dims=dims, keepdim=keepdim), x)
+        return pw.tensor_of(call("l2_norm", arg(x), dims=dims, keepdim=keepdim), x)
     size = pw.abs(x)
     if math.isinf(ord):
         if not dims:
@@ -245,7 +245,7 @@ def norm(
     if p == "nuc":
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
             raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
-        return red.sum(pw.made(call("singular_values", arg(x)), x))
+        return red.sum(pw.tensor_of(call("singular_values", arg(x)), x))
     return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)
 
 

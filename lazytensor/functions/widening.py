@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from typing import cast as typed
 
 from lazytensor.dtype import float32
-from lazytensor.functions.pointwise import made
+from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
@@ -32,12 +32,12 @@ LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__m
 
 def _wide(value: Any) -> Any:
     if isinstance(value, Tensor) and value.dtype.is_half:
-        return made(cast(arg(value), float32), value)
+        return tensor_of(cast(arg(value), float32), value)
     return value
 
 
 def _narrow(value: Any) -> Any:
-    return made(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
+    return tensor_of(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
 
 
 def published(function: F, name: str = "") -> F:
