@@ -1,6 +1,6 @@
 """Linear algebra: factorizations, systems, determinants, inverses, norms of matrices.
 
-`LINALG` names what `torch.linalg` has; `PUBLIC` what stands under `torch.` as well, some of it with older answers.
+Some of these stand under `torch.` and under `torch.linalg`, there with newer answers.
 """
 
 import math
@@ -27,10 +27,6 @@ from lazytensor.members import method
 from lazytensor.ops import call, factor
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import Tensor, arg
-
-LINALG = """cross det diagonal eigh eigvalsh householder_product inv inverse matrix_exp lu lu_factor matmul
-    matrix_norm matrix_power matrix_rank multi_dot norm pinv qr slogdet solve solve_triangular svd svdvals vecdot
-    vector_norm"""
 
 
 class SignLog(NamedTuple):
