@@ -9,6 +9,7 @@ from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_
+from lazytensor.gradients import Handle
 from lazytensor.nn.hooks import after_loading, after_saving, before_loading, watched
 from lazytensor.tensor import Tensor, grad_mode, untracked
 from lazytensor.trace import adopt
@@ -82,6 +83,7 @@ class Module:
                 raise AttributeError(f"cannot assign {type(value).__name__} before Module.__init__() call")
             own[name] = value
             return
+        # A name stands in one place: in one table, or among the plain attributes. Assigning another kind moves it.
         kind = self._kind_of(name, value)
         if kind is None:
             object.__setattr__(self, name, value)
@@ -110,11 +112,13 @@ class Module:
         return None
 
     def __getattr__(self, name: str) -> Any:
+        # Python comes here only for what is no plain attribute. A subclass that forgot `super().__init__()` has no
+        # tables yet.
         own = self.__dict__
         for table in ("_parameters", "_buffers", "_modules"):
-            found = own.get(table)
-            if found is not None and name in found:
-                return found[name]
+            members = own.get(table)
+            if members is not None and name in members:
+                return members[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -161,6 +165,8 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Straight from the dictionary: this runs for every layer of every step, and `__getattr__` is slow. The scope
+        # names the layer in the graph, so that errors and reports can say where an operation comes from.
         own = self.__dict__
         source.push_scope(own["_scope"])
         try:
@@ -187,33 +193,33 @@ class Module:
             out = out if answer is None else answer
         return out
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> "Handle":
+    def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, args, output) after each forward; what it returns replaces the output."""
         return Handle(self._forward_hooks, hook)
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> "Handle":
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, args) before each forward; what it returns replaces the arguments."""
         return Handle(self._forward_pre_hooks, hook)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> "Handle":
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
         return Handle(self._backward_hooks, hook)
 
-    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> "Handle":
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
         return Handle(self._backward_pre_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> "Handle":
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
         return Handle(self._state_dict_hooks, hook)
 
     _register_state_dict_hook = register_state_dict_post_hook
 
-    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> "Handle":
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, state_dict, prefix, metadata, strict, [], [], []) before loading; it may edit the dict."""
         return Handle(self._load_pre_hooks, hook)
 
-    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> "Handle":
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, incompatible_keys) after loading, before anything is refused."""
         return Handle(self._load_post_hooks, hook)
 
@@ -276,12 +282,12 @@ class Module:
 
     def get_submodule(self, target: str) -> "Module":
         """The module at a path. Raises AttributeError if there is none."""
-        found = self
+        module = self
         for part in filter(None, target.split(".")):
-            if not hasattr(found, part):
-                raise AttributeError(f"{type(found).__name__} has no attribute `{part}`")
-            found = getattr(found, part)
-        return found
+            if not hasattr(module, part):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+            module = getattr(module, part)
+        return module
 
     def get_parameter(self, target: str) -> "Parameter":
         """The parameter at a path. Raises AttributeError if there is none."""
@@ -311,6 +317,7 @@ class Module:
 
     def _plain_state(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
         out: OrderedDict[str, Tensor] = OrderedDict()
+        # A module that stands in two places is saved under both names, as PyTorch does, so that either model loads it.
         for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
             for name, value in (*module._parameters.items(), *module._buffers.items()):
                 if value is not None and name not in module._transient:
@@ -321,6 +328,7 @@ class Module:
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
         """Copy values in by path. Raises ShapeError listing all that is missing, superfluous or of another shape."""
+        # Not `self.state_dict()`, which a subclass may have changed for saving.
         own = Module._plain_state(self)
         state_dict = before_loading(self.named_modules(), state_dict, strict)
         missing = [k for k in own if k not in state_dict]
@@ -344,6 +352,7 @@ class Module:
                 where=source.where(),
                 hint="Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out.",
             )
+        # Only now is anything written: a checkpoint that does not fit leaves the model as it was.
         with grad_mode(False):
             for k, v in own.items():
                 if k in state_dict:
@@ -374,6 +383,8 @@ class Module:
     def to(self, *args: Any, **kwargs: Any) -> "Module":
         """Convert or move every floating-point parameter and buffer, in place."""
         for tensor in (*self.parameters(), *self.buffers()):
+            # The tensor stays the same object, so optimizers and shared layers keep it. Integer buffers move between
+            # devices but keep their type.
             moved = tensor.detach().to(*args, **kwargs)
             if moved.dtype is tensor.dtype or tensor.dtype.kind == "f":
                 tensor.cell = moved.cell if not moved.lens else adopt(moved.node)
@@ -423,18 +434,6 @@ class Module:
         if not below:
             return f"{type(self).__name__}({own})"
         return f"{type(self).__name__}(\n  " + "\n  ".join(([own] if own else []) + below) + "\n)"
-
-
-class Handle:
-    """Removes a hook again."""
-
-    def __init__(self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any]):
-        self._table, self._key = table, id(self)
-        table[self._key] = hook
-
-    def remove(self) -> None:
-        """Take the hook away."""
-        self._table.pop(self._key, None)
 
 
 def _quoted(names: Iterable[str]) -> str:

@@ -142,6 +142,16 @@ def test_train_and_eval_reach_every_module():
     assert set(dropout.train()(lt.ones(100)).tolist()) == {0.0, 2.0}
 
 
+def test_every_hook_stays_though_nobody_keeps_its_handle():
+    module, calls = nn.Identity(), []
+    for i in range(3):
+        module.register_forward_hook(lambda *_, i=i: calls.append(i))
+    handle = module.register_forward_hook(lambda *_: calls.append("removed"))
+    handle.remove()
+    module(lt.ones(1))
+    assert calls == [0, 1, 2]
+
+
 def test_hooks_see_and_replace_arguments_and_output():
     layer, seen = nn.Identity(), []
     before = layer.register_forward_pre_hook(lambda m, args: (args[0] + 1,))
