@@ -53,26 +53,28 @@ def grad(
     for o in roots:
         o.spend(retain_graph or (retain_graph is None and create_graph))
     nodes = [o.node for o in roots]
+    # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
     uses = _uses(nodes, wanted)
-    asked = [n for found in uses for n in found]
-    answers = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), asked))
-    results = [_summed([next(answers) for _ in found]) for found in uses]
+    gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
+    results = [_summed([next(gradients) for _ in places]) for places in uses]
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",
             where=source.where(),
             hint="Set allow_unused=True if this is the desired behavior.",
         )
-    made = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
+    answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
     if materialize_grads:
-        made = [
-            wrap(call("full", value=0.0, type=t.spec)) if g is None else g for t, g in zip(wanted, made, strict=True)
+        answers = [
+            wrap(call("full", value=0.0, type=t.spec)) if g is None else g for t, g in zip(wanted, answers, strict=True)
         ]
-    return tuple(made)
+    return tuple(answers)
 
 
 def _uses(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
     """Where each tensor stands in the graph: a leaf may have had several values."""
+    # Tensors are mutable and nodes are not: a leaf that was changed between two uses is two `variable` nodes, with one
+    # number.
     by_uid: dict[int, list[Node]] = {}
     if any(t.leaf_id for t in wanted) and all(r.tracks for r in roots):
         for n in autograd.leaves(roots):
@@ -80,9 +82,9 @@ def _uses(roots: list[Node], wanted: list[Tensor]) -> list[list[Node]]:
     return [by_uid.get(t.leaf_id, []) if t.leaf_id else [t.node] for t in wanted]
 
 
-def _summed(found: list[Node | None]) -> Node | None:
+def _summed(parts: list[Node | None]) -> Node | None:
     total: Node | None = None
-    for g in found:
+    for g in parts:
         if g is not None:
             total = g if total is None else total + g
     return total
@@ -92,9 +94,9 @@ def _answer(t: Tensor, g: Node | None, create_graph: bool) -> Tensor | None:
     if g is None:
         return None
     g = hooked(t, g) if t.leaf_id else g
-    made = wrap(g if create_graph else untracked(g))
-    made.device = t.device
-    return made
+    answer = wrap(g if create_graph else untracked(g))
+    answer.device = t.device
+    return answer
 
 
 def backward(
@@ -148,14 +150,15 @@ class Context:
 
     def freeze(self, outputs: dict[int, Node]) -> None:
         """Remember the values of the kept tensors; `outputs` gives the tracked nodes of those that are results."""
+        # What was saved is what backward sees, whatever is written to the tensors in between.
         self._saved = [None if t is None else (outputs.get(id(t), t.node), t.device) for t in self._kept]
         self._kept = ()
 
 
 def _seen(n: Node, device: Any) -> Tensor:
-    made = wrap(n)
-    made.device = device
-    return made
+    tensor = wrap(n)
+    tensor.device = device
+    return tensor
 
 
 class Function:
@@ -183,6 +186,7 @@ class Function:
         """Run forward without recording, and attach backward to what it returns."""
         ctx = Context(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
         inputs = [a.node for a in args if isinstance(a, Tensor)]
+        # Two styles of PyTorch's: forward with ctx as its first argument, or without it and `setup_context` after it.
         with grad_mode(False):
             if cls.setup_context is None:
                 out = cls.forward(ctx, *args, **kwargs)
@@ -199,6 +203,7 @@ class Function:
 
 def _uid() -> Any:
     """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
+    # A number from a counter that never goes back would make each trace of a step another graph, compiled anew.
     step = trace.current
     if step is None:
         return unique()
@@ -208,16 +213,17 @@ def _uid() -> Any:
 
 def ruled(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
     """x as a node whose gradient goes through `rule`: None for x itself, then one for each input."""
-    made = call("custom_vjp", x, *inputs, uid=_uid())
-    made.memo = {**(made.memo or {}), VJP: rule}
-    return made
+    # The rule is no attribute: attributes are part of what makes nodes equal, and a closure is equal to nothing.
+    node = call("custom_vjp", x, *inputs, uid=_uid())
+    node.memo = {**(node.memo or {}), VJP: rule}
+    return node
 
 
 def observed(n: Node, report: Callable[[Node], Node]) -> Node:
     """The same value as a node whose gradient passes through `report`."""
-    made = call("custom_vjp", n, uid=_uid())
-    made.memo = {**(made.memo or {}), VJP: lambda g: (report(g),)}
-    return made
+    node = call("custom_vjp", n, uid=_uid())
+    node.memo = {**(node.memo or {}), VJP: lambda g: (report(g),)}
+    return node
 
 
 def _attached(
@@ -225,11 +231,13 @@ def _attached(
 ) -> list[Any]:
     fixed = {id(t) for t in ctx._fixed}
     types = [r.spec if isinstance(r, Tensor) else None for r in results]
-    made = []
+    attached = []
     for i, r in enumerate(results):
         if not isinstance(r, Tensor) or r.dtype.kind != "f" or id(r) in fixed:
-            made.append(r)
+            attached.append(r)
             continue
+
+        # `i` as a default: the rule runs when the loop is long over.
 
         def rule(g: Node, i: int = i) -> tuple[Node | None, ...]:
             zeros = [None if t is None or not ctx.materialize else call("full", value=0.0, type=t) for t in types]
@@ -237,8 +245,8 @@ def _attached(
             return (None, *_backward_of(cls, ctx, given, args))
 
         n = tracked[id(r)] = ruled(untracked(r.node), inputs, rule)
-        made.append(_result(r, n, any(r is d for d in ctx._dirty)))
-    return made
+        attached.append(_result(r, n, any(r is d for d in ctx._dirty)))
+    return attached
 
 
 def _result(r: Tensor, n: Node, is_dirty: bool) -> Tensor:
@@ -259,6 +267,7 @@ def _backward_of(cls: Any, ctx: Context, given: list[Any], args: tuple[Any, ...]
             f"got {len(answers)})",
             where=source.where(),
         )
+    # More answers than arguments are fine as long as they are None, as PyTorch has it.
     pairs = zip(answers, args, strict=False)
     return [_fitting(cls, i, g, a) for i, (g, a) in enumerate(pairs) if isinstance(a, Tensor)]
 
@@ -274,6 +283,7 @@ def _fitting(cls: Any, i: int, g: Tensor | None, a: Tensor) -> Node | None:
             f"expected shape compatible with {list(shape)}",
             where=source.where(),
         )
+    # A gradient in the broadcast shape of its argument is summed back.
     if n.type.shape != shape:
         n = sum_to(n, shape, tuple(range(lead, len(n.type.shape))))
     return cast(n, a.dtype)
@@ -319,6 +329,8 @@ def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
     if not t.requires_grad:
         raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())
     table = t.__dict__.setdefault("_hooks", {})
+    # A leaf's hooks run when its gradient is complete. For another tensor a node goes between it and its later uses,
+    # through which the gradient passes; uses before the hook do not see it.
     if not t.leaf_id and "_hooked_at" not in t.__dict__:
         t.__dict__["_hooked_at"] = uid = _uid()
         t.lens = (*t.lens, ("custom_vjp", (("uid", uid),)))

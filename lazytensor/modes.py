@@ -18,11 +18,14 @@ class set_grad_enabled(ContextDecorator):
         self._before = is_grad_enabled()
         switch(mode)
 
+    # Called by ContextDecorator for each call of a decorated function: a recursive one needs a state for each level.
     def _recreate_cm(self) -> "set_grad_enabled":
         return type(self)(self.mode)
 
     def __call__(self, function: F) -> F:
         """As a decorator: only while the function runs."""
+        # The constructor has switched at once, for `torch.set_grad_enabled(False)` as a statement; a decorator takes
+        # that back until the function is called.
         switch(self._before)
         decorated: F = super().__call__(function)
         return decorated

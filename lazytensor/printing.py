@@ -45,6 +45,7 @@ def text(x: Tensor) -> str:
         notes.append(f"dtype={x.dtype}")
     if x.requires_grad:
         notes.append("requires_grad=True" if x.is_leaf else f"grad_fn=<{_gradient_name(x.node)}Backward0>")
+    # A note goes to a line of its own where it would reach beyond 80 characters, counted from the last line end.
     for note in notes:
         last = len(body) - (body.rfind("\n") + 1)
         is_long = last + len(note) + len(", )") >= LINE
@@ -66,6 +67,7 @@ def _column(values: np.ndarray, dtype: dt.DType) -> Column:
     if not finite.size:
         return Column(_whole, 1)
     size = np.abs(finite)
+    # PyTorch's limits: beyond them four digits would hide the small numbers or drown in zeros.
     if size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4:
         spell = _scientific
     else:
@@ -100,6 +102,7 @@ def _nested(array: np.ndarray, column: Column, indent: int, is_cut: bool | None 
     if array.ndim == 0:
         return column.padded(array.item())
     is_cut = array.size > THRESHOLD if is_cut is None else is_cut
+    # Whether to cut is decided for the whole tensor; a part of a long one may be short itself.
     cut = is_cut and len(array) > 2 * EDGE
     items = [*array[:EDGE], *array[-EDGE:]] if cut else list(array)
     parts = [_nested(np.asarray(v), column, indent + 1, is_cut) for v in items]
@@ -108,6 +111,7 @@ def _nested(array: np.ndarray, column: Column, indent: int, is_cut: bool | None 
     start = " " * (indent + 1)
     if array.ndim > 1:
         return "[" + ("," + "\n" * (array.ndim - 1) + start).join(parts) + "]"
+    # Each element takes its column, a comma and a space.
     per_line = max(1, (LINE - indent) // (column.width + 2))
     lines = [", ".join(parts[i : i + per_line]) for i in range(0, len(parts), per_line)]
     return "[" + (",\n" + start).join(lines) + "]"

@@ -36,6 +36,7 @@ class Generator:
         self.seedings += 1
         self._seed = int(seed)
         self._bits = np.random.MT19937()
+        # NumPy's own seeding scrambles; the legacy one is the reference implementation's, as PyTorch's.
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
         self._spare: float | None = None
         return self
@@ -98,6 +99,7 @@ class Generator:
         n = math.prod(shape)
         if dtype is dt.float64:
             return _scaled(self._doubles(n), high - low, low).reshape(shape)
+        # 24 bits are what a float32 has: every result is exact, and 1 is never reached.
         values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
         values = _scaled(values, float(np.float32(high) - np.float32(low)), low)
         if dtype.is_half:
@@ -114,6 +116,7 @@ class Generator:
     def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
         """Normal numbers in the host type of `dtype`."""
         n = math.prod(shape)
+        # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
         if n < 16:
             drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
         else:
@@ -132,6 +135,7 @@ class Generator:
         if self._spare is not None:
             value, self._spare = self._spare, None
             return value
+        # A pair comes of two uniforms; the second of it waits for the next call, and is part of the state.
         u1, u2 = self._doubles(2)
         radius, angle = math.sqrt(-2 * math.log1p(-u2)), 2 * math.pi * u1
         self._spare = radius * math.sin(angle)
@@ -174,6 +178,7 @@ def _scaled(u: np.ndarray, factor: float, offset: float) -> np.ndarray:
 
 def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """x as a sum of two numbers of 26 digits each."""
+    # Veltkamp's splitting: 2 ** 27 + 1.
     shifted = x * 134217729.0
     high = shifted - (shifted - x)
     return high, x - high
@@ -182,6 +187,7 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _paired(u: np.ndarray) -> np.ndarray:
     """Box-Muller over blocks of 16: element j with element j + 8."""
     blocks = u.reshape(-1, 2, 8)
+    # Uniforms can be 0 and never 1, so the logarithm is taken of 1 - u.
     radius = np.sqrt(-2 * np.log(1 - blocks[:, 0]))
     angle = u.dtype.type(2 * math.pi) * blocks[:, 1]
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)

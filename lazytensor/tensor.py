@@ -120,6 +120,8 @@ class Tensor(Methods):
     @property
     def node(self) -> Node:
         """The node of the present value, as autograd sees it through this handle."""
+        # Reading a value is the hottest path of the package: the last answer is kept, and holds as long as the cell
+        # shows the same node in the same step.
         stored = self.cell.node
         if stored is None or self.cell.epoch is not trace.current:
             stored = read(self.cell)
@@ -130,8 +132,10 @@ class Tensor(Methods):
             seen = call("detach", seen)
         for name, attrs in self.lens:
             seen = call(name, seen, **dict(attrs))
+            # A view of a leaf passes the leaf's own variable, and is tracked from there on.
             seen.tracks = seen.tracks or name == "variable"
         if self.leaf_id:
+            # The number tells two leaves with equal values apart, which are one node otherwise.
             seen = call("variable", seen, uid=self.leaf_id)
             seen.tracks = True
         self._seen, self._node = stored, seen
@@ -148,12 +152,15 @@ class Tensor(Methods):
                 hint="Change it inside torch.no_grad(), or work on a copy.",
             )
         if self.lens:
+            # A view of nothing may lie outside of its base, where `put` has no place for it.
             if not n.type.size:
                 return
             n = self._put(read(self.cell), self.lens, n)
         write(self.cell, n)
 
     def _put(self, base: Node, lens: Lens, value: Node) -> Node:
+        # From the innermost view outwards: what is written to a view of a view is first put into the outer view, whose
+        # new value is then put into the base.
         (name, attrs), rest = lens[0], lens[1:]
         if rest:
             value = self._put(call(name, base, **dict(attrs)), rest, value)
@@ -171,9 +178,9 @@ class Tensor(Methods):
         call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
-        made = Tensor(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
-        made.device = self.device
-        return made
+        view = Tensor(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
+        view.device = self.device
+        return view
 
     @property
     def spec(self) -> Type:
@@ -242,6 +249,7 @@ class Tensor(Methods):
     def data(self, value: "Tensor") -> None:
         if value.dtype is not self.dtype or self.lens:
             raise ShapeError(f"data of {value.spec} cannot be set on a {self.spec}", where=source.where())
+        # A cell that is loop-carried state of a step stays it: only its value is another tensor's now.
         state, self.cell = self.cell.state, value.detach().contiguous_cell()
         if state:
             self.cell.state = state
@@ -253,10 +261,11 @@ class Tensor(Methods):
 
     def detach(self) -> "Tensor":
         """A tensor that shares the storage and carries no gradient."""
+        # Writing through a detached view of a leaf is allowed, so the leaf's variable has to leave the lens.
         lens = tuple(step for step in self.lens if step[0] != "variable")
-        made = Tensor(self.cell, lens, is_detached=True)
-        made.device = self.device
-        return made
+        detached = Tensor(self.cell, lens, is_detached=True)
+        detached.device = self.device
+        return detached
 
     # -- gradients ---------------------------------------------------------------------------------------------------
 
@@ -277,14 +286,17 @@ class Tensor(Methods):
         if not root.tracks:
             autograd.grad([root], [seed], [])
         self.spend(create_graph if retain_graph is None else retain_graph)
+        # A leaf that nobody holds any more has no `.grad` to be added to.
         wanted = [(n, t) for n in autograd.leaves([root]) if (t := _leaves.get(n.attrs["uid"])) is not None]
         if inputs is not None:
             chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
             wanted = [(n, t) for n, t in wanted if any(t is c for c in chosen)]
+            # What is asked for and is no leaf gets its gradient at its present value.
             wanted += [(c.node, c) for c in chosen if not c.leaf_id]
-        found = autograd.grad([root], [seed], [n for n, _ in wanted])
-        for (_, t), g in zip(wanted, found, strict=True):
+        gradients = autograd.grad([root], [seed], [n for n, _ in wanted])
+        for (_, t), g in zip(wanted, gradients, strict=True):
             if g is not None:
+                # Hooks live in the instance's dictionary, which most tensors leave empty.
                 seen = hooked(t, g) if t.__dict__ else g
                 t.accumulate(seen if create_graph else untracked(seen))
                 for after in list(t.__dict__.get("_after_hooks", {}).values()) if t.__dict__ else ():
@@ -341,6 +353,7 @@ class Tensor(Methods):
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
                 where=source.where(),
             )
+        # NumPy has one half type; PyTorch refuses the others with these words.
         if self.dtype.is_half and self.dtype is not float16:
             raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: use .float().numpy()")
         array = self.array(".numpy()")
@@ -374,6 +387,7 @@ class Tensor(Methods):
         return int(self._scalar("int()"))
 
     def __index__(self) -> int:
+        # PyTorch counts a tensor of one element as an index whatever its shape, as long as it is no float.
         if self.dtype.kind == "f":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self._scalar("an index"))
@@ -402,14 +416,15 @@ class Tensor(Methods):
         return id(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        made = type(self).__new__(type(self))
-        Tensor.__init__(made, adopt(untracked(self.node)))
-        made.device = self.device
-        made.__dict__.update(self.__dict__)
+        # Past the constructor of a subclass, which may take other arguments.
+        copy = type(self).__new__(type(self))
+        Tensor.__init__(copy, adopt(untracked(self.node)))
+        copy.device = self.device
+        copy.__dict__.update(self.__dict__)
         if self.leaf_id:
-            made.requires_grad_()
-        memo[id(self)] = made
-        return made
+            copy.requires_grad_()
+        memo[id(self)] = copy
+        return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
@@ -417,10 +432,10 @@ class Tensor(Methods):
 
 def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
     """A tensor from its pickled parts."""
-    made = kind.__new__(kind)
-    Tensor.__init__(made, adopt(leaf(array, Type(array.shape, dtype))))
-    made.__dict__.update(extra)
-    return made.requires_grad_() if requires_grad else made
+    tensor = kind.__new__(kind)
+    Tensor.__init__(tensor, adopt(leaf(array, Type(array.shape, dtype))))
+    tensor.__dict__.update(extra)
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def hooked(t: Tensor, g: Node) -> Node:
@@ -455,10 +470,10 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     Inside a step, small data becomes a constant that is compared by content.
     """
     dtype = dtype or of_array(array)
-    held = np.array(array, dtype.host, order="C")
-    t = Type(held.shape, dtype)
-    small = trace.current is not None and held.nbytes <= CONST_LIMIT
-    return Tensor(adopt(const(held, t) if small else leaf(held, t)))
+    values = np.array(array, dtype.host, order="C")
+    t = Type(values.shape, dtype)
+    is_constant = trace.current is not None and values.nbytes <= CONST_LIMIT
+    return Tensor(adopt(const(values, t) if is_constant else leaf(values, t)))
 
 
 @contextmanager

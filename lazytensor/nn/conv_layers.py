@@ -62,6 +62,7 @@ class _ConvNd(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values: uniform within 1 / sqrt(inputs of one output)."""
+        # As in Linear: a = sqrt(5) is PyTorch's spelling of the bound 1 / sqrt(fan_in).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = init._calculate_fan_in_and_fan_out(self.weight)[0]
@@ -71,6 +72,7 @@ class _ConvNd(Module):
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...] or [C, ...]"""
         padding: str | tuple[int, ...] = self.padding
+        # Other kinds of padding are an operation of their own before a convolution without any.
         if self.padding_mode != "zeros":
             input, padding = pad(input, self._widths(), self.padding_mode), (0,) * self.rank
         function = getattr(convolution, f"conv{self.rank}d")

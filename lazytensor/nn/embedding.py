@@ -39,8 +39,8 @@ class Embedding(Module):
         self.max_norm, self.norm_type = max_norm, norm_type
         self.scale_grad_by_freq, self.sparse = scale_grad_by_freq, sparse
         if _weight is None:
-            made = empty(num_embeddings, embedding_dim, dtype=dtype, device=device)
-            self.weight = Parameter(made, requires_grad=not _freeze)
+            table = empty(num_embeddings, embedding_dim, dtype=dtype, device=device)
+            self.weight = Parameter(table, requires_grad=not _freeze)
             self.reset_parameters()
         else:
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
@@ -49,6 +49,7 @@ class Embedding(Module):
 
     def reset_parameters(self) -> None:
         """Draw new values: normal, with zeros in the padding row."""
+        # The whole table is drawn first, so that the numbers after it do not depend on the padding.
         init.normal_(self.weight)
         if self.padding_idx is not None:
             with no_grad():

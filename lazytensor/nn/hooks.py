@@ -23,14 +23,16 @@ class _Passage:
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, each tensor with a gradient as one that reports it."""
-        seen = []
+        reporting = []
         for i, a in enumerate(args):
             is_watched = isinstance(a, Tensor) and a.requires_grad
             if is_watched:
                 self.waiting.add(i)
-            seen.append(_as(a, partial(self.arrived, i)) if is_watched else a)
+            reporting.append(_as(a, partial(self.arrived, i)) if is_watched else a)
+        # Without such an argument (a model's first layer) nothing ever arrives, and the hooks run when the output's
+        # gradient starts.
         self.has_inputs = bool(self.waiting)
-        return tuple(seen)
+        return tuple(reporting)
 
     def leave(self, out: Any) -> Any:
         """The output, each tensor with a gradient as one that reports it."""
@@ -51,8 +53,8 @@ class _Passage:
                 self.grad_outputs = list(answer) if isinstance(answer, tuple) else [answer]
         if not self.has_inputs:
             self.call()
-        found = self.grad_outputs[i]
-        return g if found is None else found.node
+        replaced = self.grad_outputs[i]
+        return g if replaced is None else replaced.node
 
     def arrived(self, i: int, g: Node) -> Node:
         """The gradient of an argument has come; with the last one the hooks run."""
@@ -63,6 +65,8 @@ class _Passage:
         answer = self.call()
         if answer is None:
             return g
+        # Gradients come one by one, and those before the last have gone on when the hooks see them all: PyTorch, whose
+        # hooks stand on one node, can still replace them.
         if sum(x is not None for x in self.grad_inputs) > 1:
             raise AutogradError(
                 "a backward hook replaces the gradients of several arguments, of which some have passed on already",
@@ -82,9 +86,9 @@ class _Passage:
 
 
 def _as(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
-    made = wrap(observed(t.node, report))
-    made.device = t.device
-    return made
+    reporting = wrap(observed(t.node, report))
+    reporting.device = t.device
+    return reporting
 
 
 def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -106,11 +110,12 @@ def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDic
 
 def before_loading(modules: Any, state: Any, strict: bool) -> Any:
     """A copy of a state dict after the hooks that change it before it is loaded."""
-    found = [(path, m, hook) for path, m in modules for hook in list(m._load_pre_hooks.values())]
-    if not found:
+    due = [(path, m, hook) for path, m in modules for hook in list(m._load_pre_hooks.values())]
+    if not due:
         return state
     state = dict(state)
-    for path, module, hook in found:
+    for path, module, hook in due:
+        # The empty dictionary and lists stand for metadata and for the messages that PyTorch's hooks may add to.
         hook(module, state, f"{path}." if path else "", {}, strict, [], [], [])
     return state
 

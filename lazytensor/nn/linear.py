@@ -24,11 +24,13 @@ class Linear(Module):
         if bias:
             self.bias = Parameter(empty(out_features, dtype=dtype, device=device))
         else:
+            # A name without a value: `state_dict` leaves it out, and `layer.bias` is None.
             self.register_parameter("bias", None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw new values: uniform within 1 / sqrt(in_features)."""
+        # PyTorch's spelling of the bound 1 / sqrt(in_features): the gain of a = sqrt(5) is 1 / sqrt(3).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0

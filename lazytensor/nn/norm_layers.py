@@ -53,6 +53,7 @@ class _RunningNorm(Module):
         tracked = track_running_stats
         self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
+        # Only a momentum of None reads the count, but state dicts hold it for every batch normalization.
         self.register_buffer("num_batches_tracked", tensor(0, dtype=dt.int64, device=device) if tracked else None)
         self.reset_parameters()
 
@@ -71,8 +72,8 @@ class _RunningNorm(Module):
 
     def _check(self, input: Tensor) -> None:
         if self.ranks and input.ndim not in self.ranks:
-            wanted = " or ".join(f"{r}D" for r in self.ranks)
-            raise ValueError(f"expected {wanted} input (got {input.ndim}D input)")
+            ranks = " or ".join(f"{r}D" for r in self.ranks)
+            raise ValueError(f"expected {ranks} input (got {input.ndim}D input)")
 
     def extra_repr(self) -> str:
         return (
@@ -209,8 +210,8 @@ class RMSNorm(Module):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
-        made = Parameter(empty(shape, device=device, dtype=dtype)) if elementwise_affine else None
-        self.register_parameter("weight", made)
+        weight = Parameter(empty(shape, device=device, dtype=dtype)) if elementwise_affine else None
+        self.register_parameter("weight", weight)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -162,12 +162,12 @@ class _ZeroPad(_ConstantPad):
 
 def _family(parent: type[Module], stem: str, ranks: tuple[int, ...] = (1, 2, 3), **facets: Any) -> tuple[Any, ...]:
     """The classes of one kind for each rank, such as MaxPool1d, MaxPool2d, MaxPool3d."""
-    made = []
+    classes = []
     for rank in ranks:
         own = {"rank": rank, "__doc__": f"{parent.__doc__} Spatial dimensions: {rank}.", "__module__": __name__}
         own |= {k: v.format(rank=rank) for k, v in facets.items()}
-        made.append(type(f"{stem}{rank}d", (parent,), own))
-    return tuple(made)
+        classes.append(type(f"{stem}{rank}d", (parent,), own))
+    return tuple(classes)
 
 
 MaxPool1d, MaxPool2d, MaxPool3d = _family(_MaxPool, "MaxPool")

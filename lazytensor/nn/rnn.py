@@ -24,6 +24,7 @@ Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
 
 def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     h, c = state
+    # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
     i, f, g, o = chunk(gates + linear(h, weight, bias), 4, -1)
     c = pw.sigmoid(f) * c + pw.sigmoid(i) * pw.tanh(g)
     return pw.sigmoid(o) * pw.tanh(c), c
@@ -31,6 +32,8 @@ def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> S
 
 def _gru(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
     (h,) = state
+    # Reset, update, new. The reset gate multiplies the product of the state with its bias (Cho et al. 2014, version 1,
+    # as cuDNN has it), so the two products of the new gate cannot be added up first.
     reset, update, new = chunk(gates, 3, -1)
     own_reset, own_update, own_new = chunk(linear(h, weight, bias), 3, -1)
     r, z = pw.sigmoid(reset + own_reset), pw.sigmoid(update + own_update)
@@ -88,6 +91,7 @@ class RNNBase(Module):
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
         gates, ways = _CELLS[mode][1], 2 if bidirectional else 1
+        # This order is that of the names in a state dict, and of the draws of initial values.
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * ways
             for suffix in self._suffixes(layer):
@@ -121,11 +125,12 @@ class RNNBase(Module):
                 f"{list(input.shape)} instead"
             )
         parts = _CELLS[self.mode][2]
-        given = None if hx is None else list(hx) if parts == 2 else [hx]
+        start = None if hx is None else list(hx) if parts == 2 else [hx]
+        # Inside, time is the first dimension and there is a batch; a state never has the batch first.
         alone, turned = input.ndim == 2, input.ndim == 3 and self.batch_first
         x = unsqueeze(input, 1) if alone else transpose(input, 0, 1) if turned else input
-        given = [unsqueeze(h, 1) for h in given] if given is not None and alone else given
-        out, last = self._run(x, given or self._start(x, parts))
+        start = [unsqueeze(h, 1) for h in start] if start is not None and alone else start
+        out, last = self._run(x, start or self._start(x, parts))
         out = squeeze(out, 1) if alone else transpose(out, 0, 1) if turned else out
         last = [squeeze(h, 1) for h in last] if alone else last
         return out, tuple(last) if parts == 2 else last[0]
@@ -147,6 +152,7 @@ class RNNBase(Module):
                 ends.append(end)
                 at += 1
             x = ways[0] if len(ways) == 1 else cat(ways, -1)
+            # Between layers only: what leaves the last one stays whole.
             if self.dropout and self.training and layer < self.num_layers - 1:
                 x = dropout(x, self.dropout)
         return x, [stack(parts) for parts in zip(*ends, strict=True)]
@@ -154,6 +160,7 @@ class RNNBase(Module):
     def _layer(self, x: Tensor, suffix: str, state: State, backward: bool) -> tuple[Tensor, State]:
         own = self._parameters
         step = _CELLS[self.mode][0]
+        # The input of all times in one product; only the state's product has to wait for the step before.
         gates = unbind(linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix)))
         weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
         outputs = []
@@ -234,6 +241,7 @@ class RNNCellBase(Module):
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """[N, in] or [in] and the state -> the state after; it starts with zeros."""
         step, _, parts = _CELLS[self.mode]
+        # The vendor's front end lowers whole layers of these, and no single cell.
         if self.mode in _REFUSED:
             refuse_on_wafer(_REFUSED[self.mode])
         if hx is None:
@@ -259,6 +267,7 @@ class RNNCell(RNNCellBase):
         *args: Any,
         **kwargs: Any,
     ):
+        # Before Module's constructor has run there is no other way to set an attribute.
         self.__dict__["mode"] = f"RNN_{nonlinearity.upper()}"
         super().__init__(input_size, hidden_size, bias, *args, **kwargs)
         self.nonlinearity = nonlinearity

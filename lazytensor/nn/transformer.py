@@ -93,15 +93,16 @@ class MultiheadAttention(Module):
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn
         self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
-        made: dict[str, Any] = dict.fromkeys(("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_weight"))
+        shapes: dict[str, Any] = dict.fromkeys(("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_weight"))
         if self._qkv_same_embed_dim:
-            made["in_proj_weight"] = (3 * embed_dim, embed_dim)
+            shapes["in_proj_weight"] = (3 * embed_dim, embed_dim)
         else:
             widths = {"q_proj_weight": embed_dim, "k_proj_weight": self.kdim, "v_proj_weight": self.vdim}
-            made |= {name: (embed_dim, width) for name, width in widths.items()}
-        made = {k: v for k, v in made.items() if v} | {k: v for k, v in made.items() if not v}
-        made["in_proj_bias"] = (3 * embed_dim,) if bias else None
-        for name, shape in made.items():
+            shapes |= {name: (embed_dim, width) for name, width in widths.items()}
+        # PyTorch registers the weights that are there before the names of those that are not.
+        shapes = {k: v for k, v in shapes.items() if v} | {k: v for k, v in shapes.items() if not v}
+        shapes["in_proj_bias"] = (3 * embed_dim,) if bias else None
+        for name, shape in shapes.items():
             self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)) if shape else None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
@@ -162,6 +163,7 @@ class MultiheadAttention(Module):
         e, bias = self.embed_dim, self.in_proj_bias
         if self._qkv_same_embed_dim:
             w = self.in_proj_weight
+            # Self-attention, told by identity as PyTorch does: one product for all three.
             if query is key is value:
                 both = linear(query, w, bias)
                 return [both[..., i * e : (i + 1) * e] for i in range(3)]
@@ -173,15 +175,16 @@ class MultiheadAttention(Module):
 
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
         """Both masks as one that is added to the scores, [.., L, S] that broadcasts to [N, heads, L, S]."""
-        found = None
+        mask = None
         if attn_mask is not None:
-            found = _added(attn_mask, like)
+            mask = _added(attn_mask, like)
+            # A mask for each head comes as [N * heads, L, S], the heads of a sample side by side.
             if attn_mask.ndim == 3:
-                found = view(found, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
+                mask = view(mask, (-1, self.num_heads, *attn_mask.spec.shape[1:]))
         if padding is not None:
             hidden = unsqueeze(unsqueeze(_added(padding, like), 1), 1)
-            found = hidden if found is None else found + hidden
-        return found
+            mask = hidden if mask is None else mask + hidden
+        return mask
 
     def _extended(self, k: Tensor, v: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """One more key and value that are learned, and one of zeros, where they were asked for."""
@@ -193,6 +196,7 @@ class MultiheadAttention(Module):
         if more[1]:
             nothing = zeros(n, 1, self.embed_dim, dtype=k.dtype, device=k.device)
             k, v = cat([k, nothing], 1), cat([v, nothing], 1)
+        # What was added is never hidden: zeros in the mask.
         return k, v, pad(mask, (0, sum(more))) if mask is not None and any(more) else mask
 
     def _heads(self, x: Tensor) -> Tensor:
@@ -233,14 +237,14 @@ class TransformerEncoderLayer(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **factory)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **factory)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = _chosen(activation)
 
@@ -287,15 +291,15 @@ class TransformerDecoderLayer(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **made)
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **made)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, bias, **factory)
         self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **made)
+        self.linear2 = Linear(dim_feedforward, d_model, bias, **factory)
         self.norm_first = norm_first
         for name in ("norm1", "norm2", "norm3"):
-            self.add_module(name, LayerNorm(d_model, layer_norm_eps, bias=bias, **made))
+            self.add_module(name, LayerNorm(d_model, layer_norm_eps, bias=bias, **factory))
         for name in ("dropout1", "dropout2", "dropout3"):
             self.add_module(name, Dropout(dropout))
         self.activation = _chosen(activation)
@@ -399,16 +403,16 @@ class Transformer(Module):
     ):
         super().__init__()
         each = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
-        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         layer: Module
         if custom_encoder is None:
-            layer = TransformerEncoderLayer(*each, **made)
-            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            layer = TransformerEncoderLayer(*each, **factory)
+            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
             custom_encoder = TransformerEncoder(layer, num_encoder_layers, last)
         self.encoder = custom_encoder
         if custom_decoder is None:
-            layer = TransformerDecoderLayer(*each, **made)
-            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **made)
+            layer = TransformerDecoderLayer(*each, **factory)
+            last = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, last)
         self.decoder = custom_decoder
         for p in self.parameters():

@@ -43,6 +43,7 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale all gradients by max_norm / total_norm where that is below one."""
     with grad_mode(False):
+        # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
         for g in _gradients(parameters):
             copy_(g, g * pw.cast_to(factor, g.dtype))
@@ -106,6 +107,7 @@ class _WeightNorm:
         return v * (g / _norm_but(v, self.dim))
 
     def __call__(self, module: Module, args: tuple[Any, ...]) -> None:
+        # Past Module's own __setattr__: the weight is computed, and must not become a parameter again.
         object.__setattr__(module, self.name, self.weight(module))
 
 
