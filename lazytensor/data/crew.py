@@ -84,6 +84,7 @@ class Crew:
 
         Raises WorkerError if any worker dies or if this one takes longer than `timeout` seconds, unless that is 0.
         """
+        # A worker may have answered an earlier pass that was left in the middle: its turn says so.
         end = time.monotonic() + timeout if timeout else None
         while True:
             while self._come[worker]:
@@ -110,6 +111,8 @@ class Crew:
 
     def _look(self, seconds: float) -> None:
         """Take in what has come, or wait for it."""
+        # All pipes, not only that of the worker whose turn it is: a full pipe would hold up its writer, and the death
+        # of any worker is to be noticed soon.
         ready = wait(self.pipes, seconds)
         for worker, pipe in enumerate(self.pipes):
             if pipe not in ready:
@@ -120,6 +123,7 @@ class Crew:
                 self._lost(worker)
             self._come[worker].append(letter)
         if not ready:
+            # A child of a worker may hold its end of the pipe open, which then never ends.
             for worker, process in enumerate(self._processes):
                 if process.exitcode is not None and not self.pipes[worker].poll():
                     self._lost(worker)
@@ -151,6 +155,7 @@ def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
     for pipe in pipes:
         open_ends.discard(pipe)
         pipe.close()
+    # Asked, then told, then killed, with a wait after each.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
         for process in processes:
             stop(process)
@@ -191,6 +196,7 @@ class WorkerBatches(Iterator[Any]):
         if len(self._ended) == count:
             return
         for index in self._order:
+            # PyTorch's round: only of a stream does a worker end before the others.
             while self._next_worker in self._ended:
                 self._next_worker = (self._next_worker + 1) % count
             self._crew.ask(self._next_worker, self._turn, index)
@@ -203,6 +209,7 @@ class WorkerBatches(Iterator[Any]):
             worker = self._due.popleft()
             if worker in self._ended:
                 continue
+            # In the order of asking, so batches do not depend on which worker is fast.
             answer = self._crew.answer(worker, self._turn, self._timeout)
             if answer.has_ended:
                 self._ended.add(worker)

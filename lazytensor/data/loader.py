@@ -77,6 +77,7 @@ class DataLoader(Generic[T]):
         return total // self.batch_size if self.drop_last else -(-total // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
+        # Workers that persist go on with the random numbers that they have: no new seed is drawn, as in PyTorch.
         if self._kept is not None and self._kept.is_open:
             return self._kept.begin(self._order())
         seed = draw_seed(self.generator)
@@ -127,20 +128,20 @@ def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None
 
 def _context(num_workers: int, wanted: Any) -> Any:
     """The way to start processes: the wanted one, else fork, else spawn."""
-    known = multiprocessing.get_all_start_methods()
+    methods = multiprocessing.get_all_start_methods()
     if wanted is None:
         return default_context()
     if num_workers == 0:
         raise _refused("multiprocessing_context says how workers start, and num_workers is 0", "Leave it out.")
-    if isinstance(wanted, str) and wanted not in known:
-        raise _refused(f"multiprocessing_context should be one of {known}, and is {wanted!r}", "Use one of these.")
+    if isinstance(wanted, str) and wanted not in methods:
+        raise _refused(f"multiprocessing_context should be one of {methods}, and is {wanted!r}", "Use one of these.")
     if isinstance(wanted, BaseContext):
         return wanted
     if not isinstance(wanted, str):
         raise OptionTypeError(
             f"multiprocessing_context should be a context or the name of a start method, and is {wanted!r}",
             where=source.where(),
-            hint=f"Use one of {known}.",
+            hint=f"Use one of {methods}.",
         )
     return multiprocessing.get_context(wanted)
 
@@ -148,8 +149,8 @@ def _context(num_workers: int, wanted: Any) -> Any:
 def _check_order(
     is_stream: bool, batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
 ) -> None:
-    given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
-    for name, value in given.items():
+    options = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
+    for name, value in options.items():
         if is_stream and value is not None and value is not False:
             raise _refused(
                 f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}",

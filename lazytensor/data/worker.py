@@ -129,6 +129,7 @@ def work(post: Post, pipe: Connection) -> None:
 
 def _settle() -> None:
     """Make the process a worker: signals are the parent's business, and so are its pipes and its trace."""
+    # Ctrl-C reaches every process of the terminal; the parent ends its workers by closing their pipes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for end in open_ends:
@@ -147,6 +148,7 @@ def _send(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:
 
 def _letters(post: Post, pipe: Connection) -> Iterator[bytes]:
     """Pickled answers, made here so that one that cannot be pickled is a failure like others."""
+    # A start that failed is told with the first answer: nobody reads before something was asked.
     late: Failure | None = None
     try:
         answer = post.begin()

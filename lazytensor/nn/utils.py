@@ -104,7 +104,8 @@ class _WeightNorm:
     def weight(self, module: Module) -> Tensor:
         """length * direction / |direction|"""
         g, v = getattr(module, f"{self.name}_g"), getattr(module, f"{self.name}_v")
-        return v * (g / _norm_but(v, self.dim))
+        weight: Tensor = v * (g / _norm_but(v, self.dim))
+        return weight
 
     def __call__(self, module: Module, args: tuple[Any, ...]) -> None:
         # Past Module's own __setattr__: the weight is computed, and must not become a parameter again.

@@ -39,6 +39,7 @@ def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2,
 
         add("data.pkl", bytes(writer.out) + b".")
         add("byteorder", b"little")
+        # One at a time: what is read lazily from another file is never in memory twice.
         for key, elements in writer.storages.items():
             add(f"data/{key}", elements().reshape(-1).view(np.uint8))
         add("version", b"3\n")

@@ -44,6 +44,7 @@ def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zip
 
 def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any, ...]) -> None:
     """Raises CheckpointError unless a view of these numbers stays inside a storage of `count` elements."""
+    # True and False pass as integers in Python, and nowhere else.
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
         raise refused("a tensor of the file is described by something else than numbers")
@@ -79,6 +80,7 @@ def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     for info in archive.infolist():
         if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
             raise refused(f"the record {info.filename!r} is compressed, and PyTorch's never are")
+    # Records that overlap: a small file that would fill the memory when each is read.
     stream = archive.fp
     assert stream is not None
     if sum(info.file_size for info in archive.infolist()) > stream.seek(0, 2):

@@ -53,6 +53,7 @@ class LazyStorages:
         kind = STORED[storage.dtype]
         if not math.prod(size):
             return np.empty(size, kind)
+        # From the first to the last element that the view sees, which of a slice of rows is little of the storage.
         span = np.empty(last_element(offset, size, stride) + 1 - offset, kind)
         with self._archive.open(storage.name) as stream:
             stream.seek(offset * kind.itemsize)

@@ -35,14 +35,17 @@ class Reader:
     def run(self, raw: bytes) -> Any:
         """The object. Raises CheckpointError for any opcode or name that is not on the list."""
         try:
-            for opcode, given, at in pickletools.genops(raw):
+            for opcode, argument, position in pickletools.genops(raw):
                 action = _OPCODES.get(opcode.name)
                 if action is None:
-                    raise refused(f"the file asks for the pickle operation {opcode.name} at byte {at}: not allowed")
-                action(self, given)
+                    raise refused(
+                        f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed"
+                    )
+                action(self, argument)
             (answer,) = self.stack
         except CheckpointError:
             raise
+        # Any of these can come of opcodes in an order that no writer makes.
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise refused(f"the description of the file is damaged: {e}") from e
         if isinstance(answer, _Named):
@@ -51,9 +54,9 @@ class Reader:
 
     def since_mark(self) -> list[Any]:
         """What was pushed after the last mark, which goes too."""
-        at = len(self.stack) - 1 - self.stack[::-1].index(_MARK)
-        items = self.stack[at + 1 :]
-        del self.stack[at:]
+        mark = len(self.stack) - 1 - self.stack[::-1].index(_MARK)
+        items = self.stack[mark + 1 :]
+        del self.stack[mark:]
         return items
 
     def take(self, n: int) -> list[Any]:
@@ -160,6 +163,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
     "torch device": lambda r, kind, index=None: Device(str(kind), index),
 }
+# What other versions of PyTorch and Python write too, besides the opcodes of our own writer.
 _CONSTANTS = "BININT BININT1 BININT2 LONG1 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 UNICODE"
 _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     **dict.fromkeys(_CONSTANTS.split(), Reader.push),

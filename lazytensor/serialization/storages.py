@@ -83,32 +83,33 @@ class Storages:
 
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> Storage:
         """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
-        found = self._known.get(key)
-        if found is None:
+        storage = self._known.get(key)
+        if storage is None:
             info = record(self._archive, f"{self._root}/data/{key}", dtype, count)
             raw = np.frombuffer(self._archive.read(info), STORED[dtype])
-            found = self._known[key] = Storage(dtype, decoded(raw, dtype))
-            found.device = self._place(found, location)
-        if found.dtype is not dtype or len(found.elements) != count:
+            storage = self._known[key] = Storage(dtype, decoded(raw, dtype))
+            storage.device = self._place(storage, location)
+        if storage.dtype is not dtype or len(storage.elements) != count:
             raise refused(f"storage {key!r} is used as two different ones")
-        return found
+        return storage
 
     def tensor(self, storage: Any, offset: Any, size: Dims, stride: Dims, requires_grad: bool) -> Tensor:
         """A tensor that sees a storage; it has a value after `finish`. Raises CheckpointError if it reaches outside."""
         if not isinstance(storage, Storage):
             raise refused("a tensor of the file is described by something else than numbers")
         check_view(len(storage.elements), offset, size, stride)
-        made = Tensor.__new__(Tensor)
-        storage.users.append((made, offset, size, stride))
+        # Without a cell yet: which shape it gets depends on all tensors that see the storage.
+        tensor = Tensor.__new__(Tensor)
+        storage.users.append((tensor, offset, size, stride))
         if requires_grad:
-            self._requiring.append(made)
-        return made
+            self._requiring.append(tensor)
+        return tensor
 
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
         """A parameter over a tensor of the file; it has a value after `finish`."""
-        made = Parameter.__new__(Parameter)
-        self._parameters.append((made, data, requires_grad))
-        return made
+        parameter = Parameter.__new__(Parameter)
+        self._parameters.append((parameter, data, requires_grad))
+        return parameter
 
     def finish(self) -> None:
         """Give every tensor its cell."""
@@ -125,18 +126,20 @@ class Storages:
 
 def _settle(storage: Storage) -> None:
     """Build the tensors of a storage: one that is seen whole and in order keeps its shape, others get a lens."""
+    # A tensor without a lens is read fastest and is what almost every file holds: one tensor, or equal ones, over the
+    # whole storage. Strides of a tensor with fewer than two elements say nothing.
     shapes = {size for _, offset, size, stride in storage.users}
     size = next(iter(shapes)) if len(shapes) == 1 else ()
     whole = all(o == 0 and (st == order_strides(si) or math.prod(si) < 2) for _, o, si, st in storage.users)
     shape = size if len(shapes) == 1 and whole and math.prod(size) == storage.elements.size else storage.elements.shape
     cell = _cell(storage.elements.reshape(shape), storage.dtype)
-    for made, offset, extents, strides in storage.users:
+    for tensor, offset, extents, strides in storage.users:
         if cell.type.shape == extents and whole:
-            Tensor.__init__(made, cell)
+            Tensor.__init__(tensor, cell)
         else:
             attrs = (("size", extents), ("stride", strides), ("offset", offset))
-            Tensor.__init__(made, cell, (("as_strided", attrs),))
-        made.device = storage.device
+            Tensor.__init__(tensor, cell, (("as_strided", attrs),))
+        tensor.device = storage.device
 
 
 def _cell(array: np.ndarray, dtype: DType) -> Cell:

@@ -36,6 +36,7 @@ class Writer:
         """One value. Raises CheckpointError for a type that the format has no place for."""
         if id(value) in self.memo:
             return self._get(id(value))
+        # In the table's order: a truth value is an integer too, and a Parameter is a Tensor.
         for kind, method in _WRITERS:
             if isinstance(value, kind):
                 method(self, value)
@@ -49,6 +50,7 @@ class Writer:
         self.out += b"j" + struct.pack("<I", self.memo[key])
 
     def _put(self, key: Any, value: Any = None) -> None:
+        # LONG_BINPUT: the object on top of the stack gets the next number, by which `_get` (LONG_BINGET) finds it.
         self.memo[key] = len(self.memo)
         self.kept.append(value)
         self.out += b"r" + struct.pack("<I", self.memo[key])
@@ -69,6 +71,7 @@ class Writer:
         elif -(1 << 31) <= value < 1 << 31:
             self.out += b"J" + struct.pack("<i", value)
         else:
+            # LONG1: the number of bytes, then the bytes in two's complement, one more than needed for the sign.
             raw = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
             if len(raw) > 255:
                 raise refused(f"an integer of {len(raw)} bytes cannot be saved", "Save it as text.")
@@ -93,6 +96,7 @@ class Writer:
     def listing(self, value: list[Any]) -> None:
         """A list."""
         self.out += b"]"
+        # Known by number before its members are written: a list may hold itself.
         self._put(id(value), value)
         self.out += b"("
         self._inside(value)
@@ -156,6 +160,8 @@ class Writer:
     ) -> None:
         if dtype not in _STORAGE_OF:
             raise refused(f"a tensor of {dtype} has no place in the format", "Convert it first, as with .float().")
+        # A call of `_rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)`, whose storage is a
+        # persistent id (`Q`): PyTorch's reader looks its bytes up in the archive.
         self.name("torch._utils _rebuild_tensor_v2")
         self.out += b"(("
         self.text("storage")
@@ -173,14 +179,15 @@ class Writer:
 
     def _storage(self, t: Tensor) -> tuple[str, int, int, Dims]:
         """Key and number of elements of the storage, and offset and strides of the tensor in it."""
-        found = strided(t)
-        base = t.cell.type if found is not None else t.spec
-        owner: Any = t.cell if found is not None else t
-        offset, stride = found if found is not None else (0, order_strides(t.spec.shape))
+        # Tensors of one cell share a storage in the file as here. What no strides describe is saved as a copy.
+        layout = strided(t)
+        base = t.cell.type if layout is not None else t.spec
+        owner: Any = t.cell if layout is not None else t
+        offset, stride = layout if layout is not None else (0, order_strides(t.spec.shape))
         if id(owner) not in self.keys:
             self.keys[id(owner)] = key = str(len(self.storages))
             self.kept.append(owner)
-            whole = Tensor(t.cell) if found is not None else t
+            whole = Tensor(t.cell) if layout is not None else t
             self.storages[key] = partial(_elements, whole)
         return self.keys[id(owner)], base.size, offset, stride
 
@@ -206,6 +213,7 @@ def strided(t: Tensor) -> tuple[int, tuple[int, ...]] | None:
     """Offset and strides, in elements, of a tensor in its storage; None for a view that no strides describe."""
     if not t.lens:
         return 0, order_strides(t.spec.shape)
+    # NumPy does the arithmetic: the views are replayed on an array of bytes, so that addresses count elements.
     base = seen = np.empty(t.cell.type.shape, np.uint8)
     for name, attrs in t.lens:
         seen = OPS[name].eval(seen, **dict(attrs))

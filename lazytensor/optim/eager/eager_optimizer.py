@@ -40,19 +40,19 @@ def counted(s: State) -> float:
 
 def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.ndarray:
     """A piece of state; before the first step it is `value` everywhere."""
-    found = s.get(name)
-    return np.full_like(like, value) if found is None else found
+    array = s.get(name)
+    return np.full_like(like, value) if array is None else array
 
 
 class Optimizer(optimizer.Optimizer):
     """Changes parameters by their gradients, as torch.optim does."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
-        given = list(params)
-        if given and isinstance(given[0], tuple):  # named parameters
-            given = [p for _, p in given]
+        members = list(params)
+        if members and isinstance(members[0], tuple):  # named parameters
+            members = [p for _, p in members]
         self.steps_taken = 0
-        super().__init__(given, defaults)
+        super().__init__(members, defaults)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; a closure computes the loss first, which is returned.
@@ -70,6 +70,7 @@ class Optimizer(optimizer.Optimizer):
         loss = optimizer.loss_of(closure)
         with grad_mode(False):
             for group in self.param_groups:
+                # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
                 for p in group["params"]:
                     if p.grad is not None:
@@ -98,6 +99,7 @@ class Optimizer(optimizer.Optimizer):
         super().load_state_dict(state_dict)
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
+        # Old files have the step as a number, newer ones as a tensor; the rest takes the type of the parameter.
         if name in SCALARS:
             number = value.item() if isinstance(value, Tensor) else value
             _set(self.state[p], name, np.asarray(number, np.float32), p)
@@ -119,6 +121,7 @@ def _leaf(array: np.ndarray, dtype: DType) -> Any:
 
 def _set(state: dict[str, Tensor], name: str, array: np.ndarray, p: Tensor) -> None:
     dtype = dt.float32 if name in SCALARS else p.dtype
+    # The state stays one tensor for its whole life, so that a state dict taken before a step sees what comes after.
     if name in state:
         state[name].write(_leaf(array, dtype))
     else:

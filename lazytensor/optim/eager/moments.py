@@ -35,6 +35,7 @@ def _moments(group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> t
     """Both running means, updated."""
     beta1, beta2 = group["betas"]
     mean = started(s, "exp_avg", p)
+    # PyTorch's `lerp_`, whose rounding differs from beta * mean + (1 - beta) * g.
     s["exp_avg"] = mean = mean + (g - mean) * (1 - beta1)
     s["exp_avg_sq"] = square = beta2 * started(s, "exp_avg_sq", p) + (1 - beta2) * (g * g)
     return mean, square
@@ -63,8 +64,8 @@ class Adam(Optimizer):
     ):
         defaults = _settings(lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach)
         defaults |= {"capturable": capturable, "differentiable": differentiable, "fused": fused}
-        given = decoupled_weight_decay
-        defaults["decoupled_weight_decay"] = self.decoupled if given is None else given
+        is_decoupled = self.decoupled if decoupled_weight_decay is None else decoupled_weight_decay
+        defaults["decoupled_weight_decay"] = is_decoupled
         super().__init__(params, defaults)
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
@@ -75,6 +76,7 @@ class Adam(Optimizer):
         mean, square = _moments(group, p, g, s)
         if group["amsgrad"]:
             s["max_exp_avg_sq"] = square = np.maximum(started(s, "max_exp_avg_sq", p), square)
+        # In PyTorch's order: the root is corrected before eps is added, so eps weighs the same at every step.
         divisor = np.sqrt(square) / math.sqrt(1 - beta2**t) + group["eps"]
         stepped: np.ndarray = p - group["lr"] / (1 - beta1**t) * (mean / divisor)
         return stepped
@@ -124,6 +126,7 @@ class Adamax(Optimizer):
         p, g = _decayed(group, p, g)
         mean = started(s, "exp_avg", p)
         s["exp_avg"] = mean = mean + (g - mean) * (1 - beta1)
+        # No correction of the start: a maximum is not drawn towards zero as a mean is. eps goes to the gradient only.
         s["exp_inf"] = largest = np.maximum(beta2 * started(s, "exp_inf", p), np.abs(g) + group["eps"])
         stepped: np.ndarray = p - group["lr"] / (1 - beta1**t) * (mean / largest)
         return stepped
@@ -157,7 +160,9 @@ class NAdam(Optimizer):
         beta1, beta2 = group["betas"]
         t, decay = counted(s), group["momentum_decay"]
         p, g = _decayed(group, p, g)
+        # Dozat's schedule: momentum grows from beta1 / 2 towards beta1; 0.96 is the paper's.
         now, ahead = (beta1 * (1 - 0.5 * 0.96 ** (k * decay)) for k in (t, t + 1))
+        # The product is a float32 tensor in PyTorch, and rounds as one.
         s["mu_product"] = product = float(np.float32(s.get("mu_product", 1.0) * now))
         mean, square = _moments(group, p, g, s)
         divisor = np.sqrt(square / (1 - beta2**t)) + group["eps"]
@@ -194,6 +199,8 @@ class RAdam(Optimizer):
         p, g = _decayed(group, p, g)
         mean, square = _moments(group, p, g, s)
         step = mean / (1 - beta1**t)
+        # The length of the average if it were a plain mean of the last squares; the paper asks for more
+        # than 4 of them, PyTorch for more than 5.
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * t * beta2**t / (1 - beta2**t)
         if length > 5:

@@ -32,7 +32,7 @@ class AdamBase(Optimizer):
             for i in (0, 1):
                 self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
 
-    def direction(self, group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> Tensor:
+    def direction(self, group: dict[str, Any], g: Tensor, state: dict[str, Tensor]) -> Tensor:
         """The step before the learning rate: first moment over root of the second."""
         beta1, beta2 = group["betas"]
         mean, square = state["exp_avg"], state["exp_avg_sq"]
@@ -41,14 +41,17 @@ class AdamBase(Optimizer):
         if group["amsgrad"]:
             state["max_exp_avg_sq"].copy_(larger(state["max_exp_avg_sq"], square))
             square = state["max_exp_avg_sq"]
-        d = mean / (pw.sqrt(square) + group["eps"])
+        # The vendor's order: eps meets the root before the correction, where torch.optim corrects first.
+        d: Tensor = mean / (pw.sqrt(square) + group["eps"])
         if "beta1_power" not in state:
             return d
         power1, power2 = state["beta1_power"], state["beta2_power"]
         scale = pw.sqrt(1.0 - power2) / (1.0 - power1)
+        # Powers as state rather than beta ** step: a step has no number inside of a compiled graph.
         power1.mul_(beta1)
         power2.mul_(beta2)
-        return d * scale
+        corrected: Tensor = d * scale
+        return corrected
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         if is_on(group["l2_regularization_rate"]):

@@ -24,7 +24,7 @@ NADAM_WARMUP = 0.96
 """How fast the momentum of NAdam approaches beta1 (Dozat 2016)."""
 
 
-def _means(group: dict[str, Any], g: Tensor, state: dict[str, Any]) -> tuple[Tensor, Tensor]:
+def _means(group: dict[str, Any], g: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Take a gradient into the means of gradients and of their squares."""
     beta1, beta2 = group["betas"]
     mean, square = state["exp_avg"], state["exp_avg_sq"]
@@ -56,7 +56,7 @@ class Adamax(Optimizer):
         self.new_state(p, "exp_inf")
         self.new_state(p, "beta1_power", tensor(float(group["betas"][0])))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         beta1, beta2 = group["betas"]
         mean, largest, power = state["exp_avg"], state["exp_inf"], state["beta1_power"]
@@ -91,7 +91,7 @@ class NAdam(Optimizer):
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         step, product = state["step"], state["mu_product"]
         step.add_(1.0)
         mu, after = _warmed(group, step), _warmed(group, step + 1.0)
@@ -109,7 +109,8 @@ class NAdam(Optimizer):
 def _warmed(group: dict[str, Any], step: Tensor) -> Tensor:
     """The momentum of a step."""
     rise = pw.pow(NADAM_WARMUP, step * group["momentum_decay"])
-    return (1.0 - rise * 0.5) * group["betas"][0]
+    momentum: Tensor = (1.0 - rise * 0.5) * group["betas"][0]
+    return momentum
 
 
 class RAdam(Optimizer):
@@ -133,7 +134,7 @@ class RAdam(Optimizer):
         self.new_state(p, "exp_avg_sq")
         self.new_state(p, "step", tensor(0.0))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         beta1, beta2 = group["betas"]
         step = state["step"]
@@ -176,7 +177,7 @@ class Lamb(Optimizer):
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         mean, square = _means(group, g, state)
         d = mean / (pw.sqrt(square) + group["eps"])
         if is_on(group["weight_decay"]):
@@ -213,7 +214,7 @@ class ASGD(Optimizer):
         self.new_state(p, "ax")
         self.new_state(p, "step", tensor(0.0))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         eta, mu, average, step = (state[name] for name in ("eta", "mu", "ax", "step"))
         step.add_(1.0)

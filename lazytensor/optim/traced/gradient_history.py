@@ -34,10 +34,11 @@ class Adagrad(Optimizer):
         self.new_state(p, "sum", full_like(p, float(group["initial_accumulator_value"])))
         self.new_state(p, "step", tensor(0.0))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         state["step"].add_(1)
         lr = group["lr"]
+        # Without it the rate stays a number, which is folded into the product.
         if group["lr_decay"]:
             lr = lr / ((state["step"] - 1) * group["lr_decay"] + 1)
         total = state["sum"]
@@ -67,7 +68,7 @@ class Adadelta(Optimizer):
         self.new_state(p, "square_avg")
         self.new_state(p, "acc_delta")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         rho, eps = group["rho"], group["eps"]
         square, moved = state["square_avg"], state["acc_delta"]
@@ -103,7 +104,7 @@ class RMSprop(Optimizer):
         if group["centered"]:
             self.new_state(p, "grad_avg")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         g = directed(group, p, g)
         alpha = group["alpha"]
         square = state["square_avg"]
@@ -137,11 +138,12 @@ class Rprop(Optimizer):
         self.new_state(p, "prev")
         self.new_state(p, "step_size", full_like(p, float(group["lr"])))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         shrink, grow = group["etas"]
         agreement = g * state["prev"]
         factor = pw.where(agreement > 0, grow, pw.where(agreement < 0, shrink, 1.0))
         state["step_size"].mul_(factor).clamp_(*group["step_sizes"])
+        # Where the sign has turned nothing moves, and the next step takes it as new.
         g = pw.where(agreement < 0, 0.0, g)
         p.sub_(pw.sign(g) * state["step_size"])
         state["prev"].copy_(g)
@@ -165,11 +167,12 @@ class Lion(Optimizer):
         """The mean of gradients."""
         self.new_state(p, "exp_avg")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"]
         if is_on(group["weight_decay"]):
             p.mul_(1.0 - _tensor(group["lr"]) * group["weight_decay"])
+        # The direction is taken with one decay and the mean goes on with the other.
         d = pw.sign(mean * beta1 + g * complement(beta1))
         descend(p, d, group["lr"])
         mean.mul_(beta2).add_(g * complement(beta2))

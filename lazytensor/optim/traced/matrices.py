@@ -40,9 +40,9 @@ class Adafactor(Optimizer):
             raise ValueError("Cannot combine manual `lr` and `relative_step=True` options")
         if relative_step or warmup_init:
             raise ValueError(f"`{'relative_step' if relative_step else 'warmup_init'}=True` is not supported yet")
-        for name, given, only in (("beta1", beta1, None), ("clip_threshold", clip_threshold, 1.0)):
-            if given != only:
-                raise ValueError(f"Only `{name}={only}` is supported now. It was set to {given}.")
+        for name, value, only in (("beta1", beta1, None), ("clip_threshold", clip_threshold, 1.0)):
+            if value != only:
+                raise ValueError(f"Only `{name}={only}` is supported now. It was set to {value}.")
         check_least(lr=0.0 if lr is None else lr, weight_decay=weight_decay)
         defaults = {"lr": lr, "eps": tuple(eps), "clip_threshold": clip_threshold, "decay_rate": decay_rate}
         more = {"beta1": beta1, "weight_decay": weight_decay, "scale_parameter": scale_parameter}
@@ -57,8 +57,9 @@ class Adafactor(Optimizer):
             self.new_state(p, "exp_avg_sq")
         self.new_state(p, "step", tensor(0.0))
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         state["step"].add_(1.0)
+        # The share of the old moment grows from 0, so no correction of the start is needed.
         kept = 1.0 - pw.pow(state["step"], group["decay_rate"])
         d = _inverse_root(state, g * g + group["eps"][0], kept) * g
         d = d / larger(_root_mean_square(d) / group["clip_threshold"], 1.0)
@@ -75,7 +76,7 @@ def _root_mean_square(x: Tensor) -> Tensor:
     return length(x) / math.sqrt(math.prod(x.shape))
 
 
-def _inverse_root(state: dict[str, Any], square: Tensor, kept: Tensor) -> Tensor:
+def _inverse_root(state: dict[str, Tensor], square: Tensor, kept: Tensor) -> Tensor:
     """Take squares into the second moment; one over its root. `kept` is the share of the old moment."""
     added = 1.0 - kept
     if "exp_avg_sq" in state:
@@ -83,6 +84,7 @@ def _inverse_root(state: dict[str, Any], square: Tensor, kept: Tensor) -> Tensor
     row, column = state["exp_avg_sq_row"], state["exp_avg_sq_col"]
     row.mul_(kept).add_(reductions.mean(square, -1) * added)
     column.mul_(kept).add_(reductions.mean(square, -2) * added)
+    # The best approximation of rank 1 in the sense of the paper: row times column over the mean of the row.
     share = row / reductions.mean(row, -1, keepdim=True)
     return shapes.unsqueeze(pw.rsqrt(share), -1) * shapes.unsqueeze(pw.rsqrt(column), -2)
 
@@ -115,7 +117,7 @@ class Muon(Optimizer):
             )
         self.new_state(p, "momentum_buffer")
 
-    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Any]) -> None:
+    def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         momentum = group["momentum"]
         buffer = state["momentum_buffer"]
         buffer.mul_(momentum).add_(g * complement(momentum))
@@ -131,9 +133,11 @@ class Muon(Optimizer):
 def orthogonalized(x: Tensor, steps: int) -> Tensor:
     """A matrix with the singular vectors of x and singular values near 1, by Newton-Schulz iteration."""
     a, b, c = NEWTON_SCHULZ
+    # The products are of the smaller extent then.
     is_tall = x.shape[0] > x.shape[1]
     if is_tall:
         x = shapes.transpose(x, 0, 1)
+    # The iteration converges for singular values up to 1, which the Frobenius norm bounds.
     x = x / (length(x) + TINY)
     for _ in range(steps):
         square = matrix.matmul(x, shapes.transpose(x, 0, 1))

@@ -33,18 +33,20 @@ class Optimizer:
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
-        given = list(params)
-        if not given:
+        members = list(params)
+        if not members:
             raise ValueError("optimizer got an empty parameter list")
-        if isinstance(given[0], Tensor):
-            given = [{"params": given}]
+        if isinstance(members[0], Tensor):
+            members = [{"params": members}]
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
-        for group in given:
+        for group in members:
             self._take_group(group)
-        taken = {o._number for o in _alive}
-        self._number: int = next(n for n in itertools.count() if n not in taken)
+        # The number becomes part of the names of its state in the graph. The lowest free one, so that a second run in
+        # the same process names them as the first did.
+        numbers = {o._number for o in _alive}
+        self._number: int = next(n for n in itertools.count() if n not in numbers)
         _alive.add(self)
         self.preinitialize()
         self._name_state()
@@ -81,9 +83,9 @@ class Optimizer:
         """Give a parameter a piece of state unless it has it; without a value zeros of its shape."""
         if name in self.state[p]:
             return
-        made = zeros_like(p) if value is None else value
-        made.device = p.device
-        self.state[p][name] = made
+        state = zeros_like(p) if value is None else value
+        state.device = p.device
+        self.state[p][name] = state
 
     def _name_state(self) -> None:
         prefix = f"optimizer_{self._number}" if self._number else "optimizer"
@@ -108,6 +110,8 @@ class Optimizer:
         if trace.current is None:
             self.update(group, p, g, state)
             return
+        # Updates are most of the nodes of a step, and a loop traces the same ones each time: what an update reads is
+        # the question, the nodes that it left behind are the answer. It lies with the gradient and dies with it.
         changed = [p, *state.values()]
         question = (type(self), settings, *[trace.read(t.cell) for t in changed])
         g_node = g.node
@@ -151,6 +155,7 @@ class Optimizer:
             )
         for s, group in zip(saved, self.param_groups, strict=True):
             group.update({k: v for k, v in s.items() if k != "params"})
+        # Numbers become text in formats whose keys are text.
         by_number = {str(k): v for k, v in state_dict["state"].items()}
         numbers = [str(n) for s in saved for n in s["params"]]
         with grad_mode(False):
@@ -160,6 +165,7 @@ class Optimizer:
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
         mine = self.state[p].get(name)
+        # State that this optimizer has not made yet, as of one whose rule makes it in the first step.
         if mine is None:
             self.new_state(p, name, cast_to(value, value.dtype).clone())
             self._name_state()

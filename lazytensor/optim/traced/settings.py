@@ -49,6 +49,7 @@ def descend(p: Tensor, d: Tensor, lr: Any) -> None:
 
 def scaled(d: Tensor, lr: Any) -> Tensor:
     """-lr * d, with the products in the order of the front end; a rate that is a constant of the step is a number."""
+    # The order of the products is seen in the printed CIRH, and in the last bit of half types.
     if isinstance(lr, Tensor) and lr.node.op not in CONSTANT:
         return lr * -1.0 * d
     return d * -float(lr)
