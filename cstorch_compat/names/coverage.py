@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.names import manifest, shim
+from lazytensor.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,10 @@ def text(listed: bool) -> str:
     """Counts by package, then, if `listed`, every name that is partial or missing with its reason."""
     found = list(rows())
     counts = Counter((_package(r.name), r.status) for r in found)
-    width = max(len(_package(r.name)) for r in found)
-    lines = [f"{'package':{width}}  full  partial  missing"]
-    for package in sorted({_package(r.name) for r in found}):
-        full, partial, missing = (counts[package, s] for s in ("full", "partial", "missing"))
-        lines.append(f"{package:{width}}  {full:4}  {partial:7}  {missing:7}")
+    statuses = ("full", "partial", "missing")
+    columns = (Column("package", is_words=True), *map(Column, statuses))
+    packages = sorted({_package(r.name) for r in found})
+    lines = [Table(columns, [(p, *(counts[p, s] for s in statuses)) for p in packages]).text()]
     if listed:
         lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in found if r.status != "full")]
     return "\n".join(lines)
