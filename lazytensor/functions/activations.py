@@ -210,6 +210,7 @@ def rrelu(
 
 def _implicit_dim(x: Tensor, dim: int | None) -> int:
     """The dimension PyTorch takes if none is given: the first for 0, 1 and 3 dimensions, else the second."""
+    # A rule from the time when images had no batch dimension; PyTorch keeps it and warns.
     return dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1
 
 
@@ -278,6 +279,7 @@ def feature_dropout(input: Tensor, p: float = 0.5, training: bool = True, inplac
 
 def _channels(input: Tensor, p: float, training: bool, inplace: bool, spatial: int) -> Tensor:
     """Without the batch dimension the first one is the channel."""
+    # A batch is there, or the rank is one that PyTorch takes with a warning.
     if input.ndim != spatial + 1:
         return feature_dropout(input, p, training, inplace)
     if not training or _probability(p) == 0:

@@ -277,6 +277,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 def tile(x: Tensor, *dims: Any) -> Tensor:
     """x repeated along each dimension; missing repetitions are 1, missing dimensions are put in front."""
     times = size_of(dims)
+    # tile takes missing numbers as 1 in front; repeat refuses them.
     return shapes.repeat(x, (*(1,) * (x.ndim - len(times)), *times))
 
 
@@ -285,12 +286,14 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
     Raises ShapeError for more dimensions.
     """
+    # Of nothing PyTorch answers with one empty row.
     blocks = [atleast_2d(x) for x in tensors] or [wrap(full(0.0, Type((1, 0), result_type(0.0))))]
     if any(b.ndim > 2 for b in blocks):
         raise ShapeError("torch.block_diag: Input tensors must have 2 or fewer dimensions.", where=source.where())
     dtype = result_type(*blocks)
     columns = sum(b.spec.shape[1] for b in blocks)
     lines, at = [], 0
+    # Each block is padded to the full width, and the strips are put one below the other.
     for b in blocks:
         width = b.spec.shape[1]
         lines.append(constant_pad_nd(cast_to(b, dtype), (at, columns - at - width)))

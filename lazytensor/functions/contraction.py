@@ -63,6 +63,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
+    # A count pairs the last dimensions of a with the first of b, in order.
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(f"tensordot expects dims >= 0 and at most the ranks, but got dims={dims}")
@@ -159,6 +160,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if len(tensors) < 2:
         raise ShapeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}", where=source.where())
     chain = list(tensors)
+    # Vectors at the ends count as a row and a column; what they lend is taken away at the end.
     is_row, is_column = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = unsqueeze(chain[0], 0) if is_row else chain[0]
     chain[-1] = unsqueeze(chain[-1], 1) if is_column else chain[-1]
@@ -244,6 +246,7 @@ def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple
     batch = "".join(c for c in shared if c in kept)
     summed = "".join(c for c in shared if c not in kept)
     left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
+    # Extents by label, from both: they agree wherever a label stands in both.
     extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
     product = matrix.matmul(
         _arranged(x, xl, (batch, left, summed), extents), _arranged(y, yl, (batch, summed, right), extents)

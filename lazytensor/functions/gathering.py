@@ -73,6 +73,7 @@ def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
         return full(src, Type(index.spec.shape, x.dtype))
     if src.dtype is not x.dtype:
         raise ShapeError(f"{what}(): Expected self.dtype to be equal to src.dtype", where=source.where())
+    # A source may be larger than the index; what the index does not name is not read.
     if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
         raise ShapeError(
             f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)}", where=source.where()
@@ -273,6 +274,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
             where=source.where(),
         )
     shape = list(broadcast_shape(*((*s[:d], 1, *s[d + 1 :]) for s in (x.spec.shape, indices.spec.shape))))
+    # Both keep their own extent along `dim`: the index says how much is taken.
     wide = [expand(v, [v.spec.shape[d] if k == d else e for k, e in enumerate(shape)]) for v in (x, indices)]
     return gather(wide[0], d, wide[1])
 

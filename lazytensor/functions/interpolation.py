@@ -53,9 +53,11 @@ def interpolate(
     # The step between places is 1 / factor where factors are given, not the ratio of extents, which was rounded down;
     # `recompute_scale_factor` asks for the ratio.
     outputs, factors = _extents(input.spec.shape[2:], size, scale_factor)
+    # Area is a mean over regions, which adaptive pooling is.
     if mode == "area":
         return _AREA[rank](input, outputs)
     refuse_on_wafer("upsample_nearest" if mode.startswith("nearest") else "upsample_linear")
+    # Without factors the ratio of extents is the step.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
     n = arg(input)

@@ -103,6 +103,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     if not left:
         # X A = B is A^T X^T = B^T.
         return transposed(solve(transposed(A), transposed(B)))
+    # PyTorch's rule for reading B as vectors: its shape has to be the stack's and n, exactly.
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.spec.shape == A.spec.shape[:-1]):
         out = solve(A, unsqueeze(B, -1))
         return shapes.view(out, out.spec.shape[:-1])
@@ -196,6 +197,7 @@ def cholesky_solve(b: Tensor, L: Tensor, upper: bool = False) -> Tensor:
         left, right_ = (transposed(whole), whole) if upper else (whole, transposed(whole))
         return solve(matrix.matmul(left, right_), b)
     low, right = _together(L, b)
+    # L y = b, then L^T x = y; with the upper triangle in the other order.
     half = factor.triangular(low, right, not upper, upper)
     return tensor_of(factor.triangular(low, half, not upper, not upper), L, b)
 
@@ -265,6 +267,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """X with A X = b for the packed factorization of A: [..., n, k], [..., n, n], int32[..., n] -> [..., n, k]."""
     n = LU_data.spec.shape[-1]
     arranged = matrix.matmul(transposed(_permutation(LU_pivots, n, LU_data.dtype)), b)
+    # A = P L U, so L y = P^T b, then U x = y.
     half = solve_triangular(LU_data, arranged, upper=False, unitriangular=True)
     return solve_triangular(LU_data, half, upper=True)
 
@@ -442,6 +445,7 @@ def matrix_norm(
     row, column = (dim_of(d, x.ndim) for d in dim)
     if ord == "fro":
         return vector_norm(x, 2, (row, column), keepdim)
+    # The three that need singular values; they are those of the matrix along the two dimensions.
     if ord in ("nuc", 2, -2):
         rest = [d for d in range(x.ndim) if d not in (row, column)]
         values = svdvals(shapes.permute(x, [*rest, row, column]))

@@ -116,6 +116,7 @@ def _soft_cross_entropy(
     dim = 1 if input.ndim > 1 else 0
     classes = input.spec.shape[dim]
     if label_smoothing:
+        # Probabilities are smoothed towards the uniform distribution before they are compared.
         target = target * (1 - label_smoothing) + label_smoothing / classes
     part = red.log_softmax(tensor_of(*raised(arg(input)), input), dim) * target
     if weight is not None:
@@ -370,6 +371,7 @@ def kl_div(
         # t log t is 0 at 0, where the logarithm is not; its gradient must not see infinity either.
         own = pw.where(is_zero, 0.0, target * pw.log(pw.where(is_zero, 1.0, target)))
         loss = own - target * input
+    # The mean of the mathematics: over the batch alone, not over every element.
     if reduction == "batchmean":
         return red.sum(loss) / float(input.spec.shape[0]) if input.ndim else red.sum(loss)
     return reduced(loss, elements)

@@ -163,6 +163,7 @@ def pow(a: Operand, exponent: Operand) -> Tensor:
     if is_number(exponent, 2) and isinstance(a, Tensor):
         base = arg(cast_to(a, result_type(a, exponent)))
         return tensor_of(call("square", base), a)
+    # Integers to a power stay integers, which needs an operation of its own.
     if result_type(a, exponent).kind == "f":
         return _binary("pow", a, exponent)
     if not isinstance(exponent, Tensor) and exponent < 0:

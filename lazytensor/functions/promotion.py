@@ -43,6 +43,7 @@ def scalar_dtype(value: Any) -> DType:
     raise TypeError(f"expected a tensor or a number, got {type(value).__name__}")
 
 
+# Only the step from one kind of number to the next lifts a result; within a kind the stronger operand decides.
 _CATEGORY = {"b": 0, "i": 1, "f": 2}
 
 
@@ -72,6 +73,7 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     out = [1] * rank
     for s in shapes:
         for i, e in enumerate(s, rank - len(s)):
+            # An extent of 0 is like any other: it meets 1 and itself only.
             if e != 1 and out[i] not in (1, e):
                 raise ShapeError(
                     f"The size of tensor a ({out[i]}) must match the size of tensor b ({e}) at non-singleton "
@@ -86,6 +88,8 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
     """The operands of a pointwise operation as nodes of one type."""
     first = values[0]
+    # Two tensors of one type, or a tensor and a float: nearly every call, so it is answered before anything is worked
+    # out.
     if len(values) == 2 and dtype is None:
         second = values[1]
         if isinstance(first, Tensor) and isinstance(second, Tensor):
@@ -118,6 +122,7 @@ def device_of(*values: Any) -> Device:
     for v in values:
         if isinstance(v, Tensor) and v.device is not CPU:
             device = v.device
+    # A number [] on the CPU mixes with everything, as PyTorch lets it; only tensors with dimensions are refused.
     if device is CPU:
         return CPU
     for v in values:

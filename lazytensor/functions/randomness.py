@@ -103,6 +103,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     if not 0 < p < 1:
         raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
     u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    # The inverse of the distribution function 1 - (1 - p)^k, rounded up to a trial.
     return _written(x, np.ceil(np.log1p(-u) / np.log1p(-p)))
 
 
@@ -110,6 +111,7 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
 def cauchy_(x: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Write numbers of the Cauchy distribution. Raises TraceError in a step."""
     u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
+    # The inverse of the distribution function; u is never 1, so the tangent is finite.
     return _written(x, median + sigma * np.tan(np.pi * (u - 0.5)))
 
 

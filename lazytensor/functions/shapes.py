@@ -20,6 +20,7 @@ from lazytensor.tensor import Tensor, arg
 
 def dim_of(dim: int, rank: int) -> int:
     """A dimension counted from the front. Raises IndexError as PyTorch does."""
+    # PyTorch's message shows this range, also for a number.
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
         raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
@@ -35,6 +36,7 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
         raise ShapeError("only one dimension can be inferred", where=source.where())
     if -1 in shape:
         known = math.prod(e for e in shape if e != -1)
+        # Beside an extent of 0, -1 could stand for anything.
         if known == 0 or x.spec.size % known:
             raise ShapeError(f"shape '{shape}' is invalid for input of size {x.spec.size}", where=source.where())
         shape[shape.index(-1)] = x.spec.size // known

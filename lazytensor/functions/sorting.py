@@ -183,6 +183,7 @@ def unique(
     Raises TraceError in a step: how many there are depends on values.
     """
     array = x.array("unique()")
+    # NaN differs from itself, so each one is listed, as in PyTorch.
     axis = None if dim is None else dim_of(dim, x.ndim)
     values, inverse, counts = np.unique(
         np.atleast_1d(array), return_inverse=True, return_counts=True, axis=axis, equal_nan=False
@@ -288,6 +289,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 def _counted(array: np.ndarray, edges: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     """Weights of what falls between neighbouring edges; the last edge belongs to the last bin."""
     flat = array.reshape(-1)
+    # What lies outside the edges is in no bin, and is not counted.
     inside = (flat >= edges[0]) & (flat <= edges[-1])
     bins = np.minimum(np.searchsorted(edges, flat[inside], "right") - 1, len(edges) - 2)
     return np.bincount(bins, None if weights is None else weights.reshape(-1)[inside], len(edges) - 1)
@@ -297,6 +299,7 @@ def _limits(array: np.ndarray, low: Number, high: Number, apart: float) -> tuple
     """Limits, or those of the data if they are equal, moved `apart` if these are equal too."""
     if low == high and array.size:
         low, high = float(array.min()), float(array.max())
+    # One value alone has no range: PyTorch widens by 1 in histc, by a half in histogram.
     return (low - apart, high + apart) if low == high else (low, high)
 
 

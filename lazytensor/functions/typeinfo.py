@@ -37,7 +37,10 @@ class finfo(_Limits):
         self.eps = 2.0**-type.mantissa_bits
         self.max = type.largest
         self.min = -type.largest
+        # The least exponent of a normal number is 2 - 2^(e - 1) with e bits of exponent, one of them reserved at each
+        # end.
         self.smallest_normal = self.tiny = 2.0 ** (2 - 2 ** (type.exponent_bits - 1))
+        # As many decimal digits as survive being written and read: floor(mantissa bits * log10(2)).
         self.resolution = 10.0 ** -math.floor(type.mantissa_bits * math.log10(2))
 
     def __repr__(self) -> str:

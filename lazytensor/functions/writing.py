@@ -19,6 +19,7 @@ def assign(x: Tensor, value: Tensor) -> Tensor:
                 where=source.where(),
                 hint="Write `x = x + y` for a result of another shape.",
             )
+        # PyTorch's rule for results: floats take all, integers take integers, and everybody takes booleans.
         if x.dtype.kind != "f" and value.dtype.kind not in (x.dtype.kind, "b"):
             raise ShapeError(
                 f"result type {value.dtype.name} can't be cast to the desired output type {x.dtype.name}",
@@ -53,6 +54,7 @@ def zero_(x: Tensor) -> Tensor:
 @method
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write uniform random numbers from a to b."""
+    # Drawn at once, also in a step: initial values are constants there, not draws of each replay.
     x.write(const(random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b), x.spec))
     return x
 
