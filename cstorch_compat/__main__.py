@@ -17,6 +17,7 @@ import cstorch_compat
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, shim
+from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.run import process, script
 from lazytensor import config
 from lazytensor.errors import LazyError
@@ -103,7 +104,7 @@ def _print_error(e: BaseException, path: str) -> None:
     if isinstance(e, UnboundLocalError):
         e.add_note(_scope_hint(e))
     module = sys.modules.get(e.name or "") if isinstance(e, ImportError) else None
-    if module is not None and module.__name__.startswith("cstorch_compat."):
+    if isinstance(module, Mirror):
         # `from torch import x` hides why x is missing; asking for the attribute brings the reason out.
         try:
             getattr(module, str(e).split("'")[1])

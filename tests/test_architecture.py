@@ -193,6 +193,12 @@ def test_layers_name_only_what_exists():
     assert [name for name in RANKS if not any(is_below(m, (name,)) for m in known)] == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_files_of_a_package_share_a_name(package):
+    names = [p.name for p in (ROOT / package).rglob("*.py") if p.name != "__init__.py"]
+    assert sorted(n for n in set(names) if names.count(n) > 1) == []
+
+
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests", "notebooks"])
 def test_files_are_short(folder):
     lengths = {p: p.read_text(encoding="utf-8").count("\n") for p in (ROOT / folder).rglob("*.py")}

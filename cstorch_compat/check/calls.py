@@ -11,17 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import cstorch_compat.torch as torch_module
 from cstorch_compat.check.operations import OPERATORS
-from cstorch_compat.torch import linalg
-from cstorch_compat.torch.nn import functional, utils
+from cstorch_compat.names.mirror import mirror
 from lazytensor import source, trace
 from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 from lazytensor.nn.container import ModuleDict, ModuleList, Sequential
 from lazytensor.tensor import Tensor
 
-NAMESPACES = {"torch": torch_module, "F": functional, "torch.linalg": linalg, "nn.utils": utils}
+NAMESPACES = {
+    "torch": "torch",
+    "F": "torch.nn.functional",
+    "torch.linalg": "torch.linalg",
+    "nn.utils": "torch.nn.utils",
+}
+"""The public modules whose functions are watched, under the short names that findings have for them."""
 PASSED_ON = frozenset(
     """backward grad vmap func save load manual_seed seed set_grad_enabled is_grad_enabled is_tensor
     enable_grad no_grad get_default_dtype set_default_dtype register_hook retain_grad requires_grad_ detach
@@ -93,8 +97,10 @@ class Watch:
         self._replaced: list[tuple[Any, str, Any]] = []
 
     def __enter__(self) -> "Watch":
-        for prefix, module in NAMESPACES.items():
-            for name, value in list(vars(module).items()):
+        for prefix, path in NAMESPACES.items():
+            module = mirror(path)
+            for name in dir(module):
+                value = getattr(module, name)
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
                     self._replace(module, name, self._wrapped(f"{prefix}.{name}", value))
         wanted = {f"__{prefix}{o}__" for o in (*OPERATORS, "setitem") for prefix in ("", "r", "i")}

@@ -97,9 +97,7 @@ def _is_of_the_api(e: BaseException) -> bool:
     """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
     innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
     name = innermost.f_globals.get("__name__", "")
-    return name.startswith("cstorch_compat.") and not name.startswith(
-        ("cstorch_compat.torch", "cstorch_compat.names.manifest", "cstorch_compat.check")
-    )
+    return name.startswith("cstorch_compat.") and not name.startswith(("cstorch_compat.names", "cstorch_compat.check"))
 
 
 def _user_line(e: BaseException, path: str) -> Where:

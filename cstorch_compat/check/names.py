@@ -3,14 +3,13 @@
 import dis
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 from cstorch_compat.check.findings import Findings
-from cstorch_compat.names import shim
+from cstorch_compat.names import shim, table
 from lazytensor import source
 from lazytensor.nn import Module
 from lazytensor.tensor import Tensor
@@ -76,8 +75,8 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for a name that the shim takes on and has nothing for."""
-        behind = shim.target_of(fullname)
-        if behind is None or _exists(behind):
+        path = shim.path_of(fullname)
+        if path is None or path in table.entries():
             return None
         self.found.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
@@ -91,15 +90,6 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""
-
-
-def _exists(module: str) -> bool:
-    if module in sys.modules:
-        return True
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 def _stand_ins(module: str) -> Callable[[str], StandIn]:

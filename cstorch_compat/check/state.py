@@ -6,7 +6,7 @@ from typing import Any
 
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.files.tree import flatten
-from cstorch_compat.generations.cstorch.backends import csx
+from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.late_state import late_state
 from lazytensor.dtype import cbfloat16
@@ -38,7 +38,7 @@ def examine_closures(found: Findings, calls: list[ClosureCall], executor: Any) -
         if call.needs_checkpoint and not executor.checkpoint_steps:
             found.add("closure never runs", place, name)
         for _, t in flatten(list(call.arguments().values())):
-            if t.dtype is cbfloat16 and not csx.debug.implicit_cast_cb16_to_fp32:
+            if t.dtype is cbfloat16 and not process.RUN.flags.debug.implicit_cast_cb16_to_fp32:
                 found.add("cb16 fetched", call.where, name, f"{t.spec}")
         held = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
         if held and not call.needs_checkpoint:

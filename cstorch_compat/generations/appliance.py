@@ -5,10 +5,8 @@ The modules of the package that scripts name are all this one.
 
 import enum
 import logging
-import sys
 from typing import Any
 
-from cstorch_compat.names import manifest
 from cstorch_compat.run.compiler_settings import DebugArgs
 
 TRACE, VERBOSE = 5, 15
@@ -58,6 +56,3 @@ def _with_logger(kind: Any, name: str) -> Any:
 def get_level_name(level: int) -> str:
     """The name of a level of logging."""
     return {TRACE: "TRACE", VERBOSE: "VERBOSE"}.get(level, logging.getLevelName(level))
-
-
-manifest.explain("cerebras.appliance", sys.modules[__name__])

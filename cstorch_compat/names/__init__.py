@@ -1,1 +1,1 @@
-"""Which names there are, under which spelling and in which release: the shim, the facades, the manifest."""
+"""Which names there are, under which spelling and in which release: the table, the mirrors, the shim, the manifest."""

@@ -11,7 +11,7 @@ from lazytensor.table import Column, Table
 
 
 @dataclass(frozen=True)
-class Row:
+class CoverageRow:
     """One name: "full", "partial" or "missing", with the reason unless it is full."""
 
     name: str
@@ -19,15 +19,15 @@ class Row:
     reason: str = ""
 
 
-def rows() -> Iterator[Row]:
+def rows() -> Iterator[CoverageRow]:
     """A row for every known name, in order. Needs the shim to be installed."""
     for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
         if _found(name) is manifest.ABSENT:
-            yield Row(name, "missing", manifest.reason_for(name))
+            yield CoverageRow(name, "missing", manifest.reason_for(name))
         elif name in manifest.PARTIAL:
-            yield Row(name, "partial", manifest.PARTIAL[name])
+            yield CoverageRow(name, "partial", manifest.PARTIAL[name])
         else:
-            yield Row(name, "full")
+            yield CoverageRow(name, "full")
 
 
 def _found(name: str) -> Any:

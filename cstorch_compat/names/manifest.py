@@ -7,11 +7,9 @@ A name that a module has is provided; one that is only listed is known but missi
 import difflib
 import functools
 import pathlib
-from types import ModuleType
 from typing import Any
 
 from cstorch_compat.names import releases
-from cstorch_compat.names.builtin_errors import as_builtin
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
@@ -127,24 +125,9 @@ def refuse_absent(public: str, name: str, path: str, why: str, hint: str) -> Any
     A module that has only to be imported is no finding of the check: the import itself asks here first.
     """
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), hint=hint)
-    if releases.is_module(path):
+    if path in releases.IMPORTED:
         raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")
-
-
-def explain(public: str, module: ModuleType) -> None:
-    """Give the classes of a module their public place, and make it answer for the names that it does not have."""
-    for kind in vars(module).values():
-        if isinstance(kind, type) and kind.__module__ == module.__name__:
-            kind.__module__ = public
-
-    def missing(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {public!r} has no attribute {name!r}")
-        with as_builtin():
-            return refuse(public, name, [n for n in vars(module) if not n.startswith("_")])
-
-    module.__dict__["__getattr__"] = missing
 
 
 def explain_class(public: str, kind: type) -> None:

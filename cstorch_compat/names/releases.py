@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 RELEASES = tuple(f"1.{n}" for n in range(2, 10)) + tuple(f"2.{n}" for n in range(11))
 LATEST = RELEASES[-1]
-GENERATIONS = "cstorch_compat.generations"
-CSTORCH, CBTORCH = f"{GENERATIONS}.cstorch", f"{GENERATIONS}.cbtorch"
-APPLIANCE = f"{GENERATIONS}.appliance"
+CSTORCH, CBTORCH, APPLIANCE = "cerebras.pytorch", "cerebras_torch", "cerebras.appliance"
+"""The packages under the names that the table of mirrors has for them."""
 APPLIANCE_PARTS = (
     "",
     ".log",
@@ -47,7 +46,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Spelling:
-    """What a name of the package means in some releases: the module behind it.
+    """What a name of the package means in some releases: a path in the table of mirrors.
 
     Modules of `CSTORCH` are shown as they were in the release, all others as they are.
     """
@@ -65,7 +64,9 @@ SPELLINGS = (
     Spelling("cerebras_pytorch.experimental", Span("2.0", "2.1"), f"{CSTORCH}.experimental"),
     Spelling("cerebras_torch", Span("1.2", "1.8"), CBTORCH),
     Spelling("cerebras.framework.torch", Span("1.2", "1.9"), CBTORCH),
-    Spelling("cerebras.models.common.pytorch.optim.AdamW", Span("1.2", "1.9"), f"{CBTORCH}.adamw"),
+    Spelling(
+        "cerebras.models.common.pytorch.optim.AdamW", Span("1.2", "1.9"), "cerebras.models.common.pytorch.optim.AdamW"
+    ),
     *(Spelling(f"cerebras_appliance{part}", Span("1.6", "2.1"), APPLIANCE) for part in APPLIANCE_PARTS),
     *(Spelling(f"cerebras.appliance{part}", Span("2.2", "2.10"), APPLIANCE) for part in APPLIANCE_PARTS),
 )
@@ -101,7 +102,7 @@ def spellings_of(name: str) -> list[Spelling]:
 
 
 @dataclass(frozen=True)
-class Row:
+class ReleaseRow:
     """A name that was not in every release, or not always the same.
 
     `target` is "module:name" in this package where it is not what the latest release has; `instead` is what the
@@ -143,163 +144,171 @@ _SPARSITY = (
 _MAKE = "Make the {0} from its class, as in cstorch.optim.{1}."
 
 ROWS = (
-    Row("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE),
-    Row("compile", until="1.9", target="generations.early.configure:compile"),
-    Row("compile", since="2.0"),
-    Row(
+    ReleaseRow("configure", until="1.8", target="generations.early.configure:configure", instead=_CONFIGURE),
+    ReleaseRow("compile", until="1.9", target="generations.early.configure:compile"),
+    ReleaseRow("compile", since="2.0"),
+    ReleaseRow(
         "compile_step",
         until="1.9",
         target="generations.early.configure:compile_step",
         instead="It is called cstorch.trace.",
     ),
-    Row("trace", since="2.0"),
-    Row("backend", "1.9", "1.9", "generations.early.backend:backend_1_9"),
-    Row("backend", "2.0", "2.1", "generations.early.backend:backend_2_0"),
-    Row("backend", "2.2", "2.2", "generations.early.backend:backend_2_2"),
-    Row("backend", "2.3"),
-    Row("checkpoint_closure", since="1.9"),
-    Row("current_executor", since="2.1"),
-    Row("pol", since="2.1"),
-    Row("current_pol", since="2.1"),
-    Row("manual_seed", "2.0", "2.1", "generations.early.backend:manual_seed", "Call torch.manual_seed."),
-    Row("scalar_summary", "1.8", "1.8", "generations.early.summaries:scalar_summary", "Call cstorch.summarize_scalar."),
-    Row(
+    ReleaseRow("trace", since="2.0"),
+    ReleaseRow("backend", "1.9", "1.9", "generations.early.early_backends:backend_1_9"),
+    ReleaseRow("backend", "2.0", "2.1", "generations.early.early_backends:backend_2_0"),
+    ReleaseRow("backend", "2.2", "2.2", "generations.early.early_backends:backend_2_2"),
+    ReleaseRow("backend", "2.3"),
+    ReleaseRow("checkpoint_closure", since="1.9"),
+    ReleaseRow("current_executor", since="2.1"),
+    ReleaseRow("pol", since="2.1"),
+    ReleaseRow("current_pol", since="2.1"),
+    ReleaseRow("manual_seed", "2.0", "2.1", "generations.early.early_backends:manual_seed", "Call torch.manual_seed."),
+    ReleaseRow(
+        "scalar_summary", "1.8", "1.8", "generations.early.summaries:scalar_summary", "Call cstorch.summarize_scalar."
+    ),
+    ReleaseRow(
         "save_summaries",
         "1.8",
         "1.8",
         "generations.early.summaries:save_summaries",
         "Pass a writer to the DataExecutor.",
     ),
-    Row(
+    ReleaseRow(
         "summarize_scalar",
         "1.9",
         "2.3",
         "generations.early.summaries:summarize_scalar",
         _removed("summarize_scalar", "add_scalar"),
     ),
-    Row(
+    ReleaseRow(
         "summarize_tensor",
         "2.0",
         "2.3",
         "generations.early.summaries:summarize_tensor",
         _removed("summarize_tensor", "add_tensor"),
     ),
-    Row("backends", since="2.3"),
-    Row("mesh", since="2.10"),
-    Row("profiler", since="2.2"),
-    Row("sparse", since="2.0"),
-    Row("distributed.ClusterConfig", since="2.3"),
-    Row("utils.CSConfig", "1.9", "2.2", "generations.early.cluster:CSConfig", _CLUSTER),
-    Row("utils.tensorboard", "1.9", "2.3", "generations.cstorch.utils.tensorboard:", _TENSORBOARD),
-    Row("utils.data.DataLoader", "1.8", "1.9", "generations.early.data:DataLoader"),
-    Row("utils.data.DataLoader", since="2.0"),
-    Row("utils.data.DataExecutor", "1.9", "1.9", "generations.early.data:DataExecutor_1_9"),
-    Row("utils.data.DataExecutor", "2.0", "2.0", "generations.early.data:DataExecutor_2_0"),
-    Row("utils.data.DataExecutor", "2.1", "2.1", "generations.early.data:DataExecutor_2_1"),
-    Row("utils.data.DataExecutor", "2.2", "2.2", "generations.early.data:DataExecutor_2_2"),
-    Row("utils.data.DataExecutor", "2.3", "2.3", "generations.early.data:DataExecutor_2_3"),
-    Row("utils.data.DataExecutor", since="2.4"),
-    Row("utils.data.compute_num_steps", since="1.9"),
-    Row("utils.data.SyntheticDataset", since="2.2"),
-    Row("utils.data.DistributedSampler", since="2.2"),
-    Row("amp.GradScaler", "1.8", "2.1", "generations.early.amp:GradScaler"),
-    Row("amp.GradScaler", since="2.2"),
-    Row("amp.optimizer_step", "1.8", "2.1", "generations.early.amp:optimizer_step"),
-    Row("amp.optimizer_step", since="2.2"),
-    Row(
+    ReleaseRow("backends", since="2.3"),
+    ReleaseRow("mesh", since="2.10"),
+    ReleaseRow("profiler", since="2.2"),
+    ReleaseRow("sparse", since="2.0"),
+    ReleaseRow("distributed.ClusterConfig", since="2.3"),
+    ReleaseRow("utils.CSConfig", "1.9", "2.2", "generations.early.cluster:CSConfig", _CLUSTER),
+    ReleaseRow("utils.tensorboard", "1.9", "2.3", instead=_TENSORBOARD),
+    ReleaseRow("utils.data.DataLoader", "1.8", "1.9", "generations.early.early_executors:DataLoader"),
+    ReleaseRow("utils.data.DataLoader", since="2.0"),
+    ReleaseRow("utils.data.DataExecutor", "1.9", "1.9", "generations.early.early_executors:DataExecutor_1_9"),
+    ReleaseRow("utils.data.DataExecutor", "2.0", "2.0", "generations.early.early_executors:DataExecutor_2_0"),
+    ReleaseRow("utils.data.DataExecutor", "2.1", "2.1", "generations.early.early_executors:DataExecutor_2_1"),
+    ReleaseRow("utils.data.DataExecutor", "2.2", "2.2", "generations.early.early_executors:DataExecutor_2_2"),
+    ReleaseRow("utils.data.DataExecutor", "2.3", "2.3", "generations.early.early_executors:DataExecutor_2_3"),
+    ReleaseRow("utils.data.DataExecutor", since="2.4"),
+    ReleaseRow("utils.data.compute_num_steps", since="1.9"),
+    ReleaseRow("utils.data.SyntheticDataset", since="2.2"),
+    ReleaseRow("utils.data.DistributedSampler", since="2.2"),
+    ReleaseRow("amp.GradScaler", "1.8", "2.1", "generations.early.early_scaler:GradScaler"),
+    ReleaseRow("amp.GradScaler", since="2.2"),
+    ReleaseRow("amp.optimizer_step", "1.8", "2.1", "generations.early.early_scaler:optimizer_step"),
+    ReleaseRow("amp.optimizer_step", since="2.2"),
+    ReleaseRow(
         "amp.use_bfloat16",
         "1.9",
         "2.1",
-        "generations.early.amp:use_bfloat16",
+        "generations.early.early_scaler:use_bfloat16",
         "Call cstorch.amp.set_half_dtype(torch.bfloat16).",
     ),
-    Row("amp.set_half_dtype", since="2.1"),
-    Row("amp.get_half_dtype", since="2.1"),
-    Row("amp.enable_mixed_precision", since="2.4"),
-    Row("amp.mixed_precision", since="2.4"),
-    Row("amp.get_floating_point_dtype", since="2.4"),
-    Row("amp.get_floating_point_dtype_str", since="2.4"),
-    Row(
+    ReleaseRow("amp.set_half_dtype", since="2.1"),
+    ReleaseRow("amp.get_half_dtype", since="2.1"),
+    ReleaseRow("amp.enable_mixed_precision", since="2.4"),
+    ReleaseRow("amp.mixed_precision", since="2.4"),
+    ReleaseRow("amp.get_floating_point_dtype", since="2.4"),
+    ReleaseRow("amp.get_floating_point_dtype_str", since="2.4"),
+    ReleaseRow(
         "optim.configure_optimizer",
         "1.8",
         "2.3",
         "generations.early.configured:configure_optimizer",
         _MAKE.format("optimizer", "AdamW"),
     ),
-    Row("optim.configure_lr_scheduler", "1.8", "1.9", "generations.early.configured:configure_lr_scheduler_1_8"),
-    Row(
+    ReleaseRow("optim.configure_lr_scheduler", "1.8", "1.9", "generations.early.configured:configure_lr_scheduler_1_8"),
+    ReleaseRow(
         "optim.configure_lr_scheduler",
         "2.0",
         "2.3",
         "generations.early.configured:configure_lr_scheduler",
         _MAKE.format("schedule", "lr_scheduler.LinearLR"),
     ),
-    Row(
+    ReleaseRow(
         "optim.configure_param_groups",
         "2.0",
         "2.3",
         "generations.early.configured:configure_param_groups",
         "Give the optimizer a list of groups, each a dict with params and settings.",
     ),
-    Row("optim.Lion", since="2.0"),
-    Row("optim.Muon", since="2.10"),
-    Row("optim.scheduler", since="2.3"),
-    Row("optim.weight_decay_scheduler", since="2.3"),
-    Row("metrics.AccuracyMetric", "1.8", "1.9", "generations.early.metrics:AccuracyMetric"),
-    Row("metrics.AccuracyMetric", since="2.0"),
-    Row("metrics.PerplexityMetric", "1.8", "1.9", "generations.early.metrics:PerplexityMetric"),
-    Row("metrics.PerplexityMetric", since="2.0"),
-    Row("metrics.compute_all_metrics", "1.8", "1.9", "generations.early.metrics:compute_all_metrics"),
-    Row(
+    ReleaseRow("optim.Lion", since="2.0"),
+    ReleaseRow("optim.Muon", since="2.10"),
+    ReleaseRow("optim.scheduler", since="2.3"),
+    ReleaseRow("optim.weight_decay_scheduler", since="2.3"),
+    ReleaseRow("metrics.AccuracyMetric", "1.8", "1.9", "generations.early.early_metrics:AccuracyMetric"),
+    ReleaseRow("metrics.AccuracyMetric", since="2.0"),
+    ReleaseRow("metrics.PerplexityMetric", "1.8", "1.9", "generations.early.early_metrics:PerplexityMetric"),
+    ReleaseRow("metrics.PerplexityMetric", since="2.0"),
+    ReleaseRow("metrics.compute_all_metrics", "1.8", "1.9", "generations.early.early_metrics:compute_all_metrics"),
+    ReleaseRow(
         "metrics.compute_all_metrics",
         "2.0",
         "2.9",
         "metrics.metric:compute_all_metrics",
         "Use {name: float(metric) for name, metric in cstorch.metrics.get_all_metrics()}.",
     ),
-    Row("metrics.MeanMetric", since="2.2"),
-    Row("metrics.get_all_metrics", since="2.2"),
-    Row("nn.SelectiveGrad", since="2.4"),
-    Row(
+    ReleaseRow("metrics.MeanMetric", since="2.2"),
+    ReleaseRow("metrics.get_all_metrics", since="2.2"),
+    ReleaseRow("nn.SelectiveGrad", since="2.4"),
+    ReleaseRow(
         "sparse.configure_sparsity_optimizer",
         "2.0",
         "2.1",
         "sparse.sparse_optimizers:configure_sparsity_optimizer",
         _SPARSITY,
     ),
-    Row(
+    ReleaseRow(
         "sparse.configure_sparsity_wrapper",
         "2.0",
         "2.1",
         "sparse.sparse_optimizers:configure_sparsity_wrapper",
         _SPARSITY,
     ),
-    Row("sparse.StaticSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:StaticSparsityOptimizer", _SPARSITY),
-    Row("sparse.GMPSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:GMPSparsityOptimizer", _SPARSITY),
-    Row("sparse.SETSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SETSparsityOptimizer", _SPARSITY),
-    Row("sparse.RigLSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:RigLSparsityOptimizer", _SPARSITY),
-    Row(
+    ReleaseRow(
+        "sparse.StaticSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:StaticSparsityOptimizer", _SPARSITY
+    ),
+    ReleaseRow("sparse.GMPSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:GMPSparsityOptimizer", _SPARSITY),
+    ReleaseRow("sparse.SETSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SETSparsityOptimizer", _SPARSITY),
+    ReleaseRow(
+        "sparse.RigLSparsityOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:RigLSparsityOptimizer", _SPARSITY
+    ),
+    ReleaseRow(
         "sparse.SparsityWrapperOptimizer", "2.0", "2.1", "sparse.sparse_optimizers:SparsityWrapperOptimizer", _SPARSITY
     ),
-    Row("sparse.configure", since="2.2"),
-    Row("sparse.Static", since="2.2"),
-    Row("sparse.GMP", since="2.2"),
-    Row("sparse.SET", since="2.2"),
-    Row("sparse.RigL", since="2.2"),
-    Row("sparse.Group", since="2.2"),
-    Row("sparse.SparsityAlgorithm", since="2.2"),
-    Row("experimental.Compression", since="2.4"),
-    Row("experimental.listener", since="2.1"),
+    ReleaseRow("sparse.configure", since="2.2"),
+    ReleaseRow("sparse.Static", since="2.2"),
+    ReleaseRow("sparse.GMP", since="2.2"),
+    ReleaseRow("sparse.SET", since="2.2"),
+    ReleaseRow("sparse.RigL", since="2.2"),
+    ReleaseRow("sparse.Group", since="2.2"),
+    ReleaseRow("sparse.SparsityAlgorithm", since="2.2"),
+    ReleaseRow("experimental.Compression", since="2.4"),
+    ReleaseRow("experimental.listener", since="2.1"),
 )
 """Facts about the releases are from the pages and the Model Zoo of each."""
+IMPORTED = ("utils.tensorboard",)
+"""Modules that later releases have although they are no attribute there: `from ... import` finds them."""
 
 
-def rows(path: str) -> list[Row]:
+def rows(path: str) -> list[ReleaseRow]:
     """The rows of a name, the oldest first."""
     return [row for row in ROWS if row.path == path]
 
 
-def row_for(path: str, span: Span) -> Row | None:
+def row_for(path: str, span: Span) -> ReleaseRow | None:
     """What a name is in the newest release of a span that has it; None without a row, or if no release has it."""
     return next((row for row in reversed(rows(path)) if row.span.meets(span)), None)
 
@@ -315,15 +324,16 @@ def absence(path: str, span: Span) -> tuple[str, str] | None:
     return have, f"Run the script with --api {known[0].since} or later."
 
 
-def is_module(path: str) -> bool:
-    """Whether a name is a module, which `from ... import` finds although it is no attribute yet."""
-    return any(row.target.endswith(":") for row in rows(path))
+def target_of(path: str, span: Span) -> str | None:
+    """What older releases had under a name instead of what the latest one has; None if they had the same."""
+    row = row_for(path, span)
+    return row.target or None if row is not None else None
 
 
 def names_below(path: str, span: Span) -> Iterator[str]:
-    """The names directly below a path that a span has and that stand in a row."""
+    """The names directly below a path that a span has and the latest release has not, or not alike."""
     prefix = f"{path}." if path else ""
     for row in ROWS:
         name = row.path.removeprefix(prefix)
-        if row.path.startswith(prefix) and "." not in name and row.span.meets(span):
+        if row.target and row.path.startswith(prefix) and "." not in name and row.span.meets(span):
             yield name

@@ -1,8 +1,4 @@
-"""The import shim: `torch`, `torchvision` and every spelling of the cstorch package become modules of this one.
-
-An alias is the same module object under a second name, so that classes are never loaded twice. Older releases of
-cstorch are facades over the same modules.
-"""
+"""The import shim: `torch`, `torchvision` and every spelling of the cstorch package are found as mirrors."""
 
 import importlib
 import importlib.abc
@@ -11,39 +7,29 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from cstorch_compat.names import releases
-from cstorch_compat.names.facade import Facade
-from cstorch_compat.names.releases import CSTORCH, LATEST, Span
+from cstorch_compat.names import releases, table
+from cstorch_compat.names.mirror import Mirror, forget, mirror
+from cstorch_compat.names.releases import Span
 from lazytensor.errors import NameMissing
 
-ALIASES = {"torch": "cstorch_compat.torch", "torchvision": "cstorch_compat.torchvision"}
+SAME_IN_ALL = ("torch", "torchvision")
+"""Packages that every release of the API finds as they are."""
 
 
-class _Alias(importlib.abc.Loader):
-    """Gives the real module object for an alias, or a facade of it."""
+class _Loader(importlib.abc.Loader):
+    """Gives the mirror for a name: a path in the table of names, and the releases that it is to show."""
 
-    def __init__(self, target: str, span: Span | None = None):
-        self.target, self.span = target, span
+    def __init__(self, path: str, span: Span | None):
+        self.path, self.span = path, span
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """Import what stands behind the name."""
-        try:
-            module = importlib.import_module(self.target)
-        except ModuleNotFoundError as e:
-            if e.name != self.target:
-                raise
-            raise ModuleNotFoundError(
-                f"No module named {spec.name!r} in this version of the project", name=spec.name
-            ) from None
-        if self.span is not None:
-            path = self.target.removeprefix(CSTORCH).lstrip(".")
-            module = Facade(spec.name, module, path, self.span)
-        self._spec = module.__spec__
-        return module
+        """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
+        if self.path not in table.entries():
+            raise ModuleNotFoundError(f"No module named {spec.name!r} in this version of the project", name=spec.name)
+        return mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
-        """The module ran already; only its own spec has to be put back."""
-        module.__spec__ = self._spec
+        """A mirror has nothing to run."""
 
 
 class _Empty(importlib.abc.Loader):
@@ -71,12 +57,12 @@ class _Finder(importlib.abc.MetaPathFinder):
     def _loader(self, name: str) -> importlib.abc.Loader | None:
         if releases.is_package_above(name):
             return _Empty()
-        found = behind(name, self.api)
-        if found is not None:
-            return _Alias(*found)
-        known = releases.spellings_of(name)
-        if known:
-            which = ", ".join(f"--api {s.span.until}" for s in known)
+        meaning = behind(name, self.api)
+        if meaning is not None:
+            return _Loader(*meaning)
+        others = releases.spellings_of(name)
+        if others:
+            which = ", ".join(f"--api {s.span.until}" for s in others)
             raise ModuleNotFoundError(
                 f"No module named {name!r} in release {self.api} of the API; it is found with {which}", name=name
             )
@@ -84,22 +70,21 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def behind(name: str, api: str | None) -> tuple[str, Span | None] | None:
-    """The module that stands behind an imported name, and the releases as which a facade is to show it."""
-    root = name.partition(".")[0]
-    if root in ALIASES:
-        return ALIASES[root] + name.removeprefix(root), None
-    found = releases.spelling(name, api)
-    if found is None:
+    """The path in the table of names that an imported name means, and the releases that the mirror is to show."""
+    if name.partition(".")[0] in SAME_IN_ALL:
+        return name, None
+    meaning = releases.spelling(name, api)
+    if meaning is None:
         return None
-    row, span = found
-    is_older = row.target.startswith(CSTORCH) and span != Span(LATEST, LATEST)
-    return row.target + name.removeprefix(row.name), span if is_older else None
+    row, span = meaning
+    is_of_cstorch = row.target.startswith(releases.CSTORCH)
+    return row.target + name.removeprefix(row.name), span if is_of_cstorch else None
 
 
-def target_of(name: str) -> str | None:
-    """The module that stands behind an imported name, if the shim answers for it."""
-    found = None if releases.is_package_above(name) else behind(name, _finder.api if _finder else None)
-    return found[0] if found else None
+def path_of(name: str) -> str | None:
+    """The path in the table of names that an imported name means, if the shim answers for it."""
+    meaning = None if releases.is_package_above(name) else behind(name, _finder.api if _finder else None)
+    return meaning[0] if meaning else None
 
 
 _finder: _Finder | None = None
@@ -120,7 +105,7 @@ def install(api: str | None = None) -> None:
             return
         uninstall()
     loaded = sys.modules.get("torch")
-    if loaded is not None and not (loaded.__name__ or "").startswith("cstorch_compat"):
+    if loaded is not None and not isinstance(loaded, Mirror):
         raise NameMissing(
             "PyTorch itself is imported already, and one process cannot have both",
             hint="Call cstorch_compat.install() before anything imports torch.",
@@ -137,5 +122,6 @@ def uninstall() -> None:
     sys.meta_path.remove(_finder)
     _finder = None
     for name in list(sys.modules):
-        if target_of(name) or releases.spellings_of(name) or releases.is_package_above(name):
+        if path_of(name) or releases.spellings_of(name) or releases.is_package_above(name):
             del sys.modules[name]
+    forget()

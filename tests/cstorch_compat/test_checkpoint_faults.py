@@ -7,14 +7,17 @@ import h5py
 import numpy as np
 import pytest
 
-import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.files import h5write
 from cstorch_compat.files.safetensors import read as read_safetensors
+from cstorch_compat.names.mirror import mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import python
 from tests.cstorch_compat.recordings import GOLDEN
+
+cstorch = mirror("cerebras.pytorch")
+
 
 # Children save under new names and replace one file of a fixed name, until they are killed at a random moment.
 KILLED = """

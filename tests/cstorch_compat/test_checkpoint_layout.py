@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from cstorch_compat.files import h5read, h5write
-from cstorch_compat.generations import cstorch
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.encoding import STORED, encoded
 from tests.cstorch_compat.recordings import GOLDEN, Tensor, describe, recorded
+
+cstorch = mirror("cerebras.pytorch")
+
 
 LAYOUTS = {path.stem: json.loads(path.read_text()) for path in sorted((GOLDEN / "layouts").glob("*.json"))}
 METADATA = ".__metadata__"

@@ -5,10 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.generations import cstorch
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall, Closures
 from lazytensor import nn
+
+cstorch = mirror("cerebras.pytorch")
+
 
 STEPS = 6
 

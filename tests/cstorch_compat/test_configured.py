@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from cstorch_compat.generations.cstorch import optim
-from cstorch_compat.generations.cstorch.optim import lr_scheduler as lr
 from cstorch_compat.generations.early import configured
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
+
+optim = mirror("cerebras.pytorch.optim")
+lr = mirror("cerebras.pytorch.optim.lr_scheduler")
 
 
 @pytest.fixture(autouse=True, scope="module")

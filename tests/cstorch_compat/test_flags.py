@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.generations.cstorch.backends import csx
 from cstorch_compat.generations.early.cluster import CSConfig
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.precision_level import current_pol, pol
+
+csx = mirror("cerebras.pytorch.backends").csx
 
 
 def tree(locked=False):

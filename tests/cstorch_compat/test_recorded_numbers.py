@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.generations.cstorch import amp, metrics, nn, optim
 from cstorch_compat.metrics import metric as registry
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor.nn import Parameter
+
+amp = mirror("cerebras.pytorch.amp")
+metrics = mirror("cerebras.pytorch.metrics")
+nn = mirror("cerebras.pytorch.nn")
+optim = mirror("cerebras.pytorch.optim")
+
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 LOSSES = json.loads((GOLDEN / "cstorch_losses.json").read_text())

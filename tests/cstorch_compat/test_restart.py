@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 from cstorch_compat.data import DataExecutor, place
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.generations.cstorch import distributed
-from cstorch_compat.generations.cstorch.utils.data import RestartableDataLoader
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process, steps
 from lazytensor.functions import creation
 from tests.cstorch_compat.test_stream import csx, pytestmark  # noqa: F401
+
+distributed = mirror("cerebras.pytorch.distributed")
+RestartableDataLoader = mirror("cerebras.pytorch.utils.data").RestartableDataLoader
 
 
 class Counted:

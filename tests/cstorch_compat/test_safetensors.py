@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
 from cstorch_compat.files import safetensors
+from cstorch_compat.names.mirror import mirror
 from lazytensor.errors import CheckpointError
+
+cstorch = mirror("cerebras.pytorch")
+
 
 DATA = np.array([1.5, -2.0], "<f4").tobytes() + b"\x80\x3f\x01\x00"
 HEADER = {

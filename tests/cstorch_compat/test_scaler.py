@@ -4,13 +4,15 @@ import math
 
 import pytest
 
-from cstorch_compat.generations.cstorch import amp
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.optim.skipped import isfinite
 from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.functions.creation import tensor
+
+amp = mirror("cerebras.pytorch.amp")
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.generations.cstorch import optim
-from cstorch_compat.generations.cstorch.optim import lr_scheduler as lr
-from cstorch_compat.generations.cstorch.optim import scheduler
-from cstorch_compat.generations.cstorch.optim import weight_decay_scheduler as wd
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
+
+optim = mirror("cerebras.pytorch.optim")
+lr = mirror("cerebras.pytorch.optim.lr_scheduler")
+scheduler = mirror("cerebras.pytorch.optim.scheduler")
+wd = mirror("cerebras.pytorch.optim.weight_decay_scheduler")
+
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 CASES = json.loads((GOLDEN / "cstorch_schedules.json").read_text())["cases"]

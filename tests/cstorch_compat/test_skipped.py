@@ -5,10 +5,14 @@ import math
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.generations import cstorch
-from cstorch_compat.generations.cstorch import amp, optim
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
+
+cstorch = mirror("cerebras.pytorch")
+amp = mirror("cerebras.pytorch.amp")
+optim = mirror("cerebras.pytorch.optim")
+
 
 BAD = (2, 3)
 """Steps whose batch overflows."""

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cstorch_compat.generations.cstorch import amp
-from cstorch_compat.generations.cstorch.optim import lr_scheduler
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.optim.optimizers import SGD
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.run import prepare, process
@@ -14,6 +13,10 @@ from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.group import Group
 from lazytensor import config, nn, random
 from tests.cstorch_compat.sparse_runs import batches
+
+amp = mirror("cerebras.pytorch.amp")
+lr_scheduler = mirror("cerebras.pytorch.optim.lr_scheduler")
+
 
 UPDATE = {"freq": 2}
 RISING = {"type": "linear", "init": 0.2, "slope": 0.1}

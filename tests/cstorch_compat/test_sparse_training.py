@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.files import checkpoint
-from cstorch_compat.generations.cstorch import amp
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.optim import optimizers
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.run import prepare, process
@@ -21,6 +21,9 @@ from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor
 from tests.conftest import lazywafer
 from tests.cstorch_compat.sparse_runs import Training, batches
+
+amp = mirror("cerebras.pytorch.amp")
+
 
 SCRIPT = pathlib.Path(__file__).parent.parent / "scripts" / "sparse_mlp.py"
 

@@ -6,11 +6,13 @@ import warnings
 import pytest
 
 import lazytensor as lt
-from cstorch_compat.generations import cstorch
-from cstorch_compat.generations.cstorch import optim
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import nn
 from lazytensor.errors import StateError
+
+cstorch = mirror("cerebras.pytorch")
+optim = mirror("cerebras.pytorch.optim")
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cstorch_compat.data import ring, role
 from cstorch_compat.data.loader import DataLoader
-from cstorch_compat.generations.cstorch import distributed
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
 from lazytensor import dtype
 from lazytensor.data.dataset import TensorDataset
@@ -29,6 +29,7 @@ from lazytensor.functions import creation
 from tests.conftest import python
 from tests.lazytensor.test_workers import is_gone, shared_memory
 
+distributed = mirror("cerebras.pytorch.distributed")
 pytestmark = [
     pytest.mark.process,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the input functions here are made to be forked"),

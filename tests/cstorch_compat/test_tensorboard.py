@@ -8,9 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from cstorch_compat.torch.utils import tensorboard as public
+from cstorch_compat.names.mirror import mirror
 from cstorch_compat.watch.summary import EventWriter, SummaryReader
 from lazytensor.functions.creation import tensor
+
+public = mirror("torch.utils.tensorboard")
+
 
 reader = pytest.importorskip(
     "tensorboard.backend.event_processing.event_accumulator", reason="the extra `test` has TensorBoard"

@@ -10,13 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cstorch_compat.generations.cstorch as cstorch
 import lazytensor as lt
 from cstorch_compat.ckpt import tf_saver
 from cstorch_compat.ckpt.formats import FORMATS, read
 from cstorch_compat.ckpt.tf_saver import Variable, arrays_of, variables_of
+from cstorch_compat.names.mirror import mirror
 from lazytensor.errors import CheckpointError
 from tests.conftest import ROOT
+
+cstorch = mirror("cerebras.pytorch")
+
 
 # TensorFlow's names of types, and NumPy's.
 KINDS = {"float32": "f4", "float64": "f8", "float16": "f2", "int64": "i8", "int32": "i4", "int16": "i2", "uint8": "u1"}

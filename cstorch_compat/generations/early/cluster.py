@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from cstorch_compat.generations.cstorch import backends
-from cstorch_compat.generations.cstorch.distributed import ClusterConfig
+from cstorch_compat.generations.latest.distributed import ClusterConfig
+from cstorch_compat.run import process
 
 
 @dataclass
@@ -30,5 +30,5 @@ class CSConfig(ClusterConfig):
         """
         backend.cluster_config = self
         if self.precision_opt_level is not None:
-            backends.csx.precision.optimization_level = self.precision_opt_level
-        backends.csx.performance.transfer_processes = self.transfer_processes
+            process.RUN.flags.precision.optimization_level = self.precision_opt_level
+        process.RUN.flags.performance.transfer_processes = self.transfer_processes

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.generations.early import data
+from cstorch_compat.generations.early import early_executors
 from cstorch_compat.generations.early.cluster import CSConfig
 from cstorch_compat.run import prepare, process, steps
 from lazytensor import source
@@ -66,7 +66,7 @@ def configure(
             hint="Start a process of its own for a run with another configuration.",
         )
     _configuration.value = Configuration(compile_dir, compile_only, validate_only, config)
-    data.configured_checkpoint_steps.value = checkpoint_steps
+    early_executors.configured_checkpoint_steps.value = checkpoint_steps
     if seed is not None:
         manual_seed(seed)
 
@@ -102,7 +102,7 @@ def compile_step(step_fn: Callable) -> Callable:
     traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        given = [data.batch_of(a, step_fn.__name__) for a in args]
-        return traced(*given, **{k: data.batch_of(v, step_fn.__name__) for k, v in kwargs.items()})
+        given = [early_executors.batch_of(a, step_fn.__name__) for a in args]
+        return traced(*given, **{k: early_executors.batch_of(v, step_fn.__name__) for k, v in kwargs.items()})
 
     return step

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cstorch_compat.generations.cstorch import optim
-from cstorch_compat.generations.cstorch.optim import lr_scheduler as schedules
+from cstorch_compat.generations.latest import lr_schedules as schedules
+from cstorch_compat.optim import optimizers
 from cstorch_compat.optim.schedules import LRScheduler, Scheduler
 from cstorch_compat.run.warn import warn
 from lazytensor import source
@@ -42,7 +42,7 @@ def _classes(module: Any, base: type) -> dict[str, type]:
     return {n.lower(): c for n, c in found.items() if n == c.__name__}
 
 
-OPTIMIZERS = _classes(optim, optim.Optimizer)
+OPTIMIZERS = _classes(optimizers, optimizers.Optimizer)
 SCHEDULES = _classes(schedules, LRScheduler)
 
 

@@ -8,8 +8,8 @@ import pytest
 from cstorch_compat.check.suggest import REWRITES, suggestion
 
 SETUP = """
-import cstorch_compat.torch as torch
-import cstorch_compat.torch.nn.functional as F
+from cstorch_compat.names.mirror import mirror
+torch, F = mirror("torch"), mirror("torch.nn.functional")
 torch.manual_seed(0)
 x, y, w, v = torch.randn(4, 6), torch.rand(4, 6) + 1, torch.randn(3, 6), torch.randn(6)
 i, t = torch.tensor([2, 0, 1]), torch.tensor(0.25)

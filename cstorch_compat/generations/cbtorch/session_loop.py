@@ -1,0 +1,94 @@
+"""The functions of `cerebras_torch` itself, the API of releases 1.2 to 1.8.
+
+A training loop of plain PyTorch runs on the system inside of a Session.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.generations.cbtorch import session_modes
+from cstorch_compat.generations.cbtorch.internals import env
+from cstorch_compat.generations.cbtorch.session_loader import DataLoader
+from cstorch_compat.generations.latest.mixed_precision import set_half_dtype
+from cstorch_compat.run import prepare, process
+from cstorch_compat.run.plain_loop import PlainLoop
+from lazytensor import source
+from lazytensor.dtype import cbfloat16
+from lazytensor.errors import StateError
+from lazytensor.nn.module import Module
+from lazytensor.tensor import Device
+
+
+def initialize(
+    cs_ip: str | None = None,
+    service_workdir: str | None = None,
+    compile_dir: str | None = None,
+    compile_only: bool = False,
+    appliance: bool = False,
+    use_cbfloat16: bool = False,
+    use_appliance_data: bool = False,
+    **settings: Any,
+) -> None:
+    """Make the system the backend of this process; once, before the model is made.
+
+    `use_cbfloat16` is the type of products; the other settings have no effect. Raises StateError for a second call.
+    """
+    if process.current_backend(raise_exception=False) is not None:
+        raise StateError(
+            "cbtorch.initialize was called a second time",
+            where=source.where(),
+            hint="Call it once in a process, before the model is made.",
+        )
+    if use_cbfloat16:
+        set_half_dtype(cbfloat16)
+    process.make_backend("CSX", compile_dir=compile_dir, compile_only=compile_only)
+    env().service_workdir, env().compile_dir, env().appliance = service_workdir, compile_dir, appliance
+
+
+def module(model: Module, device: Device | None = None) -> Module:
+    """Put a model on the system. Raises RuntimeError before `initialize`."""
+    prepare.compile_model(model, process.current_backend())
+    return model
+
+
+def dataloader(torch_dataloader: Any, use_parallel_loader: bool = True) -> DataLoader:
+    """Let a loader of PyTorch feed the system. Its batches are on the device inside of a Session."""
+    return DataLoader(torch_dataloader)
+
+
+def optimizer(optimizer: Any) -> Any:
+    """Tell of an optimizer; those of `cbtorch.optim` need no telling, since their state is made with them."""
+    return optimizer
+
+
+def compile(fabric_config_file: str | None = None, validate_only: bool = False) -> bool:
+    """Whether the model compiled. It does with the first step in a Session, which raises if it cannot."""
+    return True
+
+
+class Session:
+    """`with Session(dataloader, mode) as session:` around the loops, or Session(model, optimizer, criterion, mode=...).
+
+    Raises RuntimeError for train_and_eval, ValueError for a mode that does not exist.
+    """
+
+    def __init__(self, *objects: Any, mode: str | None = None, dataloader: Any = None):
+        if objects and isinstance(objects[-1], str):
+            *objects, mode = objects  # type: ignore[assignment]
+        self.mode = session_modes.checked(mode)
+        self._loop = PlainLoop()
+
+    def __enter__(self) -> "Session":
+        self._loop.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._loop.__exit__(*error)
+
+    def add_step_closure(self, closure: Callable, args: tuple = (), **kwargs: Any) -> None:
+        """Call a function with the values of tensors when the step has run."""
+        self._loop.add_step_closure(closure, tuple(args), kwargs)
+
+    def mark_step(self) -> None:
+        """End the step; needed where a loop is left early."""
+        self._loop.mark_step()

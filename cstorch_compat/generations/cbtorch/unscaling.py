@@ -1,0 +1,33 @@
+"""The optimizers of releases 1.2 to 1.8, whose step takes back what a scaler did: `cerebras_torch.optim`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.generations.cbtorch import one_call_scaler
+from cstorch_compat.optim import optimizers
+
+
+class Unscaling:
+    """A step that unscales gradients first, if a scaler was called since the last one, and updates the scaler."""
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter once."""
+        scaler = one_call_scaler.owing()
+        if scaler is None:
+            return super().step(closure)  # type: ignore[misc]
+        answer = scaler.step(self, closure)
+        scaler.update()
+        return answer
+
+
+NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
+_LATEST = {name: getattr(optimizers, name) for name in NAMES.split()}
+_OLDER = {name: type(name, (Unscaling, kind), {"__doc__": kind.__doc__}) for name, kind in _LATEST.items()}
+__all__ = [*_OLDER]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> type:
+    """The class of that name, one for each of the latest release."""
+    if name not in _OLDER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _OLDER[name]

@@ -1,0 +1,194 @@
+"""Releases 1.8 to 2.3: a loader that counts its own steps, and executors with settings that later moved elsewhere."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat import data
+from cstorch_compat.data.synthetic import compute_num_steps
+from cstorch_compat.generations.early.cluster import CSConfig
+from cstorch_compat.run import process
+from cstorch_compat.run.warn import warn
+from cstorch_compat.watch.summary import SummaryWriter
+
+configured_checkpoint_steps = process.Slot(lambda: 0)
+"""What `configure` of release 1.8 said."""
+
+
+def DataLoader(input_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """A loader over an input function.
+
+    With a number of steps or epochs, as in release 1.8, it is iterated directly; without one it is for a DataExecutor.
+    """
+    steps = {k: kwargs.pop(k) for k in list(kwargs) if k in STEPS}
+    loader = data.DataLoader(input_fn, *args, **kwargs)
+    return SteppedLoader(loader, **steps) if steps else loader
+
+
+STEPS = ("num_steps", "max_steps", "num_epochs", "steps_per_epoch", "initial_step")
+
+
+class SteppedLoader:
+    """A loader whose loop is the run: min(num_steps, max_steps) steps, or min(num_epochs * steps_per_epoch, max_steps).
+
+    With epochs, all of their steps come in one loop, or what is left of them in several. Raises ValueError for numbers
+    that contradict each other.
+    """
+
+    def __init__(self, loader: data.DataLoader, initial_step: int = 0, **steps: int | None):
+        self.loader = loader
+        self.num_epochs = steps.get("num_epochs") or 1
+        self.num_steps = compute_num_steps(loader, initial_step, **steps)  # type: ignore[arg-type]
+        self._left = self.num_steps
+        self._is_in_epochs = steps.get("num_epochs") is not None
+        self.batch: Any = None
+        self.is_mistaken = False
+
+    def __len__(self) -> int:
+        return self.num_steps
+
+    def __iter__(self) -> Iterator[Any]:
+        steps = self._left if self._is_in_epochs else self.num_steps
+        if not steps:
+            return
+        executor = _Steps(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
+        for batch in executor:
+            self.batch = batch
+            yield batch
+            self._left = steps - executor.user_iteration
+        self.batch = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.loader.dataloader, name)
+
+
+class _Steps(data.DataExecutor):
+    """The executor of such a loop: its checkpoint steps are those counted from 0, as on the page of release 1.8, and
+    those counted from 1, as in its scripts.
+    """
+
+    def _fetches_after(self, step: int) -> bool:
+        every = configured_checkpoint_steps.value
+        return super()._fetches_after(step) or (every > 0 and (step - 1) % every == 0)
+
+
+def batch_of(argument: Any, step: str) -> Any:
+    """The present batch of a loader that was passed in its place; anything else as it is."""
+    if not isinstance(argument, SteppedLoader) or argument.batch is None:
+        return argument
+    if not argument.is_mistaken:
+        argument.is_mistaken = True
+        warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
+    return argument.batch
+
+
+class _Executor(data.DataExecutor):
+    """An executor with the settings of older releases."""
+
+    writer: SummaryWriter | None = None
+
+    def _take(self, cs_config: Any = None, writer: Any = None, listeners: Any = None) -> None:
+        """Check and keep what the latest release does not take. Raises TypeError for values of another type."""
+        for name, value, kind in (("cs_config", cs_config, CSConfig), ("writer", writer, SummaryWriter)):
+            if value is not None and not isinstance(value, kind):
+                raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
+        if cs_config is not None:
+            cs_config.take_effect(process.current_backend())
+        if listeners:
+            warn("the listeners of a DataExecutor are not called in this version")
+        self.writer = writer
+
+
+def _given(num_steps: Any) -> int:
+    if num_steps is None:
+        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}")
+    return num_steps
+
+
+class DataExecutor_1_9(_Executor):
+    """The executor of release 1.9."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+    ):
+        super().__init__(dataloader, _given(num_steps), checkpoint_steps)
+        self._take(cs_config, writer)
+
+
+class DataExecutor_2_0(_Executor):
+    """The executor of release 2.0; `additional_activities` asks for profiles, of which there are none."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        additional_activities: Any = None,
+    ):
+        super().__init__(dataloader, _given(num_steps), checkpoint_steps)
+        self._take(cs_config, writer)
+
+
+class DataExecutor_2_1(_Executor):
+    """The executor of release 2.1."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        additional_activities: Any = None,
+        activation_steps: int | None = None,
+        listeners: Any = None,
+    ):
+        super().__init__(dataloader, _given(num_steps), checkpoint_steps, activation_steps)
+        self._take(cs_config, writer, listeners)
+
+
+class DataExecutor_2_2(_Executor):
+    """The executor of release 2.2."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        activation_steps: int | None = None,
+        cs_config: Any = None,
+        writer: Any = None,
+        listeners: Any = None,
+        micro_batch_size: Any = "auto",
+        profiler_activities: Any = None,
+    ):
+        super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
+        self._take(cs_config, writer, listeners)
+        process.RUN.flags.performance.micro_batch_size = micro_batch_size
+
+
+class DataExecutor_2_3(_Executor):
+    """The executor of release 2.3."""
+
+    def __init__(
+        self,
+        dataloader: Any,
+        num_steps: int | None = None,
+        checkpoint_steps: int | None = None,
+        activation_steps: int | None = None,
+        writer: Any = None,
+        listeners: Any = None,
+        micro_batch_size: Any = "auto",
+        profiler_activities: Any = None,
+    ):
+        super().__init__(dataloader, num_steps, checkpoint_steps, activation_steps, profiler_activities)
+        self._take(None, writer, listeners)
+        process.RUN.flags.performance.micro_batch_size = micro_batch_size

@@ -1,0 +1,113 @@
+"""The half type, casts, and steps with clipping: `cerebras.pytorch.amp`."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from cstorch_compat.optim.scaler import GradScaler
+from cstorch_compat.run import process
+from lazytensor import precision
+from lazytensor.dtype import DType, bfloat16, cbfloat16, float16, float32
+from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
+from lazytensor.tensor import Tensor
+
+_HALF = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
+_mixed = process.Slot(lambda: True)
+
+
+def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
+    """Kept for scripts that call it: casts are made by the backend, and need no preparation."""
+
+
+def set_half_dtype(value: "str | DType") -> DType:
+    """Choose "float16", "bfloat16" or "cbfloat16" for matrix products on CSX. Raises ValueError for others."""
+    name = value.name if isinstance(value, DType) else str(value)
+    if name not in _HALF:
+        raise ValueError(f"Invalid half dtype {value!r}. Expected one of {list(_HALF)}")
+    process.RUN.options.half = _HALF[name]
+    return get_half_dtype()
+
+
+def get_half_dtype() -> DType:
+    """The half type; PyTorch has no cbfloat16, so that one is reported as float16."""
+    half = process.RUN.options.half
+    return float16 if half is cbfloat16 else half
+
+
+def get_half_dtype_str() -> str:
+    """The name of the half type."""
+    return process.RUN.options.half.name
+
+
+def is_cbfloat16_tensor(tensor: Tensor) -> bool:
+    """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen."""
+    return tensor.dtype is cbfloat16 or (process.RUN.options.half is cbfloat16 and tensor.dtype is float16)
+
+
+def enable_mixed_precision(enable: bool = True) -> None:
+    """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
+    _mixed.value = bool(enable)
+
+
+def mixed_precision() -> bool:
+    """What was said last."""
+    return _mixed.value
+
+
+def get_floating_point_dtype() -> DType:
+    """The type of activations: the half type if precision is mixed."""
+    return get_half_dtype() if _mixed.value else float32
+
+
+def get_floating_point_dtype_str() -> str:
+    """The name of the type of activations."""
+    return get_half_dtype_str() if _mixed.value else "float32"
+
+
+def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
+    """Make casts in a block. The CPU backend knows bfloat16 only: ValueError for others."""
+    half = process.RUN.options.half if dtype is None else dtype
+    if not process.use_cs() and half is not bfloat16:
+        raise ValueError(
+            "Mixed precision on CPU is only supported with bfloat16. Please call "
+            "cstorch.amp.set_half_dtype(torch.bfloat16) or pass the dtype to "
+            "cstorch.amp.autocast(dtype=torch.bfloat16)"
+        )
+    return precision.autocast(half)
+
+
+@contextlib.contextmanager
+def disable_casts() -> Iterator[None]:
+    """Make no casts in a block."""
+    with precision.autocast(None):
+        yield
+
+
+def optimizer_step(
+    loss: Tensor,
+    optimizer: Any,
+    grad_scaler: GradScaler,
+    max_gradient_norm: float | None = None,
+    max_gradient_value: float | None = None,
+) -> None:
+    """One step: gradients from zero, backward through the scaled loss, unscale, clip, update.
+
+    Raises ValueError if `loss` is no tensor, or if both limits are given. None is no limit.
+    """
+    if not isinstance(loss, Tensor):
+        raise ValueError(f"Expected the wrapped function to return a single loss tensor. Got: {type(loss)}")
+    if max_gradient_norm and max_gradient_value:
+        raise ValueError("Gradients can be clipped by norm or by value, but not both: give one limit")
+    if max_gradient_norm is not None and max_gradient_norm < 0:
+        raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    optimizer.zero_grad()
+    grad_scaler.scale(loss).backward()
+    grad_scaler.unscale_(optimizer)
+    if max_gradient_norm is not None:
+        clip_grad_norm_(parameters, max_gradient_norm)
+    elif max_gradient_value is not None:
+        clip_grad_value_(parameters, max_gradient_value)
+    grad_scaler.step(optimizer)
+    grad_scaler.update()
+    optimizer.zero_grad()

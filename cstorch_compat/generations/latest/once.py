@@ -1,0 +1,24 @@
+"""Functions that are called once."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+
+def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable], Callable]:
+    """A decorator: only the first call is made, later ones give its answer, or make the other call that is given."""
+
+    def decorate(function: Callable) -> Callable:
+        answers: list[Any] = []
+
+        @functools.wraps(function)
+        def once(*args: Any, **kwargs: Any) -> Any:
+            if not answers:
+                answers.append(function(*args, **kwargs))
+            elif error_callable is not None:
+                error_callable(*args, **kwargs)
+            return answers[0]
+
+        return once
+
+    return decorate

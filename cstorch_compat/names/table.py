@@ -1,0 +1,115 @@
+"""The table of `mirrors.txt`: every public module of the emulated packages, and where its names come from."""
+
+import functools
+import importlib
+import operator
+import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+TABLE = pathlib.Path(__file__).with_name("mirrors.txt")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a public name comes from: a module, and the path of a name in it."""
+
+    module: str
+    name: str
+
+    def value(self) -> Any:
+        """What the name stands for. Raises AttributeError if the module has no such name."""
+        if self.module in entries():
+            return origin(self.module, self.name).value()  # type: ignore[union-attr]
+        return operator.attrgetter(self.name)(importlib.import_module(self.module))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One public module: its docstring, its names by their spelling, and the lists that it takes as they are."""
+
+    path: str
+    doc: str
+    names: dict[str, Origin]
+    lists: tuple[Origin, ...]
+
+
+@functools.cache
+def entries() -> dict[str, Entry]:
+    """Every public module by its path, in the order of the table."""
+    return {entry.path: entry for entry in _parsed(TABLE.read_text(encoding="utf-8"))}
+
+
+def _parsed(text: str) -> Iterator[Entry]:
+    head, rows = "", list[list[str]]()
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if not line or line.startswith("#"):
+            continue
+        if indent == 0:
+            if head:
+                yield _entry(head, rows)
+            head, rows = line, []
+        elif indent == 4:
+            rows.append(line.split())
+        else:
+            rows[-1] += line.split()
+    yield _entry(head, rows)
+
+
+def _entry(head: str, rows: list[list[str]]) -> Entry:
+    path, _, doc = head.partition(": ")
+    names, lists = {}, []
+    for module, *words in rows:
+        for word in words:
+            public, _, ours = word.partition("=")
+            if word.startswith("*"):
+                lists.append(Origin(module, word[1:] or "__all__"))
+            else:
+                names[public] = Origin(module, ours or public)
+    return Entry(path, doc, names, tuple(lists))
+
+
+def children(path: str) -> list[str]:
+    """The last parts of the modules directly below a module."""
+    below = (other.rpartition(".") for other in entries())
+    return [name for above, _, name in below if above == path and name not in entries()[path].names]
+
+
+def origin(path: str, name: str) -> Origin | None:
+    """Where a name of a public module comes from; None if the module has no such name, or it is a module below."""
+    entry = entries()[path]
+    # Names that stand in the table come first: they replace what a list has under the same spelling.
+    if name in entry.names:
+        return entry.names[name]
+    if name in children(path):
+        return None
+    return next((Origin(source.module, name) for source in entry.lists if name in _listed(source)), None)
+
+
+def names(path: str) -> list[str]:
+    """Every name of a public module, the modules below it left out."""
+    entry = entries()[path]
+    listed = frozenset[str]().union(*map(_listed, entry.lists))
+    return sorted((entry.names.keys() | listed) - set(children(path)))
+
+
+@functools.cache
+def _listed(where: Origin) -> frozenset[str]:
+    """What a list of names has, modules left out; of another public module all names."""
+    if where.module in entries():
+        return frozenset(names(where.module))
+    module = importlib.import_module(where.module)
+    return frozenset(name for name in where.value() if not isinstance(getattr(module, name), ModuleType))
+
+
+@functools.cache
+def homes() -> dict[str, str]:
+    """The public module that first takes names from each of ours: where classes say that they live."""
+    first: dict[str, str] = {}
+    for entry in entries().values():
+        for source in (*entry.lists, *entry.names.values()):
+            first.setdefault(source.module, entry.path)
+    return first

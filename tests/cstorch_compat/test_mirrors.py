@@ -1,0 +1,91 @@
+"""The public modules as Python sees them: every row stands for something, and imports, pickles and questions work."""
+
+import importlib
+import inspect
+import operator
+import pickle
+from types import ModuleType
+
+import pytest
+
+from cstorch_compat.names import shim, table
+from cstorch_compat.names.mirror import mirror
+
+
+@pytest.fixture
+def installed():
+    """The shim, for one test."""
+    shim.install()
+    yield
+    shim.uninstall()
+
+
+@pytest.mark.parametrize("path", table.entries())
+def test_every_name_of_the_table_stands_for_something(path):
+    module = mirror(path)
+    assert {name: getattr(module, name) for name in module.__all__}.keys() == set(module.__all__)
+    assert all(hasattr(module, name) for name in table.names(path))
+    assert module.__doc__ and module.__doc__.endswith(".")
+
+
+def test_no_name_stands_twice_below_a_module():
+    words = [w for line in table.TABLE.read_text().splitlines() if line[:1].isalpha() for w in [line.split(":")[0]]]
+    assert sorted(words) == sorted(table.entries())
+
+
+@pytest.mark.parametrize("path", ["torch", "torch.nn.functional", "cerebras.pytorch", "cerebras.pytorch.optim"])
+def test_a_star_import_gives_what_dir_shows(path, installed):
+    names: dict[str, object] = {}
+    exec(f"from {path} import *", names)
+    names.pop("__builtins__")
+    assert names.keys() == {n for n in dir(importlib.import_module(path)) if not n.startswith("_")}
+
+
+@pytest.mark.parametrize("path", ["torch", "torch.utils.data", "cerebras.pytorch.sparse.utils", "cerebras_torch"])
+def test_a_mirror_is_a_module_with_a_place(path, installed):
+    module = importlib.import_module(path)
+    assert isinstance(module, ModuleType) and module.__name__ == path == module.__spec__.name
+    assert module.__file__ == str(table.TABLE) and path in repr(module)
+    assert importlib.import_module(path) is module is mirror(path)
+
+
+def test_every_way_to_import_gives_the_same_module(installed):
+    names: dict[str, object] = {}
+    exec(
+        "import torch.nn.functional as a\nfrom torch.nn import functional as b\nimport torch\nc = torch.nn.functional",
+        names,
+    )
+    assert names["a"] is names["b"] is names["c"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("cerebras.pytorch.nn", "Parameter"),
+        ("cerebras.pytorch.distributed", "ClusterConfig"),
+        ("cerebras_torch.optim", "AdamW"),
+    ],
+)
+def test_a_class_written_for_a_mirror_lives_there_and_is_pickled_by_that_name(path, name, installed):
+    kind = getattr(importlib.import_module(path), name)
+    assert kind.__module__ == path and inspect.getmodule(kind) is importlib.import_module(path)
+    assert pickle.loads(pickle.dumps(kind)) is kind
+
+
+def test_a_name_is_looked_up_once_and_can_be_replaced():
+    module = mirror("torch.linalg")
+    original = module.det
+    assert vars(module)["det"] is original
+    module.det = "mine"
+    try:
+        assert module.det == "mine" and "det" in dir(module)
+    finally:
+        module.det = original
+
+
+def test_a_module_without_such_a_name_says_so(installed):
+    for path in ("torch.nn.init", "cerebras.pytorch.sparse.gmp", "torchvision.transforms"):
+        with pytest.raises(AttributeError, match="no such name is known"):
+            operator.attrgetter("no_such_name")(importlib.import_module(path))
+        with pytest.raises(AttributeError, match="has no attribute '__wrapped__'"):
+            operator.attrgetter("__wrapped__")(importlib.import_module(path))
