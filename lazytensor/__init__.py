@@ -27,6 +27,7 @@ from lazytensor.dtype import uint8 as uint8
 from lazytensor.dtype import uint16 as uint16
 from lazytensor.functions import activations as _activations
 from lazytensor.functions import arrange as _arrange
+from lazytensor.functions import attach as _attach
 from lazytensor.functions import contraction as _contraction
 from lazytensor.functions import convolution as _convolution
 from lazytensor.functions import creation as _creation
@@ -38,7 +39,6 @@ from lazytensor.functions import linalg as _linalg
 from lazytensor.functions import losses as _losses
 from lazytensor.functions import margins as _margins
 from lazytensor.functions import matrix as _matrix
-from lazytensor.functions import methods as _methods
 from lazytensor.functions import normalization as _normalization
 from lazytensor.functions import pointwise as _pointwise
 from lazytensor.functions import pooling as _pooling

@@ -1,6 +1,6 @@
 """How a function says that it is a member of Tensor: a method, a form that writes in place, an operator, a fact.
 
-The mark stays on the function, where a reader sees it; `functions.methods` reads the marks and gives Tensor its
+The mark stays on the function, where a reader sees it; `functions.attach` reads the marks and gives Tensor its
 members. What an editor and a type checker see of them stands in `lazytensor/methods.pyi`, written from the marks.
 """
 

@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from lazytensor.functions.methods import marked
+from lazytensor.functions.attach import marked
 from lazytensor.functions.promotion import Operand
 from lazytensor.members import Mark
 

@@ -1,8 +1,9 @@
-"""Operations on tensors, each written once: as a function, and through `methods` as a method and in place."""
+"""Operations on tensors, each written once: as a function, and through `attach` as a method and in place."""
 
 from lazytensor.functions import (
     activations,
     arrange,
+    attach,
     attention,
     contraction,
     convolution,
@@ -17,7 +18,6 @@ from lazytensor.functions import (
     losses,
     margins,
     matrix,
-    methods,
     normalization,
     outputs,
     pointwise,
@@ -55,7 +55,7 @@ __all__ = [
     "losses",
     "margins",
     "matrix",
-    "methods",
+    "attach",
     "normalization",
     "outputs",
     "pointwise",

@@ -1,7 +1,7 @@
 """Modules, their functions and their initial values."""
 
 from lazytensor.nn import functional, init, utils
-from lazytensor.nn.activation import (
+from lazytensor.nn.activation_layers import (
     CELU,
     ELU,
     GELU,
@@ -68,7 +68,7 @@ from lazytensor.nn.linear import (
     Identity,
     Linear,
 )
-from lazytensor.nn.loss import (
+from lazytensor.nn.loss_layers import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,

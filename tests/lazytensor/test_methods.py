@@ -12,7 +12,7 @@ import pytest
 from mypy import api
 
 import lazytensor as lt
-from lazytensor.functions.methods import FAMILIES, marked, members_of
+from lazytensor.functions.attach import FAMILIES, marked, members_of
 from lazytensor.members import fact, marks, method
 from lazytensor.nn import functional
 from tests import method_stub
