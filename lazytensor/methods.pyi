@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor.dtype import DType
+from lazytensor.functions.elementary import MantissaExponent
 from lazytensor.functions.linalg import QR, Reflectors, SignLog, Solution
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.sorting import Extremes, Histogram
-from lazytensor.functions.special import MantissaExponent
 from lazytensor.gradients import GradientFunction, Handle
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor

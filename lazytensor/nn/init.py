@@ -7,7 +7,7 @@ import numpy as np
 from lazytensor import random
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.special import erfinv
+from lazytensor.functions.elementary import erfinv
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
 _GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
