@@ -8,12 +8,12 @@ from collections import OrderedDict
 
 import numpy as np
 
+from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import HOST, PLAIN, Compilation, Heading, Target
 from lazytensor.ir.graph import Graph, GraphKey
 from lazytensor.runtime.backend import Backend
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
-from lazytensor.trace import Capture
 
 CACHE_SIZE = 64
 """Compilations kept; the least recently used one goes first."""

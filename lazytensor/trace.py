@@ -1,23 +1,20 @@
-"""Cells, and the capture of a step: how a program full of mutable tensors becomes a pure function of its state.
+"""Cells, the storage of tensors, and the step that is being captured, if there is one.
 
-A cell is the storage of a tensor: it points to the node that is its present value. Outside a step, nodes are run
-when somebody reads. Inside a step (`Capture`), each cell that existed before is replaced, when first read, by a `state`
-leaf; what it points to at the end is its new value.
-After the Lazy Tensor Core of PyTorch (arXiv:2102.13267): handles over values, live handles by weak reference.
+A cell points to the node that is its present value. Outside a step, nodes are run when somebody reads; inside one, the
+step (see `capture`) is told of every cell that is read, written or made.
 """
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import StateError, TraceError, refuse
-from lazytensor.ir.graph import Graph, Node, leaf, node, unique
+from lazytensor.errors import StateError
+from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
-from lazytensor.runtime.store import Store
 
 PENDING_LIMIT = 4000
 """Unread operations after which everything alive is computed, so that a loop that reads nothing cannot grow."""
@@ -31,7 +28,7 @@ class Cell:
     def __init__(self, n: Node):
         self.node: Node | None = n
         self.type: Type = n.type
-        self.epoch: Capture | None = current
+        self.epoch: Epoch | None = current  # the step that it belongs to
         self.state: str = ""  # StateId, given on registration or at the first step that reads the cell
         self.home: Home | None = None  # the store that holds its value between steps
         self.synced: Node | None = None  # the leaf that the store's present value was read into
@@ -57,15 +54,37 @@ class Cell:
 class Home(Protocol):
     """Where a value lives while no node stands for it: the store of a backend, or a file."""
 
-    def copy(self, state: str) -> np.ndarray: ...
+    def copy(self, state: str) -> np.ndarray:
+        """The value, for the caller to keep. Raises StateError where it cannot be fetched now."""
 
     def claim(self, state: str) -> None:
         """Called before the value is changed outside a step; raises StateError if that is not allowed now."""
 
 
-current: "Capture | None" = None
-_pending: list[weakref.ref] = []
-_owners: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Cell]]]" = weakref.WeakKeyDictionary()
+class Epoch(Protocol):
+    """The step that is being captured, as cells know it: `capture.Capture`."""
+
+    rules: int
+
+    def bear(self, cell: Cell) -> None:
+        """Note a cell that was made or written in the step."""
+
+    def settle(self, cell: Cell) -> None:
+        """Note a cell that was made in the step around a value that is known."""
+
+    def touch(self, cell: Cell) -> None:
+        """Take a cell from before the step into it."""
+
+    def value_of(self, n: Node, what: str) -> np.ndarray:
+        """The value of a node of the step; `what` says in an error who asks. Raises TraceError where it has none."""
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have an action recorded after all else that the step does."""
+
+
+current: Epoch | None = None
+# Cells with a value to be computed outside of steps. Weakly: what nobody holds is never computed.
+_pending: list[weakref.ref[Cell]] = []
 
 
 def adopt(n: Node) -> Cell:
@@ -87,8 +106,9 @@ def read(cell: Cell) -> Node:
         if cell.epoch is not current:
             current.touch(cell)
     elif cell.node is None:
-        _bring_home(cell)
-    return cell.node  # type: ignore[return-value]
+        _fetch(cell)
+    assert cell.node is not None
+    return cell.node
 
 
 def write(cell: Cell, n: Node) -> None:
@@ -107,7 +127,7 @@ def write(cell: Cell, n: Node) -> None:
         current.bear(cell)
 
 
-def _bring_home(cell: Cell) -> None:
+def _fetch(cell: Cell) -> None:
     assert cell.home is not None
     cell.node = cell.synced = leaf(cell.home.copy(cell.state), cell.type)
 
@@ -121,6 +141,7 @@ def register(cell: Cell, state: str) -> None:
             hint="Register a tensor once; a module that shares a tensor keeps the first name.",
         )
     if cell.state != state and cell.home is not None:
+        # The store knows the value by the old name, so the cell takes it along.
         read(cell)
         cell.home, cell.synced = None, None
     cell.state = state
@@ -129,14 +150,15 @@ def register(cell: Cell, state: str) -> None:
 def sync() -> None:
     """Compute every live value that is still pending outside a step; without gradient history it becomes a leaf."""
     global _pending
-    waiting = {c.node: c for r in _pending if (c := r()) is not None and c.node is not None and c.node.value is None}
-    cells = [c for r in _pending if (c := r()) is not None and c.node is not None]
+    cells = [c for r in _pending if (c := r()) is not None]
     _pending = []
-    roots = list(waiting)
+    # All at once, so that what they share is computed once.
+    roots = list(dict.fromkeys(c.node for c in cells if c.node is not None and c.node.value is None))
     for n, value in zip(roots, evaluate(roots, {}, remember=True), strict=True):
         n.value = value
     for c in cells:
-        if not c.node.tracks and c.node.inputs:
+        # A value without history lets go of the nodes that it was computed from, and of their values.
+        if c.node is not None and c.node.value is not None and c.node.inputs and not c.node.tracks:
             c.node = leaf(c.node.value, c.type)
 
 
@@ -154,206 +176,6 @@ def value_of(n: Node, what: str = "reading it") -> np.ndarray:
     if current is not None:
         return current.value_of(n, what)
     sync()
-    if n.value is None:
-        n.value = evaluate([n], {})[0]
-    return n.value
-
-
-class Capture:
-    """One traced step: what it read, what it made, what it wrote.
-
-    With `readable` a value may be asked for while the step is being traced (the CPU backend, where PyTorch is eager);
-    otherwise that raises TraceError.
-    """
-
-    def __init__(self, store: Store, readable: bool):
-        self.store, self.readable = store, readable
-        self.rules = 0  # how many nodes with a gradient of the user's were made
-        self.is_open = True  # whether operations may be recorded now
-        self.touched: list[tuple[Cell, Node | None, Node]] = []
-        self.born: list[weakref.ref] = []
-        self.settled: list[weakref.ref] = []
-        self.inputs: list[tuple[Cell, Node | None, Node, np.ndarray]] = []
-        self._memo: dict[Node, np.ndarray] = {}
-        self._endings: list[Callable[[], None]] = []
-        self._outer: Capture | None = None
-        self._symbolic: list[tuple[Cell, Node | None]] = []
-
-    def __enter__(self) -> "Capture":
-        global current
-        self._outer, current = current, self
-        return self
-
-    def __exit__(self, kind: type | None, *_: object) -> None:
-        global current
-        current = self._outer
-        if kind is not None:
-            self.abandon()
-
-    def bear(self, cell: Cell) -> None:
-        """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
-        if not self.is_open:
-            error = TraceError(
-                'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
-                where=source.where(),
-                hint="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
-            )
-            refuse("outside trace", error)
-        self.born.append(weakref.ref(cell))
-
-    def settle(self, cell: Cell) -> None:
-        """Note a cell that was made in this step around a value that is known."""
-        self.settled.append(weakref.ref(cell))
-
-    def feed(self, cell: Cell, index: int, name: str) -> None:
-        """Make the cell's value input number `index` of the step. To be called before entering."""
-        array = value_of(read(cell))
-        made = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
-        self.inputs.append((cell, cell.node, made, array))
-        cell.node, cell.epoch = made, self
-
-    def touch(self, cell: Cell) -> None:
-        """Replace an outside cell by a state leaf, and see that the store holds its value."""
-        if cell.epoch is not None:
-            raise StateError("a tensor of one step is used in another", where=source.where())
-        if not cell.state:
-            cell.state = f"unnamed.{unique()}"
-        if cell.home is not self.store:
-            self._claim(cell)
-        if cell.node is not None and (cell.home is not self.store or cell.node is not cell.synced):
-            self.store.hold(cell.state, _outside_value(cell.node))
-            cell.home, cell.synced = self.store, cell.node
-        elif cell.node is None and cell.home is not self.store:
-            self.store.hold(cell.state, cell.home.copy(cell.state))  # type: ignore[union-attr]
-            cell.home = self.store
-        made = cell.leaf
-        if made is None or made.attrs["id"] != cell.state:
-            made = cell.leaf = node("state", (), {"id": cell.state, "type": cell.type}, cell.type)
-        self.touched.append((cell, cell.node, made))
-        cell.node, cell.epoch = made, self
-
-    def _claim(self, cell: Cell) -> None:
-        """Make a cell the one that its name stands for in the store. Raises StateError if this step uses another."""
-        owners = _owners.setdefault(self.store, {})
-        other = owners[cell.state]() if cell.state in owners else None
-        if other is not None and other is not cell and other.home is self.store:
-            if other.epoch is self:
-                raise StateError(
-                    f"two tensors of this step are called {cell.state!r}",
-                    where=source.where(),
-                    hint="Give each tensor that outlives the step a name of its own.",
-                )
-            if other.node is None:
-                other.node = leaf(self.store.array(cell.state).copy(), other.type)
-            other.home, other.synced = None, None
-        owners[cell.state] = weakref.ref(cell)
-
-    def value_of(self, n: Node, what: str) -> np.ndarray:
-        """The value of a node of this step, from the state as it was when the step began."""
-        if not self.readable:
-            error = TraceError(
-                f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
-                where=source.where(),
-                hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
-            )
-            refuse(f"read {what}", error, str(n.type))
-        memo = self._memo
-        if n not in memo:
-            memo.update({made: array for _, _, made, array in self.inputs})
-            # The store is overwritten by the step's end, and whoever reads may keep the array.
-            memo.update({made: self.store.copy(c.state) for c, _, made in self.touched if made not in memo})
-            memo[n] = evaluate([n], memo)[0]
-        return memo[n]
-
-    def living(self) -> list[Cell]:
-        """The cells that were made or written in this step and that somebody still holds."""
-        return list({id(c): c for r in self.born if (c := r()) is not None}.values())
-
-    def at_end(self, action: Callable[[], None]) -> None:
-        """Have an action recorded after all else that the step does."""
-        self._endings.append(action)
-
-    def _end(self) -> None:
-        was_open, self.is_open = self.is_open, True
-        for action in self._endings:
-            action()
-        self._endings.clear()
-        self.is_open = was_open
-
-    def graph(self) -> tuple[Graph, list[Cell]]:
-        """The step as a pure function, and the cells that wait for its outputs."""
-        self._end()
-        waiting = self.living()
-        updates = {c.state: c.node for c, _, made in self.touched if c.node is not made and c.node is not None}
-        state = {c.state: made for c, _, made in self.touched}
-        outputs = tuple(c.node for c in waiting if c.node is not None)
-        return Graph(tuple(made for _, _, made, _ in self.inputs), state, outputs, updates), waiting
-
-    def arrays(self) -> list[np.ndarray]:
-        """The batch, in order."""
-        return [array for *_, array in self.inputs]
-
-    def finish(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
-        """Put the results of the executed step into the cells that wait, and send state home."""
-        for cell, value in zip(waiting, values, strict=True):
-            cell.node, cell.epoch = leaf(value, cell.type), None
-        self._release()
-        for cell, _, _ in self.touched:
-            cell.node, cell.synced, cell.epoch = None, None, None
-        for cell, before, made, _ in self.inputs:
-            cell.node = before if cell.node is made else cell.node
-            cell.epoch = None
-
-    def _release(self) -> None:
-        """Let the cells whose values are known outlive the step."""
-        for cell in (c for r in self.settled if (c := r()) is not None):
-            if cell.node is not None and cell.node.value is not None:
-                cell.epoch = None
-
-    def reveal(self, waiting: Sequence[Cell], values: Sequence[np.ndarray] | None) -> None:
-        """Leave the step for a while: its results (if there are any) and its state can be read from outside."""
-        global current
-        current = self._outer
-        self._symbolic = [(c, c.node) for c in waiting]
-        if values is not None:
-            self.finish(waiting, values)
-
-    def hide(self) -> None:
-        """Come back after `reveal`: nothing has a value again. State that was changed meanwhile goes to the store."""
-        global current
-        for cell, _, made in self.touched:
-            if cell.node is not None and cell.node is not cell.synced:
-                self.store.hold(cell.state, _outside_value(cell.node))
-            cell.node, cell.synced, cell.epoch = made, None, self
-        for cell, n in self._symbolic:
-            cell.node, cell.epoch = n, self
-        for cell, _, made, _ in self.inputs:
-            cell.node, cell.epoch = made, self
-        self._outer, current = current, self
-
-    def refetch(self) -> None:
-        """Forget what was read of the state since `reveal`: who reads again asks the store again."""
-        for cell, _, _ in self.touched:
-            if cell.node is cell.synced:
-                cell.node = cell.synced = None
-
-    def leave(self) -> None:
-        """Stop being the current step without having run."""
-        global current
-        current = self._outer
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Forget the step: every cell is as it was before."""
-        self._release()
-        for cell, before, _ in self.touched:
-            cell.node, cell.epoch = before, None
-        for cell, before, _, _ in self.inputs:
-            cell.node, cell.epoch = before, None
-
-
-def _outside_value(n: Node) -> np.ndarray:
-    """The value of a node from before the step, while the step is being captured."""
     if n.value is None:
         n.value = evaluate([n], {})[0]
     return n.value

@@ -28,6 +28,8 @@ LAYERS = """
     lazytensor.compiler
     lazytensor.runtime
     lazytensor.trace
+    lazytensor.captured_cells
+    lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.functions

@@ -104,8 +104,7 @@ class PlainScript:
         graph.examine(found, traced, self.recorder.calls)
         self.summary.add(traced)
         self._advise()
-        if trace.current is self.capture:
-            self._open.close()
+        self._open.close()
         self.capture.abandon()
 
     def _keep(self) -> None:
@@ -140,4 +139,4 @@ def _name(module: Module) -> None:
 
 
 def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:
-    return [(made.attrs["name"].removeprefix("input"), Tensor(cell)) for cell, _, made, _ in capture.inputs]
+    return [(fed.leaf.attrs["name"].removeprefix("input"), Tensor(fed.cell)) for fed in capture.cells.inputs]

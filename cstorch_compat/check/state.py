@@ -9,10 +9,10 @@ from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
 from cstorch_compat.run.late_state import late_state
+from lazytensor.capture import Capture
 from lazytensor.dtype import cbfloat16
 from lazytensor.ir.types import Where
 from lazytensor.optim.traced.optimizer import alive
-from lazytensor.trace import Capture
 
 
 def examine_state(found: Findings, capture: Capture, results: Iterable[Any]) -> None:

@@ -12,11 +12,11 @@ from cstorch_compat.check.names import StandIn, is_question
 from cstorch_compat.check.operations import is_known_good, table
 from cstorch_compat.check.weights import is_traced, leaves
 from lazytensor import errors, source
+from lazytensor.capture import Capture
 from lazytensor.errors import LazyError
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
-from lazytensor.trace import Capture
 
 BUDGET_FLOPS = 2_000_000_000
 """Work that is spent on answering one read with its true value; beyond it the answer is zeros."""

@@ -50,15 +50,12 @@ class CheckSession:
     def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
         assert self.capture is not None
-        self.capture.is_open = True
         try:
-            with precision.autocast(process.RUN.options.half):
+            with self.capture.recording(), precision.autocast(process.RUN.options.half):
                 self._results[step_fn] = step_fn(*args, **kwargs)
         except Exception:
             if self.is_first:
                 raise
-        finally:
-            self.capture.is_open = False
         if step_fn not in self._steps:
             self._steps.append(step_fn)
         return self._results.get(step_fn)

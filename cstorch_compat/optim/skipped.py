@@ -13,7 +13,7 @@ from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import stack
 from lazytensor.tensor import Tensor, grad_mode
 
-_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[trace.Capture], Tensor]]" = weakref.WeakKeyDictionary()
+_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[trace.Epoch], Tensor]]" = weakref.WeakKeyDictionary()
 """Of each optimizer that a dynamic scaler stepped: the traced step, and whether its gradients were finite."""
 
 

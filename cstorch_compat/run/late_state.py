@@ -6,14 +6,15 @@ is lost. Source: the limitations page of the 2.x documentation, "Pre-Initialize 
 
 from collections.abc import Iterator
 
+from lazytensor.capture import Capture
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor
-from lazytensor.trace import Capture, Cell
+from lazytensor.trace import Cell
 
 
 def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:
     """Each cell that was made in the step, changed in place there, and is still held by somebody; with its name."""
-    made = {id(c): c for c in capture.living() if c.home is None and c.node is not None}
+    made = {id(c): c for c in capture.cells.living() if c.home is None and c.node is not None}
     named = dict(_of_optimizers(made))
     gradients = _gradients()
     for key, cell in made.items():

@@ -106,7 +106,7 @@ class PlainLoop:
 
     def _record(self) -> None:
         """Whatever the loop does from now on belongs to the step."""
-        self.session.capture.is_open = True
+        self.session.capture.resume()
         self._casts = precision.autocast(process.RUN.options.half)
         self._casts.__enter__()
 
@@ -114,7 +114,7 @@ class PlainLoop:
         assert self._casts is not None
         self._casts.__exit__(None, None, None)
         self._casts = None
-        self.session.capture.is_open = False
+        self.session.capture.pause()
 
     def mark_step(self) -> None:
         """End the step: run it, then the closures that wait for it."""

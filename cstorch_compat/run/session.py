@@ -20,6 +20,7 @@ from cstorch_compat.run.closures import Closures
 from cstorch_compat.run.late_state import late_state
 from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import config, precision, source, trace
+from lazytensor.capture import Capture
 from lazytensor.cirh.text import Notes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
@@ -31,7 +32,7 @@ from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
 from lazytensor.tensor import Device, Tensor, untracked, wrap
-from lazytensor.trace import Capture, Cell
+from lazytensor.trace import Cell
 
 LAZY = Device("lazy", 0)
 
@@ -153,12 +154,8 @@ class WaferSession:
                 hint="Call every @cstorch.trace function in the first iteration of the loop.",
             )
         before = len(self.closures.queue)
-        self.capture.is_open = True
-        try:
-            with precision.autocast(self.settings.half):
-                result = step_fn(*args, **kwargs)
-        finally:
-            self.capture.is_open = False
+        with self.capture.recording(), precision.autocast(self.settings.half):
+            result = step_fn(*args, **kwargs)
         self._results[step_fn], self._repeated[step_fn] = result, self.closures.queue[before:]
         return result
 
@@ -208,9 +205,9 @@ class WaferSession:
     def _late_window(self, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
         assert self.capture is not None
         with self.state.window(None, snapshot):
-            self.capture.refetch()
+            self.capture.cells.refetch()
             yield
-            self.capture.refetch()
+            self.capture.cells.refetch()
 
     def _traced_graph(self) -> Graph:
         """What was captured, with the outputs that a closure takes."""
@@ -262,7 +259,7 @@ class WaferSession:
     def _waiting(self) -> list[tuple[tuple, Tensor]]:
         """The outputs whose cells can take the value: those made in the step, seen whole."""
         assert self.capture is not None
-        own = {id(cell) for cell, *_ in (*self.capture.inputs, *self.capture.touched)}
+        own = {id(cell) for cell, *_ in (*self.capture.cells.inputs, *self.capture.cells.touched)}
         return [(k, t) for k, (_, t) in self._marked.items() if not t.lens and id(t.cell) not in own]
 
     def _fetched(self, t: Tensor) -> Tensor:
@@ -305,8 +302,8 @@ def enter_fed(capture: Capture, batch: Any) -> Any:
     seen = map_tensors(batch, _on_device)
     for i, (path, t) in enumerate(flatten(seen)):
         capture.feed(t.cell, i, f"input{path}")
-    capture.is_open = False
     capture.__enter__()
+    capture.pause()
     return seen
 
 

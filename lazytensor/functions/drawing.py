@@ -24,7 +24,7 @@ class _Source:
     def __init__(self) -> None:
         self.cell: Cell | None = None
         self.seeding = -1
-        self.capture: trace.Capture | None = None
+        self.capture: trace.Epoch | None = None
         self.base: Node | None = None
         self.draws = 0
 

@@ -224,3 +224,19 @@ def test_one_prepared_model_is_called_in_a_loop_and_another_in_the_next():
     loop(second, second)
     with pytest.raises(RuntimeError, match="more than one compiled model"):
         loop(first, second)
+
+
+def test_a_loop_that_is_left_keeps_what_its_steps_have_trained(tmp_path):
+    class Left(Exception):
+        pass
+
+    def leave_before_the_third_step(whole):
+        if len(whole.seen) == 2:
+            raise Left
+
+    left, done = Run(), Run()
+    done.model.load_state_dict({k: v.clone() for k, v in left.model.state_dict().items()})
+    with pytest.raises(Left):
+        left.loop(6, checkpoint_steps=1, after=leave_before_the_third_step)
+    done.loop(2, checkpoint_steps=1)
+    assert weight(left) == weight(done)

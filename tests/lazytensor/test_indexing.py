@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config
+from lazytensor.capture import Capture
 from lazytensor.errors import TraceError
 from lazytensor.nn import Embedding, EmbeddingBag
 from lazytensor.nn import functional as F
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from lazytensor.trace import Capture
 from tests.golden import indexing_answers as golden
 
 RECORDED = json.loads(golden.PATH.read_text(encoding="utf-8"))

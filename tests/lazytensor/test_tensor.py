@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import dtype as dt
+from lazytensor.capture import Capture
 from lazytensor.errors import LazyError, ShapeError
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from lazytensor.trace import Capture
 from tests.lazytensor.front_strategies import Step, alias_programs, alias_step
 
 START = ((2, 3, 4), (3,))

@@ -9,6 +9,7 @@ import pytest
 
 import lazytensor as lt
 from lazytensor import trace
+from lazytensor.capture import Capture
 from lazytensor.errors import TraceError
 from lazytensor.ir import graph
 from lazytensor.optim import eager, lr_cycle, lr_scheduler
@@ -151,7 +152,7 @@ def test_traced_step_says_which_optimizer_to_use():
     p = lt.ones(1, requires_grad=True)
     o = eager.SGD([p])
     p.grad = lt.ones(1)
-    with trace.Capture(Store(), False), pytest.raises(TraceError, match=r"cstorch\.optim"):
+    with Capture(Store(), False), pytest.raises(TraceError, match=r"cstorch\.optim"):
         o.step()
 
 

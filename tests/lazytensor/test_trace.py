@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config, trace
+from lazytensor.capture import Capture
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import graph as ir
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from lazytensor.trace import Capture
 from tests.lazytensor.front_strategies import alias_programs, alias_step
 
 

@@ -8,6 +8,7 @@ from kernel_rows import DTYPES, EPSILON
 from programs import Builder, computed, patient
 
 import lazytensor as lt
+from lazytensor.capture import Capture
 from lazytensor.compiler.pipeline import HOST, compile_graph
 from lazytensor.dtype import bool_, by_name, float32, int32, int64
 from lazytensor.errors import LazyError
@@ -17,7 +18,6 @@ from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store as States
-from lazytensor.trace import Capture
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.packing import rounded
 from wse_sim.kernels import gather, scatter

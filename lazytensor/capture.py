@@ -1,0 +1,214 @@
+"""The capture of a step: how a program full of mutable tensors becomes a pure function of its state.
+
+Outside a step, nodes are run when somebody reads. Inside one, each cell that existed before is replaced, when first
+read, by a `state` leaf; what it points to at the end is its new value. `MOVES` is the life cycle.
+After the Lazy Tensor Core of PyTorch (arXiv:2102.13267): handles over values, live handles by weak reference.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+from lazytensor import source, trace
+from lazytensor.captured_cells import CapturedCells
+from lazytensor.errors import TraceError, refuse
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.runtime.reference import evaluate
+from lazytensor.runtime.store import Store
+from lazytensor.trace import Cell
+
+
+class Phase(Enum):
+    """Where a capture is in its life; the value is how an error says it."""
+
+    FEEDING = "taking in its batch"
+    RECORDING = "being recorded"
+    PAUSED = "between two traced functions"
+    REVEALED = "over for now, with its results shown"
+    REPLAYING = "executed again as it was recorded"
+    FINISHED = "executed"
+    LEFT = "recorded and left"
+    OVER = "over"
+
+
+class Move(NamedTuple):
+    """One allowed transition, and why there is such a one."""
+
+    phase: Phase
+    event: str
+    then: Phase
+    why: str
+
+
+MOVES = (
+    Move(Phase.FEEDING, "feed", Phase.FEEDING, "inputs are values from outside, so they are taken before entering"),
+    Move(Phase.FEEDING, "enter", Phase.RECORDING, "operations now belong to the step"),
+    Move(Phase.RECORDING, "pause", Phase.PAUSED, "on CSX only traced functions may record, not the loop around them"),
+    Move(Phase.PAUSED, "resume", Phase.RECORDING, "a traced function is called"),
+    Move(Phase.PAUSED, "reveal", Phase.REVEALED, "the step has run, and closures read its results"),
+    Move(Phase.REVEALED, "hide", Phase.REPLAYING, "the next step runs the same program over the same cells"),
+    Move(Phase.REPLAYING, "reveal", Phase.REVEALED, "that step has run too"),
+    Move(Phase.RECORDING, "finish", Phase.FINISHED, "on the CPU a step is executed where it ends"),
+    Move(Phase.PAUSED, "finish", Phase.FINISHED, "the same for a step of several traced functions"),
+    Move(Phase.FINISHED, "leave", Phase.OVER, "every cell has its value; nothing is left to do"),
+    Move(Phase.RECORDING, "leave", Phase.LEFT, "the graph can still be taken from a step that is not executed"),
+    Move(Phase.PAUSED, "leave", Phase.LEFT, "the same where only traced functions record"),
+    Move(Phase.REPLAYING, "leave", Phase.LEFT, "the loop ends before the step has run"),
+    Move(Phase.LEFT, "enter", Phase.RECORDING, "a step that was left can be gone on with"),
+    Move(Phase.FEEDING, "abandon", Phase.OVER, "the batch was wrong"),
+    Move(Phase.LEFT, "abandon", Phase.OVER, "every cell is as it was before"),
+)
+"""The life cycle of a capture; what is not in this table raises TraceError."""
+_SILENT = (Phase.PAUSED, Phase.REPLAYING)  # the current step, of which the loop around it is no part
+_THEN = {(move.phase, move.event): move.then for move in MOVES}
+
+
+class Capture:
+    """One traced step: what it read, what it made, what it wrote.
+
+    With `readable` a value may be asked for while the step is being traced (the CPU backend, where PyTorch is eager);
+    otherwise that raises TraceError.
+    """
+
+    def __init__(self, store: Store, readable: bool):
+        self.store, self.readable = store, readable
+        self.phase = Phase.FEEDING
+        self.cells = CapturedCells(store, self)
+        self.rules = 0  # how many nodes with a gradient of the user's were made
+        self._memo: dict[Node, np.ndarray] = {}
+        self._endings: list[Callable[[], None]] = []
+        self._outer: trace.Epoch | None = None
+
+    def _move(self, event: str) -> None:
+        """Go on to the next phase. Raises TraceError for what does not happen in this one."""
+        then = _THEN.get((self.phase, event))
+        if then is None:
+            possible = ", ".join(move.event for move in MOVES if move.phase is self.phase) or "nothing"
+            raise TraceError(
+                f"cannot {event} a step that is {self.phase.value} ({self.phase.name})",
+                where=source.where(),
+                hint=f"What can happen to it now: {possible}.",
+            )
+        self.phase = then
+
+    def __enter__(self) -> "Capture":
+        self._move("enter")
+        self._outer, trace.current = trace.current, self
+        return self
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        was_executed = self.phase is Phase.FINISHED
+        self._move("leave")
+        trace.current = self._outer
+        if kind is not None and not was_executed:
+            self.abandon()
+
+    def feed(self, cell: Cell, index: int, name: str) -> None:
+        """Make the cell's value input number `index` of the step. To be called before entering."""
+        self._move("feed")
+        self.cells.feed(cell, index, name)
+
+    def bear(self, cell: Cell) -> None:
+        """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
+        if self.phase in _SILENT:
+            error = TraceError(
+                'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
+                where=source.where(),
+                hint="Move it into the function decorated with @cstorch.trace, or into a @cstorch.step_closure.",
+            )
+            refuse("outside trace", error)
+        self.cells.born.append(weakref.ref(cell))
+
+    def settle(self, cell: Cell) -> None:
+        """Note a cell that was made in this step around a value that is known."""
+        self.cells.settled.append(weakref.ref(cell))
+
+    def touch(self, cell: Cell) -> None:
+        """Take a cell from before the step into it."""
+        self.cells.touch(cell)
+
+    def value_of(self, n: Node, what: str) -> np.ndarray:
+        """The value of a node of this step, from the state as it was when the step began."""
+        if not self.readable:
+            error = TraceError(
+                f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
+                where=source.where(),
+                hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
+            )
+            refuse(f"read {what}", error, str(n.type))
+        if n not in self._memo:
+            self._memo.update(self.cells.values_before())
+            self._memo[n] = evaluate([n], self._memo)[0]
+        return self._memo[n]
+
+    def pause(self) -> None:
+        """Stop recording, and stay the current step: what is recorded now is a mistake of the script."""
+        self._move("pause")
+
+    def resume(self) -> None:
+        """Record again."""
+        self._move("resume")
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """A block in which operations are recorded, whether or not they were before."""
+        is_paused = self.phase is Phase.PAUSED
+        if is_paused:
+            self.resume()
+        try:
+            yield
+        finally:
+            if is_paused:
+                self.pause()
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have an action recorded after all else that the step does."""
+        self._endings.append(action)
+
+    def graph(self) -> tuple[Graph, list[Cell]]:
+        """The step as a pure function, and the cells that wait for its outputs."""
+        with self.recording():
+            for action in self._endings:
+                action()
+        self._endings.clear()
+        waiting = self.cells.living()
+        outputs = tuple(c.node for c in waiting if c.node is not None)
+        inputs = tuple(fed.leaf for fed in self.cells.inputs)
+        return Graph(inputs, self.cells.state(), outputs, self.cells.updates()), waiting
+
+    def arrays(self) -> list[np.ndarray]:
+        """The batch, in order."""
+        return [fed.array for fed in self.cells.inputs]
+
+    def finish(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
+        """Put the results of the executed step into the cells that wait, and send state home."""
+        self._move("finish")
+        self.cells.hand_out(waiting, values)
+
+    def reveal(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
+        """Leave the step for a while: its results and its state can be read from outside."""
+        self._move("reveal")
+        trace.current = self._outer
+        self.cells.remember(waiting)
+        self.cells.hand_out(waiting, values)
+
+    def hide(self) -> None:
+        """Come back after `reveal`: nothing has a value again."""
+        self._move("hide")
+        self.cells.take_back()
+        self._outer, trace.current = trace.current, self
+
+    def leave(self) -> None:
+        """Stop being the current step without having run, and forget it."""
+        self._move("leave")
+        trace.current = self._outer
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget a step that is not the current one: every cell is as it was before."""
+        self._move("abandon")
+        self.cells.restore()

@@ -1,0 +1,182 @@
+"""The record of one step's cells: which it was fed, read or wrote, which it made, and how each gets out again.
+
+A cell leads two lives while a step is captured. Outside it points to a value, or to nothing while its value is at home
+in a store; inside it points to a node of the step. The record keeps the outside of each cell, so that the step can be
+forgotten, executed, or shown for a while with its results.
+"""
+
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.errors import StateError
+from lazytensor.ir.graph import Node, leaf, node, unique
+from lazytensor.runtime.reference import evaluate
+from lazytensor.runtime.store import Store
+from lazytensor.trace import Cell, Epoch, read, value_of
+
+# Of each store, which cell stands for a name now. A cell that lost its name to another one keeps its value by itself.
+_owners: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Cell]]]" = weakref.WeakKeyDictionary()
+
+
+class FedCell(NamedTuple):
+    """A cell of the batch: what it was outside, its leaf in the step, and the array that the step is executed on."""
+
+    cell: Cell
+    before: Node | None
+    leaf: Node
+    array: np.ndarray
+
+
+class StateCell(NamedTuple):
+    """A cell from before the step that the step reads or writes: what it was outside, and its leaf in the step."""
+
+    cell: Cell
+    before: Node | None
+    leaf: Node
+
+
+class CapturedCells:
+    """The cells of one step over one store; `epoch` is what they belong to while the step is recorded."""
+
+    def __init__(self, store: Store, epoch: Epoch):
+        self.store, self.epoch = store, epoch
+        self.inputs: list[FedCell] = []
+        self.touched: list[StateCell] = []
+        # Weakly: a value that nobody holds when the step ends is no output of it.
+        self.born: list[weakref.ref[Cell]] = []
+        self.settled: list[weakref.ref[Cell]] = []
+        self._symbolic: list[tuple[Cell, Node | None]] = []
+        self._has_run = False
+
+    def feed(self, cell: Cell, index: int, name: str) -> None:
+        """Make the cell's value input number `index` of the step."""
+        array = value_of(read(cell))
+        batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
+        self.inputs.append(FedCell(cell, cell.node, batch, array))
+        cell.node, cell.epoch = batch, self.epoch
+
+    def touch(self, cell: Cell) -> None:
+        """Replace an outside cell by a state leaf, and see that the store holds its value.
+
+        Raises StateError for a cell of another step, and for a second cell of this step under one name.
+        """
+        if cell.epoch is not None:
+            raise StateError("a tensor of one step is used in another", where=source.where())
+        if not cell.state:
+            cell.state = f"unnamed.{unique()}"
+        if cell.home is not self.store:
+            self._claim(cell)
+        self._bring(cell)
+        # The same leaf in each step: a step that is traced again then finds its own graph by identity.
+        state = cell.leaf
+        if state is None or state.attrs["id"] != cell.state:
+            state = cell.leaf = node("state", (), {"id": cell.state, "type": cell.type}, cell.type)
+        self.touched.append(StateCell(cell, cell.node, state))
+        cell.node, cell.epoch = state, self.epoch
+
+    def _bring(self, cell: Cell) -> None:
+        """Give the store the cell's value, unless what the store has is the newest."""
+        if cell.node is None:
+            if cell.home is not self.store:
+                assert cell.home is not None
+                self.store.hold(cell.state, cell.home.copy(cell.state))
+                cell.home = self.store
+        elif cell.home is not self.store or cell.node is not cell.synced:
+            self.store.hold(cell.state, _outside_value(cell.node))
+            cell.home, cell.synced = self.store, cell.node
+
+    def _claim(self, cell: Cell) -> None:
+        """Make a cell the one that its name stands for in the store. Raises StateError if this step uses another."""
+        owners = _owners.setdefault(self.store, {})
+        other = owners[cell.state]() if cell.state in owners else None
+        if other is not None and other is not cell and other.home is self.store:
+            if other.epoch is self.epoch:
+                raise StateError(
+                    f"two tensors of this step are called {cell.state!r}",
+                    where=source.where(),
+                    hint="Give each tensor that outlives the step a name of its own.",
+                )
+            # The other one's value is about to be overwritten in the store: it takes a copy along.
+            if other.node is None:
+                other.node = leaf(self.store.array(cell.state).copy(), other.type)
+            other.home, other.synced = None, None
+        owners[cell.state] = weakref.ref(cell)
+
+    def living(self) -> list[Cell]:
+        """The cells that were made or written in this step and that somebody still holds."""
+        return list({id(c): c for r in self.born if (c := r()) is not None}.values())
+
+    def state(self) -> dict[str, Node]:
+        """The leaf of each piece of state that the step uses."""
+        return {c.state: state for c, _, state in self.touched}
+
+    def updates(self) -> dict[str, Node]:
+        """The new value of each piece of state that the step changes."""
+        return {c.state: c.node for c, _, state in self.touched if c.node is not state and c.node is not None}
+
+    def values_before(self) -> dict[Node, np.ndarray]:
+        """The values that the step begins with, by leaf."""
+        batch = {fed.leaf: fed.array for fed in self.inputs}
+        # The store is overwritten by the step's end, and whoever reads may keep the array.
+        return {**batch, **{s.leaf: self.store.copy(s.cell.state) for s in self.touched if s.leaf not in batch}}
+
+    def hand_out(self, waiting: Iterable[Cell], values: Sequence[np.ndarray]) -> None:
+        """Put the results of the executed step into the cells that wait, and send state home."""
+        for cell, value in zip(waiting, values, strict=True):
+            cell.node, cell.epoch = leaf(value, cell.type), None
+        self._release()
+        for cell, _, _ in self.touched:
+            cell.node, cell.synced, cell.epoch = None, None, None
+        if not self._has_run:
+            # From now on the store has the newest value, whatever the cell was before the step.
+            self.touched = [StateCell(cell, None, state) for cell, _, state in self.touched]
+            self._has_run = True
+        for cell, before, batch, _ in self.inputs:
+            cell.node = before if cell.node is batch else cell.node
+            cell.epoch = None
+
+    def _release(self) -> None:
+        """Let the cells whose values are known outlive the step."""
+        for cell in (c for r in self.settled if (c := r()) is not None):
+            if cell.node is not None and cell.node.value is not None:
+                cell.epoch = None
+
+    def remember(self, waiting: Iterable[Cell]) -> None:
+        """Keep what cells are inside the step, while they are seen from outside."""
+        self._symbolic = [(c, c.node) for c in waiting]
+
+    def take_back(self) -> None:
+        """Make every cell what it was inside the step; state that was changed meanwhile goes to the store."""
+        for cell, _, state in self.touched:
+            if cell.node is not None and cell.node is not cell.synced:
+                self.store.hold(cell.state, _outside_value(cell.node))
+            cell.node, cell.synced, cell.epoch = state, None, self.epoch
+        for cell, n in self._symbolic:
+            cell.node, cell.epoch = n, self.epoch
+        for cell, _, batch, _ in self.inputs:
+            cell.node, cell.epoch = batch, self.epoch
+
+    def refetch(self) -> None:
+        """Forget what was read of the state since it was shown: who reads again asks the store again."""
+        for cell, _, _ in self.touched:
+            if cell.node is cell.synced:
+                cell.node = cell.synced = None
+
+    def restore(self) -> None:
+        """Make every cell what it was before the step."""
+        self._release()
+        for cell, before, _ in self.touched:
+            cell.node, cell.epoch = before, None
+        for cell, before, _, _ in self.inputs:
+            cell.node, cell.epoch = before, None
+
+
+def _outside_value(n: Node) -> np.ndarray:
+    """The value of a node from before the step, while the step is being captured."""
+    if n.value is None:
+        n.value = evaluate([n], {})[0]
+    return n.value
