@@ -4,7 +4,6 @@ The original keeps one backend for each process, and so does this. Everything el
 `Slot` of it, so that a second run in one process, as tests want it, finds nothing of the first.
 """
 
-import gc
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +15,7 @@ from lazytensor import errors, random, source, trace
 from lazytensor.dtype import float32
 from lazytensor.functions import drawing
 from lazytensor.functions.promotion import set_default_dtype
+from lazytensor.ir import graph
 from lazytensor.ops.op import forget_fulls
 from lazytensor.optim.traced import optimizer as traced_optimizer
 from lazytensor.tensor import CPU, Device, set_grad_enabled
@@ -61,9 +61,9 @@ class Run:
         random.default_generator.restart()
         drawing.restart()
         traced_optimizer.forget()
-        # A node that still lives would be found for an equal one, and name a line of the script before.
+        # A node that somebody still holds would be found for an equal one, and name a line of the script before.
         forget_fulls()
-        gc.collect()
+        graph.forget()
 
 
 RUN = Run()

@@ -107,6 +107,11 @@ def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Typ
     return found if found is not None else intern(key, op, inputs, attrs, type)
 
 
+def forget() -> None:
+    """Find no node that was made before: nodes of a run that is over name lines of its script."""
+    _table.clear()
+
+
 def unique() -> int:
     """A number never given before in this process."""
     return next(_unique)
