@@ -24,6 +24,7 @@ def half_type() -> DType | None:
 def autocast(half: DType | None) -> Iterator[None]:
     """Make casts to `half` in the block; None switches them off."""
     global _half
+    # A module-level switch, since every recorded operation reads it: a look-up, and no argument through all layers.
     before, _half = _half, half
     try:
         yield

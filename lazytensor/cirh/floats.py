@@ -21,6 +21,7 @@ def mlir_float(value: float, dtype: DType) -> str:
     short = _text(value, 6, 0, truncate_zero=False)
     if _as(float(short), dtype) == value:
         return short
+    # 59 / 196 is lg 2 as this conversion takes it; two more digits tell all numbers of the format apart.
     digits = 2 + _PRECISION[dtype.mlir] * 59 // 196
     return _text(value, digits, 3, truncate_zero=True)
 
@@ -42,6 +43,7 @@ def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -
     sign = "-" if np.signbit(value) else ""
     if value == 0:
         return sign + ("0.0" if truncate_zero else "0.000000e+00")
+    # Every finite number is an integer times a power of two, and 2^-k = 5^k 10^-k: exact in decimal from here on.
     numerator, denominator = abs(value).as_integer_ratio()
     exponent = -(denominator.bit_length() - 1)
     significand = numerator * 5 ** (-exponent)

@@ -45,6 +45,7 @@ def pool(kind: str, gradient: bool = False) -> Legality:
 
     def spell(out: Listing, n: Node) -> str:
         a = n.attrs
+        # Five pairs: batch and channels are never padded.
         pads = [p for pair in ((0, 0), (0, 0), *a["padding"]) for p in pair]
         body = [
             'data_format = "NCDHW"',

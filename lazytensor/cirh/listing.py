@@ -37,6 +37,7 @@ def _element(v: object, t: Type) -> str:
 def dense_text(array: np.ndarray, t: Type) -> str:
     """The elements of a constant, one if all are equal."""
     flat = array.ravel()
+    # MLIR prints a splat once. A NaN differs from itself, so an array of them is written out.
     if flat.size and bool(np.all(flat == flat[0])):
         return f"dense<{_element(flat[0], t)}> : {type_text(t)}"
 

@@ -88,6 +88,7 @@ def _product(out: Listing, n: Node) -> str:
     types = f"({type_text(a.type)}, {type_text(b.type)}) -> {type_text(n.type)}"
     args = f"{out.names[a]}, {out.names[b]}"
     flags = n.attrs["transpose_a"], n.attrs["transpose_b"]
+    # Matrices have an instruction of their own; stacks of them go by the general product and its dimensions.
     if len(a.type.shape) == 2:
         body = f"cs.internal = {{}}, transpose_a = {truth(flags[0])}, transpose_b = {truth(flags[1])}"
         return f"cirh.MatMul {args} {{{body}}} : {types}"
@@ -109,6 +110,7 @@ def _transpose(out: Listing, n: Node) -> str:
 def _slice(out: Listing, n: Node) -> str:
     (x,) = n.inputs
     starts, limits, strides = n.attrs["starts"], n.attrs["limits"], n.attrs["strides"]
+    # Slice takes starts and sizes, StridedSlice starts, limits and strides.
     if all(s == 1 for s in strides):
         a, t = out.integers(starts)
         b, _ = out.integers(n.type.shape)

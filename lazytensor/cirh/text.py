@@ -73,6 +73,7 @@ def cirh_text(graph: Graph, half: str = "float16", level: int = 1, notes: Notes 
     Raises CompileError for an operation that CIRH does not have, naming the user's line.
     """
     out = Listing()
+    # All state is returned, changed or not: the aliases of the arguments count the results in this order.
     results = [graph.updates.get(s, leaf) for s, leaf in _shown(graph)] + list(graph.outputs)
     # What a random number is computed from stays hidden with the state that carries it.
     order = topological(results, lambda n: n.op.startswith("random_"))
@@ -102,6 +103,7 @@ def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> t
     """The leaves in the order in which the body first uses them, as printed arguments."""
     shown = {leaf: s for s, leaf in _shown(graph)}
     place = {s: i for i, s in enumerate(shown.values())}
+    # Arguments are numbered as the body meets them; state that is only carried on comes last.
     leaves = [n for n in order if n in shown or n in graph.inputs]
     leaves += [n for n in shown if n not in set(leaves)]
     printed = []

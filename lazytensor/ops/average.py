@@ -19,6 +19,7 @@ def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around
     """How many elements each window counts: those of the padding too, but never those beyond it."""
     counts = np.ones((), np.int64)
     for e, k, s, pair, p in zip(extents, kernel, stride, padding, around, strict=True):
+        # Where each window starts, with 0 at the first element that is no padding.
         starts = np.arange(0, e + sum(pair) - k + 1, s) - p
         low, high = (-p, e + p) if include_pad else (0, e)
         counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
@@ -28,6 +29,7 @@ def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around
 def _shared(total: Node, extents: Dims, divisor: int | None, window: dict[str, Any]) -> Node:
     """Each window's total divided by what it counts, or by the divisor."""
     counts = _counts(extents, **window)
+    # One number divides all where every window counts alike, as without padding.
     if divisor is not None or (counts.size and counts.min() == counts.max()):
         return total / (divisor or int(counts.flat[0]))
     dtype = total.type.dtype

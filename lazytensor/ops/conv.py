@@ -70,6 +70,7 @@ def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[st
     steps = x.strides[2:]
     taps = tuple(s * d for s, d in zip(steps, attrs["dilation"], strict=True))
     moves = tuple(s * t for s, t in zip(steps, attrs["stride"], strict=True))
+    # Two more strides for each dimension: one from tap to tap of a window, one from window to window.
     windows = as_strided(x, (*x.shape[:2], *kernel, *out), (*x.strides[:2], *taps, *moves), writeable=False)
     rows = x.shape[1] // groups * math.prod(kernel)
     return windows.reshape(x.shape[0], groups, rows, math.prod(out))
@@ -94,6 +95,7 @@ def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **a
     columns = columns.reshape(n, w.shape[1] * groups, *kernel, *out)
     around = tuple(e + low + high for e, (low, high) in zip(extents, attrs["padding"], strict=True))
     total = np.zeros((n, w.shape[1] * groups, *around), g.dtype)
+    # One addition for each tap: within one, no two places of g reach the same element, so that += is right.
     for tap in product(*map(range, kernel)):
         total[under(tap, out, attrs["stride"], attrs["dilation"])] += columns[(slice(None), slice(None), *tap)]
     return np.ascontiguousarray(total[inside(extents, attrs["padding"])])
@@ -115,6 +117,7 @@ def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **a
 
 
 def _conv_vjp(g: Node, y: Node, x: Node, w: Node, **attrs: Any) -> tuple[Node | None, Node | None]:
+    # The batch tracks nothing, and its gradient would cost as much as that of the weight.
     dx = call("conv_input", g, w, extents=x.type.shape[2:], **attrs) if x.tracks else None
     dw = call("conv_weight", x, g, kernel=w.type.shape[2:], **attrs) if w.tracks else None
     return dx, dw

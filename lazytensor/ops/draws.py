@@ -27,6 +27,8 @@ def _mixed(z: np.ndarray) -> np.ndarray:
 def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
     """n 64-bit words for (seed, counter) = state and the number of the call within the step."""
     with np.errstate(over="ignore"):
+        # Seed and counter are mixed apart and then together with the number of the call, so that neighbours in any of
+        # the three give streams that have nothing in common.
         key = _mixed(state.astype(np.uint64) * GOLDEN + np.array([1, 2], np.uint64))
         base = _mixed(key[:1] + key[1:] * MIX1 + np.uint64(call) * MIX2)
         return _mixed(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN)
@@ -34,6 +36,7 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
 
 def _uniform_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
     words = random_words(state, call, type.size)
+    # As many bits as the mantissa holds: every value is exact, and 1 is never reached by rounding.
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
     return np.asarray(values.reshape(type.shape))
@@ -43,6 +46,7 @@ def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
     words = random_words(state, call, 2 * type.size)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     u1, u2 = u[: type.size], u[type.size :]
+    # Box and Muller; 1 - u1 is never 0, so that the logarithm is finite.
     z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * math.pi * u2)
     return round_to(z.astype(type.dtype.host), type.dtype).reshape(type.shape)
 

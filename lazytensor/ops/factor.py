@@ -95,9 +95,6 @@ def _matrixwise(
     return over
 
 
-# -- Cholesky --------------------------------------------------------------------------------------------------------
-
-
 def _wide(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float64)
 
@@ -130,9 +127,6 @@ def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 
 
 _factor("cholesky", _square, _cholesky, vjp=_cholesky_vjp, work=_cubic(1 / 3))
-
-
-# -- systems ---------------------------------------------------------------------------------------------------------
 
 
 def _system(a: Type, b: Type, **attrs: Any) -> Type:
@@ -222,9 +216,6 @@ def _pinv_vjp(g: Node, y: Node, x: Node, *, rcond: float) -> tuple[Node]:
 _factor("pinv", _pinv_type, _pinv, vjp=_pinv_vjp, work=_cubic(20))
 
 
-# -- determinants ----------------------------------------------------------------------------------------------------
-
-
 def _spread(g: Node, like: Node) -> Node:
     """A number for each matrix, over the matrix."""
     shape = like.type.shape
@@ -234,6 +225,7 @@ def _spread(g: Node, like: Node) -> Node:
 def _cofactors(a: np.ndarray) -> np.ndarray:
     """The derivative of the determinant, also where the matrix has no inverse."""
     u, s, vh = np.linalg.svd(a)
+    # det' = det U det V U diag(products of the other singular values) V^T, finite where one of them is 0.
     others = np.array([np.prod(np.delete(s, i)) for i in range(len(s))])
     return np.asarray(np.linalg.det(u) * np.linalg.det(vh) * (u * others) @ vh)
 
@@ -273,9 +265,6 @@ _factor(
     lambda x: np.asarray(np.linalg.slogdet(_wide(x))[0]).astype(x.dtype),
     work=_cubic(2 / 3),
 )
-
-
-# -- orthogonal factors ----------------------------------------------------------------------------------------------
 
 
 def _qr_type(x: Type) -> Type:
@@ -332,9 +321,6 @@ _factor(
     _matrixwise(_reflectors, lambda s: (s[0] + 1, s[1])),
     work=_cubic(2),
 )
-
-
-# -- singular values and eigenvalues ---------------------------------------------------------------------------------
 
 
 def _svd_type(x: Type) -> Type:
@@ -419,14 +405,12 @@ def _eigh_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 _factor("eigh", _eigh_type, _eigh, vjp=_eigh_vjp, work=_cubic(9))
 
 
-# -- the exponential -------------------------------------------------------------------------------------------------
-
-
 def _exponential(a: np.ndarray) -> np.ndarray:
     """Scaled until the norm is below a half, summed as a series, squared back."""
     size = np.abs(a).sum(-1).max(initial=0)
     if not np.isfinite(size):
         return np.full(a.shape, np.nan)
+    # exp(A) = exp(A / 2^k)^(2^k): k brings the norm below a half, where the series converges fast.
     doublings = max(0, math.ceil(math.log2(size)) + 1) if size > 0 else 0
     a = a / 2.0**doublings
     term = total = np.eye(len(a))
@@ -452,9 +436,6 @@ _factor(
     vjp=_exponential_vjp,
     work=_cubic(2 * TAYLOR_TERMS),
 )
-
-
-# -- triangles and rows exchanged ------------------------------------------------------------------------------------
 
 
 def _lu(a: np.ndarray) -> np.ndarray:

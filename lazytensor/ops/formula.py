@@ -20,6 +20,7 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
     """The NumPy meaning of a formula; it computes in the types of the arrays that it is given."""
 
     def eval(*arrays: np.ndarray, **attrs: Any) -> Any:
+        # The graph is made over stand-ins for the arrays, in whatever types they come.
         types = [Type(a.shape, of_array(a)) for a in arrays]
         leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
         made = formula(*leaves, **attrs)
@@ -49,6 +50,7 @@ def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
     def vjp(g: Node, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
         made = formula(*inputs, **attrs)
         given = set(inputs)
+        # Only what the formula made is walked: the inputs have users of their own elsewhere.
         order = [n for n in topological([made], given.__contains__) if n.tracks and n not in given]
         found = pullback(order, {made: g}, inputs)
         return tuple(found.get(i) for i in inputs)

@@ -149,6 +149,7 @@ def _picked(x: Type, *indices: Type, dims: Dims) -> Type:
         shapes = ", ".join(str(list(i.shape)) for i in indices)
         raise ShapeError(f"shape mismatch: indexing tensors could not be broadcast together: {shapes}") from None
     rest = tuple(e for d, e in enumerate(x.shape) if d not in dims)
+    # NumPy's rule: what indices span stays in place if they are neighbours, else it goes to the front.
     at = dims[0] if _together(dims) else 0
     return Type((*rest[:at], *common, *rest[at:]), x.dtype)
 
@@ -195,6 +196,7 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
     wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
     rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
     order = np.argsort(rows, kind="stable")
+    # Equal rows stand together now, those of a run in their old order; each run is summed in one go.
     rows = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], rows[1:] != rows[:-1])))
     table = out.reshape(math.prod(lead), -1)

@@ -98,6 +98,7 @@ def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     logp = _log_softmax(logits, dim=1)
     rows = np.arange(len(labels))
     good = (labels >= 0) & (labels < logits.shape[1])
+    # An index must exist even where its row is thrown away.
     safe = np.where(good, labels, 0)
     grad = np.exp(logp)
     grad[rows, safe] -= 1

@@ -90,9 +90,6 @@ def _gradients(name: str, g: Node, *inputs: Node, **attrs: Any) -> tuple[Node, N
     return first, second, third
 
 
-# -- the last dimensions ---------------------------------------------------------------------------------------------
-
-
 def _trailing(x: Node, param: Node) -> Dims:
     rank = len(x.type.shape)
     return tuple(range(rank - len(param.type.shape), rank))
@@ -133,9 +130,6 @@ _backward(
     _layer_norm_backward,
     typed("LayerNormGrad", epsilon, results=("result", "beta_grad", "gamma_grad")),
 )
-
-
-# -- groups of channels ----------------------------------------------------------------------------------------------
 
 
 def _grouped(x: Node, groups: int) -> Node:
@@ -210,9 +204,6 @@ op(
     work=per_element(10),
     cirh=typed("GroupNorm", group_norm),
 )
-
-
-# -- the batch -------------------------------------------------------------------------------------------------------
 
 
 def _batch_norm(x: Node, weight: Node, bias: Node, mean: Node, variance: Node, *, eps: float, **attrs: Any) -> Node:

@@ -44,6 +44,7 @@ def op(
 
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
+    # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
     key, found = find(name, inputs, attrs)
     if found is not None:
         return found
@@ -54,6 +55,7 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
         raise ShapeError(f"{name}: {e.what}", where=source.where(), hint=e.hint) from None
     made = intern(key, name, inputs, attrs, type)
     made.where = source.where()
+    # Without a rule for the gradient none flows, whatever the inputs track.
     if record.vjp is not None:
         for i in inputs:
             if i.tracks:
@@ -69,9 +71,11 @@ FULLS_KEPT = 4096
 
 def full(value: float, type: Type) -> Node:
     """A constant of one value everywhere, rounded to the dtype."""
+    # Zeros go by their text, since 0.0 and -0.0 are equal; others by class, since 1, 1.0 and True are.
     key = (value, value.__class__, type) if value else (repr(value), type)
     made = _fulls.get(key)
     if made is None:
+        # Dropping all is enough: the nodes live on where they are used, and are found again by interning.
         if len(_fulls) >= FULLS_KEPT:
             _fulls.clear()
         made = _fulls[key] = call("full", value=_rounded(value, type.dtype), type=type)

@@ -100,6 +100,7 @@ def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs,
     place = np.full(best.shape, -1, np.int64)
     values = _taps(padded(x, padding, lowest), kernel, stride, dilation, out)
     for value, number in zip(values, _taps(numbers, kernel, stride, dilation, out), strict=True):
+        # A NaN beats what stands there, as in PyTorch; padding (-1) never counts.
         better = (number >= 0) & ((value > best) | (value != value) | (place < 0))
         np.copyto(best, value, where=better)
         np.copyto(place, np.broadcast_to(number, place.shape), where=better)
@@ -151,6 +152,7 @@ def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: b
     if places.size and (places.min() < 0 or places.max() >= extent):
         raise ShapeError(f"found an invalid max index: the places are 0..{extent - 1}")
     flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
+    # Counting with weights sums in double precision and is many times faster than `add.at`.
     if accumulate and g.dtype.kind == "f":
         total = np.bincount(flat, g.ravel(), rows * extent).astype(g.dtype)
     else:

@@ -71,6 +71,7 @@ def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
     zeros = spread(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
     others = spread(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
     alone = call("logical_and", is_zero, eq(zeros, 1))
+    # One zero: it alone has a slope, the product of the others. None: all have. Two or more: nobody has.
     slope = where(alone, others, where(eq(zeros, 0), others / where(is_zero, 1, x), 0))
     return spread(g, shape, dims) * slope
 

@@ -129,6 +129,7 @@ def _fewer_in_order(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> No
     dim = top.attrs["dim"]
     if any(e != limit for d, (e, limit) in enumerate(zip(x.type.shape, limits, strict=True)) if d != dim):
         return None
+    # The larger `top` is left without users, unless somebody takes its other values.
     fewer = call("top", *top.inputs, **{**top.attrs, "k": limits[dim]})
     return call("result", fewer, index=x.attrs["index"])
 
@@ -187,6 +188,7 @@ def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -
 
 def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | None:
     """A part of a constant is padding around the part."""
+    # Truth values have no padding in CIRH.
     if base.op != "full" or any(s != 1 for s in strides) or base.type.dtype.kind == "b":
         return None
     pairs = tuple((s, e - limit) for s, e, limit in zip(starts, base.type.shape, limits, strict=True))

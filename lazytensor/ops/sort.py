@@ -36,6 +36,7 @@ def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
     """Equal elements keep their order; NaN counts as the largest."""
     if not descending:
         return np.argsort(x, axis=dim, kind="stable").astype(np.int64)
+    # Sorted backwards and turned around, so that equal elements keep their order in a descending sort too.
     back = np.argsort(np.flip(x, dim), axis=dim, kind="stable")
     return np.asarray(np.flip(x.shape[dim] - 1 - back, dim).astype(np.int64))
 
@@ -117,6 +118,7 @@ def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
 
 def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
     """The place of the lower middle. NaN is sorted last: "median" answers with the first one, "nanmedian" skips all."""
+    # Integers and floats alike: only a NaN differs from itself.
     nan = x != x
     numbers = x.shape[dim] - np.count_nonzero(nan, axis=dim, keepdims=True)
     rank = np.maximum(numbers - 1, 0) // 2

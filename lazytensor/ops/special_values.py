@@ -107,6 +107,7 @@ def polygamma(x: np.ndarray, *, n: int) -> np.ndarray:
     total = np.zeros_like(q)
     far = FAR + n
     for _ in range(LONGEST_SHIFT):
+        # f(x) = f(x + 1) + a term, until the asymptotic series holds.
         near = q < far
         if not near.any():
             break
@@ -138,6 +139,7 @@ def _bessel_far(order: int, x: np.ndarray) -> np.ndarray:
     for k in range(1, 20):
         term = term * ((2 * k - 1) ** 2 - 4 * order * order) / (8 * k * x)
         total = total + term
+    # Half the exponent on each side, so that the product overflows only where the result does.
     half = np.exp(x / 2)
     return np.asarray(half * (half * total / np.sqrt(2 * math.pi * x)))
 
@@ -197,6 +199,7 @@ def _gamma_parts(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The regularized lower and upper incomplete gamma functions."""
     plain = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     p, q = np.where(plain, a, 1.0), np.where(plain, x, 1.0)
+    # The power series converges fast below a + 1, the continued fraction above.
     is_low = q < p + 1
     scale = np.exp(p * np.log(q) - q - _applied(_lgamma, p))
     low = scale / p * _lower_series(p, np.where(is_low, q, 0.0))

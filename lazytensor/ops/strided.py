@@ -45,6 +45,7 @@ def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarr
 def _is_injective(size: Dims, stride: Dims) -> bool:
     """Whether surely no element is seen twice."""
     reach = 0
+    # From the shortest stride up, each has to step over all that the shorter ones reach.
     for s, e in sorted((s, e) for s, e in zip(stride, size, strict=True) if e > 1):
         if s <= reach:
             return False

@@ -52,6 +52,7 @@ def pool_max(flat: Node, places: Node) -> Node | None:
     if argmax is None:
         return None
     (x,) = argmax.inputs
+    # The places count in the elements that are read: nodes are interned, so identity says so.
     if reshape(x, flat.type.shape) is not flat:
         return None
     rank = len(argmax.attrs["kernel"])

@@ -21,8 +21,6 @@ from lazytensor.ops.index import pick, place
 from lazytensor.ops.op import call, op
 from lazytensor.ops.shape import Dims, reshape, slice_
 
-# -- pointwise -------------------------------------------------------------------------------------------------------
-
 op(
     "larger",
     lambda a, b: a,
@@ -33,8 +31,6 @@ op(
 
 # The quotient of integers, rounded down.
 op("integer_div", lambda a, b: a, lambda a, b: a // b, cirh=plain("Div"))
-
-# -- windows ---------------------------------------------------------------------------------------------------------
 
 
 def _flat(n: Node) -> Node:
@@ -82,8 +78,6 @@ op(
     cirh=typed("pad", padding),
 )
 
-# -- parts -----------------------------------------------------------------------------------------------------------
-
 
 def part_limits(shape: Dims, dim: int, sizes: Dims, index: int) -> tuple[Dims, Dims]:
     """Where part `index` of a dimension cut into `sizes` starts and ends."""
@@ -103,8 +97,6 @@ op(
     work=lambda out, x, **attrs: no_work(x),
     cirh=typed("Split", splitting),
 )
-
-# -- places ----------------------------------------------------------------------------------------------------------
 
 
 def _order(x: np.ndarray, *, dim: int, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
