@@ -28,8 +28,9 @@ def fetched(recipe: Recipe, index: Any) -> Any:
     """One batch by its list of indices, or one sample by its index if there are no batches."""
     if not recipe.is_batched:
         return recipe.collate(recipe.dataset[index])
-    found = gathered(recipe.dataset, index) if recipe.collate is default_collate else None
-    return found if found is not None else recipe.collate(samples(recipe.dataset, index))
+    # Data sets of tensors give a whole batch by one indexing; any other collate wants the samples one by one.
+    batch = gathered(recipe.dataset, index) if recipe.collate is default_collate else None
+    return batch if batch is not None else recipe.collate(samples(recipe.dataset, index))
 
 
 def streamed(recipe: Recipe) -> Iterator[Any]:

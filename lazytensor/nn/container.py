@@ -21,8 +21,8 @@ class Sequential(Module):
 
     def __init__(self, *args: Any):
         super().__init__()
-        given = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
-        for name, module in given:
+        members = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
+        for name, module in members:
             self.add_module(str(name), module)
 
     def forward(self, input: Any) -> Any:
@@ -42,6 +42,7 @@ class Sequential(Module):
         return Sequential(*modules[index]) if isinstance(index, slice) else _at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
+        # By place: an OrderedDict may have given the modules names that are no numbers.
         self._modules[list(self._modules)[index]] = module
 
     def append(self, module: Module) -> "Sequential":
@@ -85,6 +86,7 @@ class ModuleList(Module):
         """Add a module before a place."""
         modules = list(self._modules.values())
         modules.insert(index, module)
+        # The names are the places, so those behind the new one change, and with them the paths of parameters.
         self._modules.clear()
         self._modules.update({str(i): m for i, m in enumerate(modules)})
 

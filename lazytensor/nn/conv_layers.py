@@ -85,6 +85,7 @@ class _ConvNd(Module):
             return [0] * 2 * self.rank
         if self.padding == "same":
             total = [d * (k - 1) for k, d in zip(self.kernel_size, self.dilation, strict=True)]
+            # An odd amount has its larger half behind, as PyTorch pads.
             return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
         return [int(p) for p in reversed(self.padding) for _ in "lr"]
 
@@ -155,6 +156,7 @@ class _ConvTransposeNd(_ConvNd):
         return spread
 
     def _more(self, input: Tensor, output_size: tuple[int, ...]) -> tuple[int, ...]:
+        # A convolution with a stride maps several extents to one; the output may be any of those.
         wanted = output_size[-self.rank :]
         extents = input.spec.shape[-self.rank :]
         sizes = zip(extents, self.stride, self.padding, self.dilation, self.kernel_size, strict=True)

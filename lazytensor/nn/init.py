@@ -24,6 +24,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs and outputs one element meets. Raises ShapeError below two dimensions."""
     if tensor.ndim < 2:
         raise ShapeError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    # PyTorch reads every weight as [out, in, *kernel], that of a transposed convolution too, whose fans are swapped so.
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
 
@@ -59,6 +60,7 @@ def ones_(tensor: Tensor) -> Tensor:
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Uniform with variance 2 gain^2 / (fan_in + fan_out)."""
     fan_in, fan_out = _calculate_fan_in_and_fan_out(tensor)
+    # A uniform distribution within b has the variance b * b / 3.
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / (fan_in + fan_out))
     return uniform_(tensor, -bound, bound, generator)
 
@@ -138,9 +140,11 @@ def trunc_normal_(
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
     low, high = below((a - mean) / std), below((b - mean) / std)
+    # One draw for each element, whatever is cut off: others would draw again until all lie inside.
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
     with grad_mode(False):
         values = erfinv(tensor) * (std * math.sqrt(2.0)) + mean
+        # The inverse is rounded, and may step over a bound.
         return tensor.copy_(pw.clamp(values, float(a), float(b)))
 
 
@@ -154,6 +158,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
     shape = (rows, tensor.spec.size // rows)
     drawn = random.chosen(generator).normal(shape, tensor.dtype)
     q, r = np.linalg.qr(drawn.T if shape[0] < shape[1] else drawn)
+    # The signs that make a QR decomposition unique, and the result uniform over rotations (Mezzadri 2007).
     q = q * np.sign(np.diag(r))
     q = q.T if shape[0] < shape[1] else q
     return _set(tensor, (q * gain).reshape(tensor.spec.shape))
@@ -168,5 +173,6 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: rando
     values = source.normal((rows, columns), tensor.dtype, 0, std)
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):
+        # Always from the default generator, as in PyTorch.
         values[random.chosen(None).permutation(rows)[:zeros], column] = 0
     return _set(tensor, values)

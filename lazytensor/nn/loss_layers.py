@@ -20,14 +20,16 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
+        # Options of PyTorch before 0.4.1, which win over `reduction` where they are given.
         older = size_average is not None or reduce is not None
         self.reduction = F.chosen("mean", size_average, reduce) if older else reduction
 
     def forward(self, *inputs: Any) -> Tensor:
         """The loss: a scalar, or the elements with reduction="none"."""
-        given = {name: getattr(self, name) for name in self.options}
+        options = {name: getattr(self, name) for name in self.options}
+        # From the class, where it is no method; and as published, since PyTorch's modules call the public functions.
         function = type(self).function
-        return published(function)(*inputs, **given, reduction=self.reduction)
+        return published(function)(*inputs, **options, reduction=self.reduction)
 
 
 class _WeightedLoss(_Loss):
@@ -43,6 +45,7 @@ class _WeightedLoss(_Loss):
         reduction: str = "mean",
     ):
         super().__init__(size_average, reduce, reduction)
+        # A buffer, so that it moves with the module; None stays out of the state dict.
         self.register_buffer("weight", weight)
 
 

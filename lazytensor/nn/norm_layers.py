@@ -89,6 +89,8 @@ class _BatchNorm(_RunningNorm):
         """[N, C, ...]; the shape stays. Raises ValueError for another rank."""
         self._check(input)
         momentum = self.momentum if self.momentum is not None else 0.0
+        # Three cases: training follows the running statistics, evaluation uses them, and a layer without any normalizes
+        # by the batch in both.
         follows = self.training and self.track_running_stats
         if follows and self.num_batches_tracked is not None:
             with grad_mode(False):
@@ -138,6 +140,7 @@ class _InstanceNorm(_RunningNorm):
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...] or [C, ...]; the shape stays. Raises ValueError for another rank."""
         self._check(input)
+        # The lower rank is one sample without a batch, where batch normalization would see [N, C].
         alone = input.ndim == min(self.ranks)
         x = unsqueeze(input, 0) if alone else input
         own = self.training or not self.track_running_stats

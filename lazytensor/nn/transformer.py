@@ -206,6 +206,7 @@ class MultiheadAttention(Module):
 
 def _added(mask: Tensor, like: Tensor) -> Tensor:
     """A mask of what is hidden as numbers to add: minus infinity there."""
+    # Another mask than a boolean one is meant to be added as it is.
     if mask.dtype is not bool_:
         return mask
     return pw.where(mask, -np.inf, zeros(1, dtype=like.dtype, device=like.device))
@@ -326,6 +327,7 @@ class TransformerDecoderLayer(Module):
             padding = memory_key_padding_mask
             return self.dropout2(self.multihead_attn(x, memory, memory, padding, need_weights=False, **masks)[0])
 
+        # Normalization after each residual sum as in the paper, or before each part, which trains deep stacks better.
         x = tgt
         for part, norm in ((own, self.norm1), (across, self.norm2), (self._feed, self.norm3)):
             x = x + part(norm(x)) if self.norm_first else norm(x + part(x))
@@ -374,6 +376,7 @@ class TransformerDecoder(Module):
 
     def forward(self, tgt: Tensor, memory: Tensor, *masks: Tensor | None, **kwargs: Any) -> Tensor:
         """The shape of `tgt` stays; the masks are those of the layer."""
+        # Hints that nobody gave leave the layer its own default.
         kwargs = {k: v for k, v in kwargs.items() if v is not None or not k.endswith("is_causal")}
         for layer in self.layers:
             tgt = layer(tgt, memory, *masks, **kwargs)
@@ -415,6 +418,7 @@ class Transformer(Module):
             last = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
             custom_decoder = TransformerDecoder(layer, num_decoder_layers, last)
         self.decoder = custom_decoder
+        # Every matrix is drawn a second time, as in PyTorch: the numbers after it depend on both draws.
         for p in self.parameters():
             if p.ndim > 1:
                 init.xavier_uniform_(p)

@@ -55,9 +55,10 @@ class OneCycleLR(LRScheduler):
             raise ValueError(f"OneCycleLR cannot go with {total_steps=}, {pct_start=}, {anneal_strategy=}")
         self.total_steps, self._anneal_func_type, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
         rise = float(pct_start * total_steps) - 1
-        ends = [rise, 2 * rise, total_steps - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
-        if three_phase:
-            ends = [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1]
+        # The last batch of each phase; with three the way down is as long as the way up, and a long tail follows.
+        ends = (
+            [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
+        )
         names = ["initial", "max", "initial", "min"] if three_phase else ["initial", "max", "min"]
         self._phases = list(zip(ends, names, names[1:], strict=False))
         if last_epoch == -1:
@@ -89,6 +90,7 @@ class OneCycleLR(LRScheduler):
             start = end
         anneal = _cosine if self._anneal_func_type == "cos" else _line
         part = (t - start) / (end - start)
+        # Momentum is low where the rate is high.
         opposite = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
         rates = []
         for group in self.optimizer.param_groups:

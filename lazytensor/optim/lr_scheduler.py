@@ -31,6 +31,7 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
+        # The constructor takes the first step, so that the rates of epoch 0 are set before the first update.
         self.step()
 
     def _rates(self) -> list[Any]:
@@ -54,6 +55,7 @@ class LRScheduler:
             )
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        # A jump cannot go from rate to rate; schedules without a closed form take it as one step.
         closed = getattr(self, "_closed_form", None) if epoch is not None else None
         self._set(closed() if closed is not None else self.get_lr())
 
@@ -80,8 +82,9 @@ class LambdaLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Without the functions; an object that is called gives its attributes."""
-        kept = [None if hasattr(f, "__code__") else dict(vars(f)) for f in self.lr_lambdas]
-        return {**super().state_dict(), "lr_lambdas": kept}
+        # A function cannot be saved, and is to be given again; an object that is called has its state in attributes.
+        saved = [None if hasattr(f, "__code__") else dict(vars(f)) for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": saved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state; the functions stay."""
@@ -106,13 +109,13 @@ class MultiplicativeLR(LambdaLR):
         return [lr * f(self.last_epoch) for f, lr in zip(self.lr_lambdas, self._rates(), strict=True)]
 
 
-def _one_each(given: Any, optimizer: Optimizer, what: str) -> list[Any]:
+def _one_each(setting: Any, optimizer: Optimizer, what: str) -> list[Any]:
     n = len(optimizer.param_groups)
-    if not isinstance(given, list | tuple):
-        return [given] * n
-    if len(given) != n:
-        raise ValueError(f"Expected {n} {what}, but got {len(given)}")
-    return list(given)
+    if not isinstance(setting, list | tuple):
+        return [setting] * n
+    if len(setting) != n:
+        raise ValueError(f"Expected {n} {what}, but got {len(setting)}")
+    return list(setting)
 
 
 class StepLR(LRScheduler):
@@ -252,8 +255,10 @@ class CosineAnnealingLR(LRScheduler):
         e, n, low = self.last_epoch, self.T_max, self.eta_min
         if e == 0:
             return self._rates()
+        # Resumed in the middle: there is no rate before to go on from.
         if self._step_count == 1 and e > 0:
             return self._closed_form()
+        # At the lowest point the distance is 0, and no quotient leads away from it.
         if (e - 1 - n) % (2 * n) == 0:
             lift = (1 - math.cos(math.pi / n)) / 2
             return [lr + (base - low) * lift for base, lr in zip(self.base_lrs, self._rates(), strict=True)]
@@ -296,6 +301,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def _jump(self, epoch: float) -> None:
         if epoch < 0:
             raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        # Waves of one length are skipped at once; those that grow are few.
         start, length = 0, self.T_0
         if self.T_mult == 1:
             start = int(epoch // length) * length

@@ -40,6 +40,7 @@ class Adagrad(Optimizer):
         rate = group["lr"] / (1 + (counted(s) - 1) * group["lr_decay"])
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
+        # The sum never falls, so rates only go down.
         s["sum"] = total = total + g * g
         stepped: np.ndarray = p - rate * (g / (np.sqrt(total) + group["eps"]))
         return stepped
@@ -129,6 +130,7 @@ class Adadelta(Optimizer):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         s["square_avg"] = square = rho * started(s, "square_avg", p) + (1 - rho) * (g * g)
+        # The mean of steps before this one, as the paper has it: the step is not known yet.
         past = started(s, "acc_delta", p)
         step = np.sqrt(past + eps) / np.sqrt(square + eps) * g
         s["acc_delta"] = rho * past + (1 - rho) * (step * step)

@@ -45,6 +45,7 @@ class SGD(Optimizer):
             g = g + group["weight_decay"] * p
         momentum = group["momentum"]
         if momentum:
+            # Only later gradients are dampened: the first one fills the buffer whole.
             before = s.get("momentum_buffer")
             s["momentum_buffer"] = buffer = g if before is None else momentum * before + (1 - group["dampening"]) * g
             g = g + momentum * buffer if group["nesterov"] else buffer
@@ -82,6 +83,7 @@ class ASGD(Optimizer):
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
         p = p * (1 - lambd * eta) - eta * g
+        # Up to t0 the average is the parameter itself: mu stays 1.
         s["ax"] = p if mu == 1.0 else average + (p - average) * mu
         s["eta"] = lr / (1 + lambd * lr * t) ** group["alpha"]
         s["mu"] = 1 / max(1.0, t - group["t0"])
@@ -118,6 +120,7 @@ class Rprop(Optimizer):
         turn = np.sign(g * previous)
         factor = np.where(turn > 0, grow, np.where(turn < 0, shrink, 1)).astype(p.dtype)
         s["step_size"] = np.clip(size * factor, p.dtype.type(least), p.dtype.type(most))
+        # A gradient of 0 in the state makes the next product 0, so the step after a turn keeps its size.
         s["prev"] = g = np.where(turn < 0, p.dtype.type(0), g)
         stepped: np.ndarray = p - np.sign(g) * s["step_size"]
         return stepped
