@@ -37,6 +37,7 @@ def read(environment: Mapping[str, str]) -> Switches:
 
     def number(name: str, default: int) -> int:
         text = environment.get(name, "")
+        # A misspelt switch is no reason to stop a training run.
         return int(text) if text.isdigit() else default
 
     return Switches(
@@ -48,6 +49,7 @@ def read(environment: Mapping[str, str]) -> Switches:
     )
 
 
+# Read once: a switch that changes while a graph is compiled would give half of each.
 _current = read(os.environ)
 
 

@@ -87,15 +87,16 @@ def by_name(name: str) -> DType:
 
 def of_array(array: np.ndarray) -> DType:
     """The dtype under which PyTorch would take a NumPy array. Raises ShapeError if there is none."""
+    # Half types live in float32 arrays, so that the table of host types cannot say this.
     if array.dtype == np.float16:
         return float16
-    found = _BY_NUMPY.get(array.dtype.newbyteorder("="))
-    if found is None:
+    dtype = _BY_NUMPY.get(array.dtype.newbyteorder("="))
+    if dtype is None:
         raise ShapeError(
             f"a NumPy array of {array.dtype} has no tensor type",
             hint="Convert it first, for example with array.astype(numpy.float32).",
         )
-    return found
+    return dtype
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -103,6 +104,7 @@ def promote(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a.kind == "f" or b.kind == "f":
+        # A floating-point type wins over any other, whatever its width.
         if a.kind != b.kind:
             return a if a.kind == "f" else b
         ranks = _FLOAT_RANK[a], _FLOAT_RANK[b]
@@ -119,6 +121,7 @@ def _promote_integers(a: DType, b: DType) -> DType:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if _INTEGER_RANK[signed] > _INTEGER_RANK[unsigned]:
             return signed
+        # Neither holds the other: the next wider signed type holds both.
         return {1: int16, 2: int32}[_INTEGER_RANK[unsigned]]
     return a if _INTEGER_RANK[a] > _INTEGER_RANK[b] else b
 

@@ -17,6 +17,7 @@ class LazyError(Exception):
 
     def __init__(self, what: str, *, where: object = None, hint: str = ""):
         self.what, self.where, self.hint = what, where, hint
+        # The first line is what a terminal shows of a long traceback: the place comes first.
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text}\n  {hint}" if hint else text)
 

@@ -80,12 +80,14 @@ def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten
 def _kind(tree: Any) -> Any:
     if type(tree) in SUPPORTED_NODES:
         return type(tree)
+    # Named tuples are classes of their own each; they share one entry, and their class is the context.
     return namedtuple if isinstance(tree, tuple) and hasattr(tree, "_fields") else None
 
 
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """The leaves from left to right, and the shape."""
     kind = _kind(tree)
+    # The caller may stop at a container: it is then a leaf whatever it holds.
     if kind is None or (is_leaf is not None and is_leaf(tree)):
         return [tree], LeafSpec
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
@@ -124,6 +126,7 @@ def _leaves_as(spec: TreeSpec, tree: Any) -> list[Any]:
     if _kind(tree) is not spec.type:
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
     children, context = SUPPORTED_NODES[spec.type].flatten_fn(tree)
+    # The order of keys counts, as in the original: two dicts with other orders are other trees.
     if len(children) != len(spec.children_specs) or context != spec.context:
         raise ValueError(f"Node arity or context mismatch; expected {spec}, but got {tree!r}.")
     return [leaf for s, c in zip(spec.children_specs, children, strict=True) for leaf in _leaves_as(s, c)]

@@ -47,6 +47,7 @@ def where() -> Where:
 def user_frame() -> FrameType:
     """The innermost frame outside the house, or the outermost frame if all of it is ours."""
     frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
+    # A user may subclass one of our modules: the innermost of their frames is the line to name.
     while is_house(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame

@@ -46,6 +46,7 @@ class StepRunner:
 
     def compilation(self, graph: Graph, heading: Heading = PLAIN) -> Compilation:
         """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
+        # Two executions may print one graph under different headings.
         key = (graph.key, heading)
         known = self._compilations.get(key)
         if known is not None:
@@ -54,6 +55,7 @@ class StepRunner:
         new = Compilation(graph, self.target, heading=heading, backend=self.backend, store=self.store)
         self._seen.discard(graph.key)
         self._compilations[key] = new
+        # Each holds its arena and its constants, so that a script with ever new shapes would grow without bound.
         if len(self._compilations) > CACHE_SIZE:
             self._compilations.popitem(last=False)
         return new

@@ -26,6 +26,7 @@ def lay_out(program: Program) -> Arena:
     dying: dict[int, list[int]] = {}
     for b, time in last.items():
         dying.setdefault(time, []).append(b)
+    # A sweep through time: blocks of buffers whose last use is over are free for those born later.
     free: list[tuple[int, int]] = []  # (offset, bytes), sorted, never touching
     offsets: dict[int, int] = {}
     top = 0
@@ -37,6 +38,7 @@ def lay_out(program: Program) -> Arena:
                 free = _released(free, offsets[dead], _bytes(program, dead))
         clock = max(clock, time)
         need = _bytes(program, b)
+        # Best fit leaves the large gaps whole; the lowest address wins among equals, so that layouts are reproducible.
         fitting = [(size, at) for at, size in free if size >= need]
         if fitting:
             size, at = min(fitting)
@@ -59,6 +61,7 @@ def _lifetimes(program: Program, views: dict[int, int]) -> tuple[dict[int, int],
             if program.buffers[b].kind == "temp":
                 first.setdefault(b, time)
                 last[b] = time
+    # Fetches and new state are read after the last instruction.
     end = len(program.instrs)
     for b in (*program.fetches, *(new for _, new in program.state.values())):
         owner = views.get(b, b)

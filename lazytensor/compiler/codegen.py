@@ -33,6 +33,7 @@ def imports_of(body: str) -> str:
     """The import lines for the helpers that a function body calls."""
     homes: dict[str, list[str]] = {}
     for name in sorted(set(_HELPER.findall(body))):
+        # `round_float16` rounds to a type, `round_f4` to a whole number: one instruction.
         home = "rounding" if name.startswith("round_") and name not in INSTRUCTIONS else "vecmath"
         homes.setdefault("intrinsics" if name in INSTRUCTIONS else home, []).append(name)
     return "".join(f"from lazytensor.runtime.{m} import {', '.join(n)}\n" for m, n in sorted(homes.items()))
@@ -58,6 +59,7 @@ def _arranged(nest: Nest) -> Nest:
         return nest
     inner = [k for k, loop in enumerate(loops) if loop.is_reduction]
     outer = [k for k, loop in enumerate(loops) if not loop.is_reduction]
+    # Summing over rows of a matrix: the row stays innermost, where memory is contiguous and vectors are full.
     last = [] if loops[-1].is_reduction else [outer.pop()]
     return reorder(nest, (*outer, *inner, *last))
 
@@ -80,6 +82,7 @@ class _Text:
         self.inputs = [f"a{s}" for s in slots[: len(nest.inputs)]]
         self.outputs = [f"a{s}" for s in slots[len(nest.inputs) :]]
         self.arguments = max(slots) + 1
+        # Operands that are one buffer are one argument, and have the same type.
         types = dict(zip(slots, (*nest.inputs, *nest.outputs), strict=True))
         self.signature = ", ".join(
             f"{'boolean' if types[k].dtype is bool_ else types[k].dtype.host.name}[::1]" for k in range(self.arguments)
@@ -95,6 +98,7 @@ class _Text:
         if not self.folds:
             self._stores(self._open(0, len(loops), 1))
         else:
+            # After `_arranged` the reduction loops follow each other: this is the outermost.
             first = next(k for k, loop in enumerate(loops) if loop.is_reduction)
             indent = self._open(0, first, 1)
             if loops[-1].is_reduction:
@@ -185,6 +189,7 @@ class _Text:
         elif loop.extent > 2 * BLOCK and not is_block:
             self._line(indent, f"for block in range(0, {loop.extent}, {BLOCK}):")
             inside = indent + 1
+            # The same loop once more, over one block, with accumulators of its own that start anew.
             self._level(k, inside, is_block=True)
         else:
             inside = self._open(k, k + 1, indent, f"block, min(block + {BLOCK}, {loop.extent})" if is_block else "")
@@ -207,6 +212,7 @@ class _Text:
         self._stores(inside)
         for s in self.folds:
             self._fold(inside, s, self._target(s), f"t{s.value}")
+        # The sums were kept in float32 in the output and are rounded once, behind the last addition.
         halves = [s for s in self.folds if self._kind(s).is_half]
         if halves:
             self._line(indent, header)
@@ -225,9 +231,9 @@ def _is_apart(value: Scalar, reduce: str) -> bool:
 def _depths(nest: Nest) -> list[int]:
     """How many loops must be open before each scalar is known. No store touches what an outer loop has loaded, since
     an output shares memory only with inputs of the same access, and such an access moves with every loop."""
-    found: list[int] = []
+    depths: list[int] = []
     for s in nest.body:
         access = nest.reads[s.attr] if s.op == "load" else s.attr if s.op == "index" else None
         moving = [k + 1 for k, stride in enumerate(access.strides) if stride] if access else []
-        found.append(max([*moving, *(found[a] for a in s.args)], default=0))
-    return found
+        depths.append(max([*moving, *(depths[a] for a in s.args)], default=0))
+    return depths

@@ -27,11 +27,11 @@ def fuse(graph: Graph, matches: Matches) -> list[KernelCall]:
 
 
 def _kernel_call(n: Node, matches: Matches) -> KernelCall:
-    kernel, found = matches[n]
+    kernel, match = matches[n]
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
-    work = kernel.work(found.attrs, types, tuple(i.type for i in found.operands))
-    return KernelCall(kernel.name, found.operands, results, found.attrs, None, work, n.where)
+    work = kernel.work(match.attrs, types, tuple(i.type for i in match.operands))
+    return KernelCall(kernel.name, match.operands, results, match.attrs, None, work, n.where)
 
 
 class _Writer:
@@ -41,7 +41,7 @@ class _Writer:
         self.group, self.home, self.matches = group, grouping.home, grouping.matches
         self.loops = tuple(Loop(f"i{k}", e, is_reduction=k in group.reduced) for k, e in enumerate(group.extents))
         self.body: list[Scalar] = []
-        self.known: dict[tuple[Node, IndexMap], int] = {}
+        self.values: dict[tuple[Node, IndexMap], int] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}  # of the scalars that stand in the body, by what they say
         self.operands: dict[tuple[Value, Access], Node] = {}
         self.names: list[str] = []
@@ -54,6 +54,7 @@ class _Writer:
             kind = ""
             if n.op == "reduce":
                 value = self.value(n.inputs[0], identity(n.inputs[0].type.shape))
+                # Over dimensions of extent 1 there is no loop, and so nothing to accumulate.
                 folds = any(n.inputs[0].type.shape[d] != 1 for d in n.attrs["dims"])
                 kind = n.attrs["kind"] if folds else ""
                 self._count(n)
@@ -72,6 +73,7 @@ class _Writer:
         outputs = tuple(type_of(v) for v in results)
         read = sum(type_of(v).nbytes for v in {v for v, _ in self.operands})
         work = Work(self.flops, read, sum(t.nbytes for t in outputs))
+        # Named by what it computes, in order: reports and profiles show nothing else of it.
         name = "_".join(dict.fromkeys(self.names)) or "copy"
         accesses = tuple(a for _, a in self.operands)
         return Nest(name[:48], self.loops, inputs, outputs, accesses, writes, tuple(self.body), stores, work)
@@ -81,6 +83,7 @@ class _Writer:
         self.flops += OPS[n.op].work(n.type, *(i.type for i in n.inputs), **n.attrs).flops
 
     def _scalar(self, scalar: Scalar) -> int:
+        # A literal by its text: 0.0 and -0.0 are equal numbers and different constants.
         attr = tuple(scalar.attr.items()) if isinstance(scalar.attr, dict) else repr(scalar.attr)
         key = (scalar.op, scalar.dtype, scalar.args, attr)
         if key not in self.numbers:
@@ -90,15 +93,16 @@ class _Writer:
 
     def value(self, n: Node, index: IndexMap, is_store: bool = False) -> int:
         """The scalar that holds element `index` of node n."""
-        if (n, index) not in self.known:
-            self.known[n, index] = self._value(n, index, is_store)
-        return self.known[n, index]
+        if (n, index) not in self.values:
+            self.values[n, index] = self._value(n, index, is_store)
+        return self.values[n, index]
 
     def _value(self, n: Node, index: IndexMap, is_store: bool) -> int:
         if is_literal(n):
             return self._scalar(Scalar("const", n.type.dtype, (), _literal(n)))
         if n.op == "arange":
             return self._arange(n, index)
+        # What is stored is computed here even where other groups, or this one by another map, load it.
         if not is_store and self._is_loaded(n, index):
             return self._load(n, index)
         if n.op in MOVES:
@@ -107,6 +111,7 @@ class _Writer:
             return self.value(n.inputs[0], pushed)
         arguments = tuple(self.value(i, index) for i in n.inputs)
         self._count(n)
+        # The target of a conversion is the type of the scalar already.
         attrs = {k: v for k, v in n.attrs.items() if n.op != "cast"}
         body = OPS[n.op].body
         assert body is not None, "match.py keeps what has no body out of nests"
@@ -126,6 +131,8 @@ class _Writer:
     def _arange(self, n: Node, index: IndexMap) -> int:
         at = flat(index, len(self.loops))
         start, step, kind = n.attrs["start"], n.attrs["step"], n.type.dtype
+        # Whole numbers are an affine function of the loops and cost no arithmetic in the body; fractions are computed
+        # in float64 from the index, as NumPy does, and rounded once.
         if isinstance(start, int) and isinstance(step, int):
             access = Access(tuple(s * step for s in at.strides), start + step * at.offset)
             number = self._scalar(Scalar("index", int64, (), access))

@@ -63,6 +63,7 @@ class Grouping:
         self._roots = {value_of(r)[0] for r in graph.roots()}
         for r in graph.roots():
             self._need(r, is_root=True)
+        # Users come before their inputs here, so every demand for a value is there when the value is visited.
         for n in reversed(graph.nodes()):
             self._visit(n)
 
@@ -81,6 +82,8 @@ class Grouping:
         demands = list(self._demands[n])
         if n.op == "reshape" and n not in self.matches:
             self._pass_on(n, demands)
+        # The node that gives several results is a kernel: it has no demands of its own, and must be visited all the
+        # same.
         elif n.op == "result":
             self._load(n, demands)
             self._demands.setdefault(n.inputs[0], {})
@@ -90,12 +93,15 @@ class Grouping:
             for operand in self.matches[n][1].operands:
                 self._need(operand)
         elif is_literal(n) or n.op == "arange":
+            # A number in the text needs no buffer, unless a kernel or the step itself wants it as an array; the planner
+            # gives constants theirs.
             if n.op != "const" and (n in self._whole or n in self._roots):
                 self._store(n)
         elif is_leaf(n):
             self._load(n, demands)
         elif n.op in MOVES:
             self._move(n, demands)
+        # A reduction never joins its user: that would sum anew for every element that the user computes.
         elif n.op == "reduce":
             self._load(n, demands)
             self._store(n)
@@ -120,11 +126,13 @@ class Grouping:
 
     def _move(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
         failed = self._pass_on(n, demands)
+        # What could pass through has passed; the rest reads a copy of the moved elements.
         if failed or n in self._whole or n in self._roots:
             self._load(n, failed)
             self._store(n)
 
     def _compute(self, n: Node, demands: list[tuple[FusionGroup, IndexMap]]) -> None:
+        # One demand is one group with one map: computing it there costs nothing twice. A root is stored on the way.
         if len(demands) == 1 and n not in self._whole and self._fits(n, *demands[0]):
             group, index = demands[0]
             self._join(n, group, index)
@@ -132,6 +140,7 @@ class Grouping:
                 group.stores.append((n, index))
                 self.home[(n, 0)] = group
             return
+        # Cheaper to compute in each group than to write once and read back.
         if is_cheap(n) and n not in self._whole and n not in self._roots:
             for group, index in demands:
                 self._join(n, group, index)
@@ -154,6 +163,7 @@ class Grouping:
 
     def _store(self, n: Node) -> None:
         """Give a node its own group and buffer."""
+        # The loops of a reduction run over what is reduced, all others over the result. Extents of 1 need no loop.
         source = n.inputs[0].type.shape if n.op == "reduce" else n.type.shape
         domain = tuple(e for e in source if e != 1)
         reduced = tuple(d for d in n.attrs["dims"] if source[d] != 1) if n.op == "reduce" else ()
@@ -161,6 +171,7 @@ class Grouping:
         group = FusionGroup(domain, tuple(wide.index(d) for d in reduced), [])
         index = identity(source)
         if n.op == "reduce":
+            # The result is addressed without the loops that are summed over.
             group.stores.append((n, tuple(g for k, g in enumerate(index) if k not in group.reduced)))
             self._demand(n.inputs[0], group, index)
         elif n.op in MOVES:
@@ -187,6 +198,7 @@ def _size(extents: Iterable[int]) -> int:
 def merge(grouping: Grouping) -> None:
     """The second pass: fewer, larger groups."""
     units = _Units(grouping)
+    # A stack: the last pairs are tried first.
     pending = list(units.candidates())
     while pending:
         first, second = (units.current(g) for g in pending.pop())
@@ -213,6 +225,7 @@ class _Units:
         self.after.setdefault(maker, set()).add(user)
 
     def current(self, group: FusionGroup) -> FusionGroup:
+        # Chains of merges: the group that was merged into may have been merged itself since.
         while group in self.moved:
             group = self.moved[group]
         return group
@@ -229,14 +242,17 @@ class _Units:
                 if value in self.grouping.home:
                     direct.append((self.grouping.home[value], group))
                 readers.setdefault(value, []).append(group)
-        siblings = [(a, b) for found in readers.values() for a, b in pairwise(found)]
+        # Neighbours are enough: merging a with b and b with c brings all three together.
+        siblings = [(a, b) for groups in readers.values() for a, b in pairwise(groups)]
         return [*siblings, *direct]
 
     def may_merge(self, a: FusionGroup, b: FusionGroup) -> bool:
+        # Two reductions share loops only if they sum over the same ones; a plain group takes over those of the other.
         if a.extents != b.extents or (a.reduced and b.reduced and a.reduced != b.reduced):
             return False
         if len(a.members) + len(b.members) > MAX_MEMBERS:
             return False
+        # A value that one makes and the other reads counts once, and is not read at all after the merge.
         operands = {value_of(n) for g in (a, b) for n, _ in (*g.loads, *g.stores)}
         if len(operands) > MAX_OPERANDS:
             return False
@@ -246,12 +262,13 @@ class _Units:
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
         """True if `user` needs from `maker` only the elements of the same iteration."""
-        made = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
+        # A sum is complete only after its loops, so nobody in the same loops may read it.
+        stored = {(n, 0): index for n, index in maker.stores if n.op != "reduce"}
         for n, index in user.loads:
             value = value_of(n)
             if self.grouping.home.get(value) is not maker:
                 continue
-            if value not in made or not (user.covers(index) and maker.covers(made[value])):
+            if value not in stored or not (user.covers(index) and maker.covers(stored[value])):
                 return False
         return True
 
@@ -273,6 +290,7 @@ class _Units:
         a.reduced = a.reduced or b.reduced
         a.stores += b.stores
         a.members |= b.members
+        # What the merged group makes itself is a scalar of its body now, no load.
         own = {(n, 0) for n, _ in a.stores}
         a.loads = {(n, i) for n, i in a.loads | b.loads if value_of(n) not in own}
         for n, _ in b.stores:

@@ -26,6 +26,7 @@ def identity(shape: Shape) -> IndexMap:
 def flat(index: IndexMap, loops: int) -> Access:
     """The element of the contiguous value, as an access over `loops` loops."""
     total, step = Access((0,) * loops), 1
+    # Row-major: the last span moves by single elements, each one before it by the size of all that follow.
     for extents, access in reversed(index):
         total = _plus(total, access, step)
         for e in extents:
@@ -51,23 +52,26 @@ def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
     """Cut both sides at the positions where their running products meet."""
     wide = [e for e in shape if e != 1]
-    made: list[Span] = []
+    spans: list[Span] = []
     at = 0
+    # `have` elements of the map and `want` of the shape are walked through since the last cut. Where the products meet,
+    # a span ends: what lies between is one row-major index, whichever way either side divides it.
     pending: Access | None = None
     have = want = 1
-    taken: list[int] = []
+    cut: list[int] = []
     for extents, access in index:
         size = _size(extents)
         pending = access if pending is None else _plus(access, pending, size)
         have *= size
+        # Grow whichever side is behind: extents of the shape here, spans of the map by the outer loop.
         while want < have:
-            taken.append(wide[at])
+            cut.append(wide[at])
             want *= wide[at]
             at += 1
         if want == have:
-            made.append((tuple(taken), pending))
-            pending, taken, have, want = None, [], 1, 1
-    return tuple(made)
+            spans.append((tuple(cut), pending))
+            pending, cut, have, want = None, [], 1, 1
+    return tuple(spans)
 
 
 def _size(extents: Shape) -> int:
@@ -85,47 +89,54 @@ def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
 
 def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> IndexMap | None:
     kept = {d for i, d in enumerate(dims) if source[i] != 1}
+    # Dimensions out of order would be a transpose as well; such a broadcast gets a buffer.
     if list(dims) != sorted(dims):
         return None
-    made = []
-    for group, covered in zip(index, _positions(index, shape), strict=True):
+    spans = []
+    for span, covered in zip(index, _positions(index, shape), strict=True):
+        # A dimension that is repeated is left out of the map: every iteration along it reads the same element. A span
+        # that is repeated in part only cannot be taken apart.
         inside = [d in kept for d in covered]
         if all(inside):
-            made.append(group)
+            spans.append(span)
         elif any(inside):
             return None
-    return tuple(made)
+    return tuple(spans)
 
 
 def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMap | None:
     shape = tuple(source[p] for p in permutation)
     wide = [d for d, e in enumerate(source) if e != 1]
     placed: list[tuple[int, Span]] = []
-    for group, covered in zip(index, _positions(index, shape), strict=True):
+    for span, covered in zip(index, _positions(index, shape), strict=True):
+        # A span of several dimensions can move only as one block that keeps its order.
         ranks = [wide.index(permutation[d]) for d in covered]
         if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
             return None
-        placed.append((ranks[0], group))
-    return tuple(group for _, group in sorted(placed, key=lambda item: item[0]))
+        placed.append((ranks[0], span))
+    return tuple(span for _, span in sorted(placed, key=lambda item: item[0]))
 
 
 def _slice(
     index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape
 ) -> IndexMap | None:
     shape = tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True))
-    found: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     for (extents, access), covered in zip(index, _positions(index, shape), strict=True):
+        # An affine step within one dimension stays affine: i becomes start + stride * i.
         if len(covered) == 1:
             d = covered[0]
             moved = Access(tuple(s * strides[d] for s in access.strides), access.offset * strides[d] + starts[d])
-            found[d] = ((source[d],), moved)
+            spans[d] = ((source[d],), moved)
+        # A full slice cuts nothing, whatever the span looks like inside.
         elif all(shape[d] == source[d] for d in covered):
-            found[covered[0]] = (extents, access)
+            spans[covered[0]] = (extents, access)
         else:
             return None
+    # A dimension cut down to one element has no span in the map of the result; in the source its place is fixed.
     for d in (d for d, e in enumerate(source) if shape[d] == 1 and e != 1):
-        found[d] = ((source[d],), Access((0,) * loops, starts[d]))
-    return tuple(found[d] for d in sorted(found))
+        spans[d] = ((source[d],), Access((0,) * loops, starts[d]))
+    return tuple(spans[d] for d in sorted(spans))
 
 
 _PUSH: Mapping[str, Callable[..., IndexMap | None]] = {"broadcast_in_dim": _broadcast, "transpose": _transpose}

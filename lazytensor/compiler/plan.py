@@ -32,6 +32,7 @@ def order(graph: Graph, calls: list[KernelCall]) -> list[KernelCall]:
     """The calls in an order that respects values always, and overwritten state where possible."""
     maker = {value: c for c in calls for value in c.results}
     rank = {n: k for k, n in enumerate(graph.nodes())}
+    # A call ranks as late as its last result in the graph, so that ties follow the order in which it was traced.
     place = {c: max(rank[n] for n, _ in c.results) for c in calls}
     inputs = {c: {maker[v] for v in map(value_of, c.operands) if v in maker} for c in calls}
     waits = _readers_of_old_state(graph, calls, maker)
@@ -64,7 +65,9 @@ def _schedule(
     users: dict[KernelCall, list[KernelCall]],
 ) -> list[KernelCall]:
     """Always the first call that is ready; one that only waits for readers of old state goes if nothing else can."""
-    done: list[KernelCall] = []
+    ordered: list[KernelCall] = []
+    # Hard: operands not computed yet, and without them a call cannot run. Soft: readers of state that it would
+    # overwrite; if it runs before them, the state is copied at the end instead.
     hard = {c: len(inputs[c]) for c in calls}
     soft = {c: len(waits[c] - inputs[c]) for c in calls}
     ready = [(soft[c] > 0, place[c], k, c) for k, c in enumerate(calls) if hard[c] == 0]
@@ -73,10 +76,11 @@ def _schedule(
     finished: set[KernelCall] = set()
     while ready:
         *_, c = heapq.heappop(ready)
+        # A call is pushed anew whenever it gets readier; the entries with its older rank are stale.
         if c in finished:
             continue
         finished.add(c)
-        done.append(c)
+        ordered.append(c)
         for u in users[c]:
             if c in inputs[u]:
                 hard[u] -= 1
@@ -84,10 +88,10 @@ def _schedule(
                 soft[u] -= 1
             if hard[u] == 0 and u not in finished:
                 heapq.heappush(ready, (soft[u] > 0, place[u], number[u], u))
-    if len(done) != len(calls):
+    if len(ordered) != len(calls):
         stuck = next(c for c in calls if c not in finished)
         raise CompileError(f"the calls form a cycle at {stuck.kernel}", where=stuck.where)
-    return done
+    return ordered
 
 
 class _Planner:
@@ -99,6 +103,7 @@ class _Planner:
         self.instrs: list[Instr] = []
         self.holder: dict[Value, int] = {}
         self.views: dict[tuple[int, Type], int] = {}
+        # The order of these matters: last reads know of kept values, donation of last reads.
         self.kept = self._fetched_old_state()
         self.last = self._last_reads()
         self.updates_of: dict[Value, list[StateId]] = {}
@@ -132,6 +137,7 @@ class _Planner:
         """Calls whose results go nowhere but into state."""
         needed = {value_of(n) for n in self.graph.outputs}
         only: set[KernelCall] = set()
+        # Backwards, so that the readers of a value are known when its maker is asked.
         for c in reversed(self.calls):
             if all(v in self.updates_of and v not in needed for v in c.results):
                 only.add(c)
@@ -142,10 +148,12 @@ class _Planner:
         for name, n in self.graph.state.items():
             self.holder[value_of(n)] = self._buffer(n.type, "state", name)
         batch = tuple(self._batch(n) for n in self.graph.inputs)
+        # Before any call: whatever overwrites the state comes later.
         copies = {value: self._copy(value) for value in self.kept}
         for time, c in enumerate(self.calls):
             self._place(time, c)
         new_state = {s: self._new_state(s) for s in self.graph.state}
+        # Only now, since the calls themselves read the live buffer.
         self.holder |= copies
         fetches = tuple(self._operand(n) for n in self.graph.outputs)
         state = {b.name: (b.index, new_state[b.name]) for b in self.buffers if b.kind == "state"}
@@ -188,19 +196,21 @@ class _Planner:
         return self.views[stored, n.type]
 
     def _place(self, time: int, c: KernelCall) -> None:
+        # A nest addresses flat elements and does not care for shapes; a kernel of the library does.
         reads = tuple(self._stored(n) if c.nest else self._operand(n) for n in c.operands)
-        taken: set[int] = set()
+        targets: set[int] = set()
         writes = []
         for k, value in enumerate(c.results):
             target = self._donated(time, c, k, value)
             if target is None:
-                target = self._inherited(time, c, k, value, taken)
+                target = self._inherited(time, c, k, value, targets)
             if target is None:
                 target = self._buffer(type_of(value), "temp")
-            taken.add(target)
+            targets.add(target)
             writes.append(target)
         for value, target in zip(c.results, writes, strict=True):
             self.holder[value] = target
+            # The buffer has new elements, so that views of the old ones may not be found again.
             self.views = {key: view for key, view in self.views.items() if key[0] != target}
         direction = self._direction(c)
         self.instrs.append(Instr(c.kernel, reads, tuple(writes), dict(c.attrs), c.nest, c.work, c.where, direction))
@@ -212,6 +222,7 @@ class _Planner:
 
     def _donated(self, time: int, c: KernelCall, k: int, value: Value) -> int | None:
         """The buffer of the state that this value becomes, if nobody needs its old value any more."""
+        # A value that is the new value of two states can overwrite one; the other is copied at the end of the step.
         for state in self.updates_of.get(value, ()):
             old = value_of(self.graph.state[state])
             same = type_of(value) == type_of(old) if c.nest is None else _alike(type_of(value), type_of(old))
@@ -223,14 +234,14 @@ class _Planner:
             return self.holder[old]
         return None
 
-    def _inherited(self, time: int, c: KernelCall, k: int, value: Value, taken: set[int]) -> int | None:
+    def _inherited(self, time: int, c: KernelCall, k: int, value: Value, targets: set[int]) -> int | None:
         """The buffer of an operand that dies here and has the same type, for loops that run in step."""
         for old in dict.fromkeys(map(value_of, c.operands)):
             if old in self.updates_of:
                 continue  # new state outside its own buffer is copied at the end
             buffer = self.holder[old]
             fits = self.buffers[buffer].kind == "temp" and _alike(type_of(value), type_of(old))
-            if fits and buffer not in taken and self.last[old] == time and _in_step(c, k, old):
+            if fits and buffer not in targets and self.last[old] == time and _in_step(c, k, old):
                 return buffer
         return None
 
@@ -257,5 +268,6 @@ def _in_step(c: KernelCall, k: int, old: Value) -> bool:
         return False
     target = c.nest.writes[k]
     accesses = [a for n, a in zip(c.operands, c.nest.reads, strict=True) if value_of(n) == old]
+    # A loop along which the target stands still would write an element that later iterations read again.
     moves = all(s for s, loop in zip(target.strides, c.nest.loops, strict=True) if loop.extent > 1)
     return moves and all(a == target for a in accesses)

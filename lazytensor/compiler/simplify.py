@@ -24,34 +24,35 @@ def _is_swap(n: Node) -> bool:
     return len(p) >= 2 and p == (*range(len(p) - 2), len(p) - 1, len(p) - 2)
 
 
-def _flipped(found: Bindings, n: Node) -> Node:
+def _flipped(bindings: Bindings, n: Node) -> Node:
     a, b = n.inputs
     flags = dict(n.attrs)
-    if "u" in found:
-        a, flags["transpose_a"] = found["u"], not flags["transpose_a"]
-    if "v" in found:
-        b, flags["transpose_b"] = found["v"], not flags["transpose_b"]
+    if "u" in bindings:
+        a, flags["transpose_a"] = bindings["u"], not flags["transpose_a"]
+    if "v" in bindings:
+        b, flags["transpose_b"] = bindings["v"], not flags["transpose_b"]
     return matmul(a, b, **flags)
 
 
-def _turned_product(found: Bindings, n: Node) -> Node | None:
+def _turned_product(bindings: Bindings, n: Node) -> Node | None:
     """(a b)^T = b^T a^T: the same sums in the same order."""
-    product = found["p"]
+    product = bindings["p"]
+    # Of two dimensions a transpose is free: BLAS reads it in place, and the order of operands stays as it was written.
     if product.op != "matmul" or len(product.type.shape) == 2:
         return None
     a, b = product.inputs
     return matmul(b, a, not product.attrs["transpose_b"], not product.attrs["transpose_a"])
 
 
-def _through_cast(found: Bindings, n: Node) -> Node:
+def _through_cast(bindings: Bindings, n: Node) -> Node:
     """A transpose that stands above a conversion is moved below it, where the product can read it."""
-    return transpose(call("cast", found["x"], dtype=n.attrs["dtype"]), found["t"].attrs["permutation"])
+    return transpose(call("cast", bindings["x"], dtype=n.attrs["dtype"]), bindings["t"].attrs["permutation"])
 
 
-def _merged_transpose(found: Bindings, n: Node) -> Node:
+def _merged_transpose(bindings: Bindings, n: Node) -> Node:
     outer, inner = n.attrs["permutation"], n.inputs[0].attrs["permutation"]
     order = tuple(inner[p] for p in outer)
-    x = found["x"]
+    x = bindings["x"]
     return x if order == tuple(range(len(order))) else transpose(x, order)
 
 
@@ -59,34 +60,36 @@ def _swapped(name: str) -> Pat:
     return pat("transpose", any_(name), when=_is_swap)
 
 
-def _unchanged(found: Bindings, n: Node) -> Node | None:
-    return found["x"] if found["x"].type == n.type else None
+def _unchanged(bindings: Bindings, n: Node) -> Node | None:
+    return bindings["x"] if bindings["x"].type == n.type else None
 
 
 def _keeps(n: Node) -> bool:
     return bool(n.attrs["keepdim"])
 
 
-def _dropped(found: Bindings, n: Node) -> Node | None:
+def _dropped(bindings: Bindings, n: Node) -> Node | None:
     """A dimension that is dropped after a reduction was not worth keeping."""
     inner = n.inputs[0]
     short = call(inner.op, *inner.inputs, **{**inner.attrs, "keepdim": False})
     return short if short.type == n.type else None
 
 
-def _repeated(found: Bindings, n: Node) -> Node | None:
+def _repeated(bindings: Bindings, n: Node) -> Node | None:
+    # A repeated constant costs memory for the life of the program, a broadcast in a nest nothing.
     if n.type.size > FOLDED_ELEMENTS:
         return None
-    return const(OPS["broadcast_in_dim"].eval(found["k"].value, **n.attrs), n.type)
+    return const(OPS["broadcast_in_dim"].eval(bindings["k"].value, **n.attrs), n.type)
 
 
-def _folded(operate: Callable[..., np.ndarray], found: Bindings, n: Node) -> Node | None:
+def _folded(operate: Callable[..., np.ndarray], bindings: Bindings, n: Node) -> Node | None:
     """The same operation on two numbers, in the arithmetic of their dtype."""
+    # Integers wrap around and divide by rules of their own; nothing is gained by repeating those here.
     if n.type.dtype.kind != "f":
         return None
     kind = n.type.dtype.host.type
     with np.errstate(all="ignore"):
-        return full(float(operate(kind(found["k"].attrs["value"]), kind(found["other"].attrs["value"]))), n.type)
+        return full(float(operate(kind(bindings["k"].attrs["value"]), kind(bindings["other"].attrs["value"]))), n.type)
 
 
 X = any_("x")
@@ -94,6 +97,7 @@ ONE, OTHER = Pat("full", (), "k"), Pat("full", (), "other")
 RULES = RuleSet(
     "algebra",
     [
+        # Each holds bit for bit: NaN, infinities and both zeros come out as they went in.
         Rule("x * 1 = x", X * 1, lambda b, n: b["x"]),
         Rule("1 * x = x", 1 * X, lambda b, n: b["x"]),
         Rule("x / 1 = x", X / 1, lambda b, n: b["x"]),
@@ -102,6 +106,7 @@ RULES = RuleSet(
         Rule("reshape(reduce(x, keepdim))", pat("reshape", pat("reduce", X, when=_keeps)), _dropped),
         Rule("reshape(arg_reduce(x, keepdim))", pat("reshape", pat("arg_reduce", X, when=_keeps)), _dropped),
         Rule("reshape there and back", pat("reshape", pat("reshape", X)), _unchanged),
+        # Before products read transposes of their operands, so that no rule undoes another.
         Rule("transpose of a stack of products", _swapped("p"), _turned_product),
         Rule("broadcast of one value", pat("broadcast_in_dim", ONE), lambda b, n: full(b["k"].attrs["value"], n.type)),
         Rule("broadcast of a constant", pat("broadcast_in_dim", Pat("const", (), "k")), _repeated),

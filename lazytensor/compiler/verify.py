@@ -39,9 +39,9 @@ def check_matches(graph: Graph, matches: Matches) -> None:
         op, attrs = kernel.name, match.attrs
         if op == "call":
             op, attrs = attrs["op"], attrs.get("attrs", {})
-        given = OPS[op].infer(*(i.type for i in match.operands), **attrs) if op in OPS else n.type
-        if given != n.type:
-            raise CompileError(f"kernel {kernel.name} gives {given}, but {n.op} is {n.type}", where=n.where)
+        inferred = OPS[op].infer(*(i.type for i in match.operands), **attrs) if op in OPS else n.type
+        if inferred != n.type:
+            raise CompileError(f"kernel {kernel.name} gives {inferred}, but {n.op} is {n.type}", where=n.where)
 
 
 def check_calls(graph: Graph, calls: Iterable[KernelCall]) -> None:

@@ -70,6 +70,7 @@ _NO_ATTRS: Attrs = {}
 
 
 def _forget(entry: _Entry) -> None:
+    # The same structure may have been interned anew before the old node was collected.
     if _table.get(entry.key) is entry:
         del _table[entry.key]
 
@@ -78,6 +79,7 @@ def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
     if not attrs:
         return (op, inputs)
     # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
+    # Sorted, so that the order in which keywords were written makes no second node.
     items = tuple(
         (k, v.hex() if v.__class__ is float else v, v.__class__)
         for k, v in (attrs.items() if len(attrs) == 1 else sorted(attrs.items()))
@@ -94,17 +96,17 @@ def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, No
 
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
     """A new node under `key`, which `find` has just reported free."""
-    made = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
-    entry = _Entry(made, _forget)
+    new = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
+    entry = _Entry(new, _forget)
     entry.key = key
     _table[key] = entry
-    return made
+    return new
 
 
 def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
     """The node with this structure, found or made. The type is taken on trust: `ops.call` infers it."""
-    key, found = find(op, inputs, attrs)
-    return found if found is not None else intern(key, op, inputs, attrs, type)
+    key, existing = find(op, inputs, attrs)
+    return existing if existing is not None else intern(key, op, inputs, attrs, type)
 
 
 def forget() -> None:
@@ -119,15 +121,16 @@ def unique() -> int:
 
 def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
     """A new leaf that stands for `array`, which must not be written to afterwards."""
-    made = node("leaf", (), {"uid": unique()}, type)
-    made.value, made.tracks = array, tracks
-    return made
+    new = node("leaf", (), {"uid": unique()}, type)
+    new.value, new.tracks = array, tracks
+    return new
 
 
 def topological(outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambda n: False) -> list[Node]:
     """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered."""
     order: list[Node] = []
     seen: set[Node] = set()
+    # An explicit stack: graphs of unrolled loops are deeper than the recursion of Python.
     stack: list[tuple[Node, Iterator[Node]]] = []
 
     def push(n: Node) -> None:
@@ -174,6 +177,7 @@ class Graph:
     @property
     def key(self) -> GraphKey:
         """Equal for graphs that are the same function under the same names: nodes are interned, so roots will do."""
+        # Names too: a fetch is called by them, in the text and in the program.
         return (tuple(self.updates.items()), self.outputs, self.inputs, self._names)
 
     def roots(self) -> tuple[Node, ...]:
@@ -196,12 +200,12 @@ class Graph:
 
     def users(self) -> dict[Node, list[Node]]:
         """For each node the nodes that read it (roots are not listed)."""
-        found: dict[Node, list[Node]] = {}
+        users: dict[Node, list[Node]] = {}
         for n in self.nodes():
-            found.setdefault(n, [])
+            users.setdefault(n, [])
             for i in n.inputs:
-                found[i].append(n)
-        return found
+                users[i].append(n)
+        return users
 
 
 def rebuild(roots: Iterable[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> dict[Node, Node]:
@@ -216,8 +220,9 @@ def same(n: Node, inputs: tuple[Node, ...]) -> Node:
     """`n` with other inputs of the same types."""
     if inputs == n.inputs:
         return n
+    # The type is copied from the old node, so a rule that changes the type of an input would go unnoticed.
     if [i.type for i in inputs] != [i.type for i in n.inputs]:
         raise CompileError(f"{n.op} was rebuilt with inputs of other types", where=n.where)
-    made = node(n.op, inputs, n.attrs, n.type)
-    made.where = made.where or n.where
-    return made
+    new = node(n.op, inputs, n.attrs, n.type)
+    new.where = new.where or n.where
+    return new

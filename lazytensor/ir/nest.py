@@ -87,6 +87,7 @@ class Nest:
 
     def check(self) -> "Nest":
         """Raise CompileError unless every access stays inside its operand and the body is in order; returns self."""
+        # A loop that runs no time has bounds below zero.
         runs = all(loop.extent for loop in self.loops)  # else nothing is touched
         for operand, access in zip((*self.inputs, *self.outputs), (*self.reads, *self.writes), strict=True):
             low, high = _bounds(access, self.loops)
@@ -106,6 +107,7 @@ class Nest:
 
 def _bounds(access: Access, loops: tuple[Loop, ...]) -> tuple[int, int]:
     """Smallest and largest element touched."""
+    # An affine function takes its extremes at the corners, and a negative stride its smallest at the far one.
     steps = [s * (loop.extent - 1) for s, loop in zip(access.strides, loops, strict=True)]
     return access.offset + sum(min(s, 0) for s in steps), access.offset + sum(max(s, 0) for s in steps)
 
@@ -153,11 +155,13 @@ def collapse(nest: Nest) -> Nest:
     accesses = [*nest.reads, *nest.writes, *(s.attr for s in nest.body if s.op == "index")]
     loops = list(nest.loops)
     keep = list(range(len(loops)))  # original positions whose strides survive
+    # From inside out, so that three loops that are one collapse in two steps.
     for outer in range(len(loops) - 2, -1, -1):
         at = keep.index(outer)
         if at + 1 == len(keep):
             continue
         inner = keep[at + 1]
+        # The outer loop continues where the inner one ends, in every operand.
         fits = all(a.strides[outer] == a.strides[inner] * loops[inner].extent for a in accesses)
         if fits and loops[outer].is_reduction == loops[inner].is_reduction:
             extent = loops[outer].extent * loops[inner].extent

@@ -15,6 +15,7 @@ from lazytensor.ir.reduction import REDUCTIONS
 
 def _window(flat: np.ndarray, access: Access, extents: tuple[int, ...]) -> np.ndarray:
     """The elements that an access touches, as a view with one axis for each loop."""
+    # Strides may be zero or negative: as_strided says what no slicing could.
     strides = tuple(s * flat.itemsize for s in access.strides)
     return np.lib.stride_tricks.as_strided(flat[access.offset :], extents, strides)
 
@@ -26,20 +27,21 @@ def _affine(access: Access, extents: tuple[int, ...]) -> np.ndarray:
     return total
 
 
-def _scalar(scalar: Scalar, nest: Nest, flats: list[np.ndarray], known: list[Any], meaning: Meaning) -> Any:
+def _scalar(scalar: Scalar, nest: Nest, flats: list[np.ndarray], values: list[Any], meaning: Meaning) -> Any:
     extents = tuple(loop.extent for loop in nest.loops)
     if scalar.op == "load":
+        # A copy: an output may be the same memory, and all loads come before the stores.
         return np.array(_window(flats[scalar.attr], nest.reads[scalar.attr], extents))
     if scalar.op == "const":
         return scalar.dtype.host.type(scalar.attr)
     if scalar.op == "index":
         return _affine(scalar.attr, extents)
-    arguments = [known[a] for a in scalar.args]
+    arguments = [values[a] for a in scalar.args]
     if scalar.op == "cast":
-        made = np.asarray(arguments[0]).astype(scalar.dtype.host)
+        result = np.asarray(arguments[0]).astype(scalar.dtype.host)
     else:
-        made = np.asarray(meaning(scalar.op, scalar.attr or {})(*arguments), scalar.dtype.host)
-    return round_to(made, scalar.dtype)
+        result = np.asarray(meaning(scalar.op, scalar.attr or {})(*arguments), scalar.dtype.host)
+    return round_to(result, scalar.dtype)
 
 
 def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
@@ -51,10 +53,12 @@ def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
         return
     axes = tuple(i for i, loop in enumerate(nest.loops) if loop.is_reduction)
     outer = [i for i in range(len(extents)) if i not in axes]
+    # NumPy sums integers in int64 unless told otherwise, and the nest in their own type.
     if store.reduce == "add":
         total = np.sum(wide, axis=axes, dtype=wide.dtype)
     else:
         total = REDUCTIONS[store.reduce].ufunc.reduce(wide, axis=axes)
+    # The result has no place for the loops that were summed over.
     shrunk = Access(tuple(access.strides[i] for i in outer), access.offset)
     _window(flat, shrunk, tuple(extents[i] for i in outer))[...] = round_to(np.asarray(total), kind)
 
@@ -62,9 +66,9 @@ def _store(store: Store, nest: Nest, flat: np.ndarray, value: Any) -> None:
 def evaluate(nest: Nest, inputs: list[np.ndarray], outputs: list[np.ndarray], meaning: Meaning) -> None:
     """Run the nest: read the contiguous arrays `inputs`, write `outputs`, which may share memory with inputs."""
     flats = [a.reshape(-1) for a in inputs]
-    known: list[Any] = []
+    values: list[Any] = []
     with np.errstate(all="ignore"):
         for scalar in nest.body:
-            known.append(_scalar(scalar, nest, flats, known, meaning))
+            values.append(_scalar(scalar, nest, flats, values, meaning))
         for store in nest.stores:
-            _store(store, nest, outputs[store.output].reshape(-1), known[store.value])
+            _store(store, nest, outputs[store.output].reshape(-1), values[store.value])

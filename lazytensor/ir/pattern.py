@@ -29,17 +29,17 @@ class Pat(Algebra):
         """The pattern of an operation on what `operands` match; a number matches that constant."""
         return pat(name, *(o if isinstance(o, Pat) else filled(o) for o in operands))
 
-    def match(self, n: Node, found: Bindings) -> bool:
+    def match(self, n: Node, bindings: Bindings) -> bool:
         """Whether n fits; bindings are added to `found`. A name that stands twice must bind the same node."""
         if self.op and (n.op != self.op or len(n.inputs) != len(self.inputs)):
             return False
         if self.when is not None and not self.when(n):
             return False
         if self.name:
-            if found.get(self.name, n) is not n:
+            if bindings.get(self.name, n) is not n:
                 return False
-            found[self.name] = n
-        return all(p.match(i, found) for p, i in zip(self.inputs, n.inputs, strict=True)) if self.op else True
+            bindings[self.name] = n
+        return all(p.match(i, bindings) for p, i in zip(self.inputs, n.inputs, strict=True)) if self.op else True
 
 
 def any_(name: str) -> Pat:
@@ -79,9 +79,9 @@ class RuleSet:
     def step(self, n: Node) -> tuple[Node, Rule] | None:
         """The first rule that applies to n, with its result."""
         for rule in self._by_op.get(n.op, ()):
-            found: Bindings = {}
-            if rule.pattern.match(n, found):
-                out = rule.build(found, n)
+            bindings: Bindings = {}
+            if rule.pattern.match(n, bindings):
+                out = rule.build(bindings, n)
                 if out is not None and out is not n:
                     return out, rule
         return None
@@ -90,9 +90,11 @@ class RuleSet:
         """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each."""
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
+            # The inputs are in their last form; only the node itself can still change. Each result is tried again from
+            # the first rule.
             n = same(old, inputs)
-            while (hit := self.step(n)) is not None:
-                out, rule = hit
+            while (match := self.step(n)) is not None:
+                out, rule = match
                 if trace is not None:
                     trace(rule, n, out)
                 n = out

@@ -82,7 +82,9 @@ class Program:
 
     def check(self) -> "Program":
         """Raise CompileError unless every read is of something written before; returns self."""
+        # State, batch and constants are there before the first instruction.
         known = {b.index for b in self.buffers if b.kind != "temp"}
+        # Instructions name buffers by their place in the tuple.
         for n, b in enumerate(self.buffers):
             if b.index != n:
                 raise CompileError(f"buffer {n} calls itself {b.index}")

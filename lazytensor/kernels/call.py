@@ -15,9 +15,11 @@ def _match(n: Node) -> Match:
 
 
 def _run(name: str, attrs: Attrs, outs: Arrays, ins: Arrays) -> None:
+    # What overflows is infinity, as on the device; a warning would speak of the house, not of the script.
     with np.errstate(all="ignore"):
-        made = OPS[name].eval(*ins, **attrs)
-    for out, value in zip(outs, made if isinstance(made, tuple) else (made,), strict=True):
+        results = OPS[name].eval(*ins, **attrs)
+    # Copied, for the plan has given the result a place, and NumPy its own.
+    for out, value in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
         np.copyto(out, value, casting="unsafe")
 
 

@@ -12,12 +12,14 @@ def _concat(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
 
 
 def _write(out: np.ndarray, part: np.ndarray, base: np.ndarray, value: np.ndarray) -> None:
+    # All of the base, then over it: a copy of what surrounds the part alone would be several.
     np.copyto(out, base)
     np.copyto(part, value)
 
 
 def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     starts, limits, strides = attrs["starts"], attrs["limits"], attrs["strides"]
+    # The window into the output is cut once, when the step is bound; a step only copies.
     part = outs[0][tuple(slice(s, e, t) for s, e, t in zip(starts, limits, strides, strict=True))]
     return partial(_write, outs[0], part, *ins)
 

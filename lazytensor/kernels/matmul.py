@@ -21,6 +21,7 @@ def _match(n: Node) -> Match | None:
         return None
     a, b = n.inputs
     flips = dict(n.attrs)
+    # Simplify has done this for graphs that went through it; others may still hold transposes.
     while _swaps_last(a):
         a, flips["transpose_a"] = a.inputs[0], not flips["transpose_a"]
     while _swaps_last(b):

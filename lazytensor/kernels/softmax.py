@@ -73,8 +73,10 @@ _KEEP = "loss[r] = y[at + min(max(labels[r], 0), {last_column})]"
 
 def _match(name: str) -> Callable[[Node], Match | None]:
     def match(n: Node) -> Match | None:
+        # The text computes in float32, which also holds the half types.
         if n.op != name or n.inputs[0].type.dtype.host != float32.host or n.inputs[0].type.size == 0:
             return None
+        # Rows have to lie in one piece.
         if name == "softmax" and n.attrs["dim"] % len(n.type.shape) != len(n.type.shape) - 1:
             return None
         return Match(n.inputs, n.attrs)

@@ -47,7 +47,7 @@ class HostExecutable:
         self.program = program
         self._arena = lay_out(program)
         self._arrays = _memory(program, self._arena, store)
-        self._given: list[Any] = [None] * len(program.batch)
+        self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
         self._by_batch: list[tuple[int, Instr, Bind]] = []  # where a step that reads the batch stands
         batch = _with_views(set(program.batch), program)
@@ -77,11 +77,12 @@ class HostExecutable:
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step and return the fetches; see `Executable`. Raises ShapeError for a batch of other types."""
-        given = self._given
-        if len(batch) != len(given):
-            raise ShapeError(f"the step takes {len(given)} arrays, the batch has {len(batch)}")
+        bound = self._bound
+        if len(batch) != len(bound):
+            raise ShapeError(f"the step takes {len(bound)} arrays, the batch has {len(batch)}")
+        # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
         for k, array in enumerate(batch):
-            if array is not given[k]:
+            if array is not bound[k]:
                 self._take(batch)
                 break
         with np.errstate(all="ignore"):  # overflow gives infinity, as on the device
@@ -97,10 +98,11 @@ class HostExecutable:
         for k, (b, array) in enumerate(zip(program.batch, batch, strict=True)):
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
             # A converted copy is of this moment only, so it is made again next time.
-            self._given[k] = array if arrays[b] is array else None
+            self._bound[k] = array if arrays[b] is array else None
         for view, owner in self._arena.views.items():
             if program.buffers[owner].kind == "batch":
                 arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
+        # An instruction binds to the same number of steps each time, so that places in the list stay.
         for at, instr, bind in self._by_batch:
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
@@ -110,6 +112,7 @@ class HostExecutable:
     def _copy_state(self) -> None:
         """Move new values into state that could not be overwritten; sources that are state are read first."""
         arrays = self._arrays
+        # Two states may swap values: each source that is state itself is read before any is written.
         values = [arrays[new].copy() if is_state else arrays[new] for _, new, is_state in self._copies]
         for (old, _, _), value in zip(self._copies, values, strict=True):
             arrays[old].reshape(-1)[...] = value.reshape(-1)
@@ -117,11 +120,11 @@ class HostExecutable:
 
 def _with_views(owners: set[int], program: Program) -> set[int]:
     """`owners` and every buffer that is a view of one."""
-    found = set(owners)
+    buffers = set(owners)
     for instr in program.instrs:
-        if instr.kernel == "reshape" and instr.reads[0] in found:
-            found.add(instr.writes[0])
-    return found
+        if instr.kernel == "reshape" and instr.reads[0] in buffers:
+            buffers.add(instr.writes[0])
+    return buffers
 
 
 def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
@@ -133,6 +136,7 @@ def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
 def _memory(program: Program, arena: Arena, store: StateStore) -> list[np.ndarray]:
     """The array of each buffer; those of the batch are placeholders until the first step."""
     block = np.zeros(arena.size_bytes + ALIGNMENT, np.uint8)
+    # NumPy promises 16 bytes only; offsets of the arena count from the first aligned one.
     start = -block.ctypes.data % ALIGNMENT
     arrays: list[np.ndarray] = []
     for b in program.buffers:
@@ -163,6 +167,7 @@ def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
             f"batch element {name or ''} is {list(array.shape)}, the step was compiled for {list(type.shape)}",
             hint="Every batch of a compiled step has the same shape; drop the last incomplete batch.",
         )
+    # The caller may hand in float32 that was never rounded to the half type of the step.
     if type.dtype.is_half or array.dtype != type.dtype.host:
         with np.errstate(all="ignore"):
             return round_to(np.array(array, type.dtype.host, order="C"), type.dtype)
@@ -178,6 +183,7 @@ def _binder(instr: Instr, program: Program) -> Bind:
     kernel = BY_NAME[instr.kernel]
     ins = tuple(program.buffers[b].type for b in instr.reads)
     outs = tuple(program.buffers[b].type for b in instr.writes)
+    # BLAS and NumPy compute half types in float32 and leave the rounding to us.
     rounders = [_rounder(t, k + len(ins)) for k, t in enumerate(outs) if t.dtype.is_half]
     if kernel.source is not None and config.current().jit:
         function = jit.load(kernel.source(instr.attrs, outs, ins))
@@ -197,6 +203,7 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
         return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
     slots = distinct_slots(operands)
     function = jit.load(generate(nest, slots))
+    # For each argument of the compiled function the first operand that is this buffer.
     first = [slots.index(k) for k in range(max(slots) + 1)]
     return lambda arrays: [partial(function, *(arrays[k].reshape(-1) for k in first))]
 

@@ -51,6 +51,7 @@ def _surroundings() -> bytes:
     llvm = importlib.import_module("llvmlite.binding")
     here = pathlib.Path(__file__)
     helpers = b"".join(here.with_name(name).read_bytes() for name in HELPERS)
+    # Machine code of another processor can hold instructions that this one does not have.
     facts = (sys.version_info[:3], np.__version__, numba.__version__, llvm.get_host_cpu_name())
     return hashlib.blake2b(repr(facts).encode() + helpers).digest()
 
@@ -58,8 +59,10 @@ def _surroundings() -> bytes:
 def _from_disk(source: str, folder: pathlib.Path) -> Kernel:
     name = f"lazywafer_{digest(source)}"
     folder = folder / name
+    # Before anything of it is loaded: damaged machine code does not raise, it crashes.
     if not _is_whole(folder, name):
         _forget(folder, name)
+    # Three attempts, since another process may be emptying or writing the same folder just now.
     for is_last in (False, False, True):
         try:
             return _executed(folder, name, source)
@@ -97,6 +100,7 @@ def _write_once(path: pathlib.Path, text: str) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)
+    # In one move: a process that reads meanwhile sees the old text or the new one, never half of it.
     os.replace(temporary, path)
 
 

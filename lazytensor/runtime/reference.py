@@ -21,26 +21,28 @@ def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bo
     With `remember`, nodes through which a gradient may flow keep their values: a backward graph will ask for them.
     """
     roots = list(roots)
-    known: dict[Node, np.ndarray] = dict(env)
+    values: dict[Node, np.ndarray] = dict(env)
     order = topological(roots, is_leaf=lambda n: n in env or n.value is not None)
     pending = _uses(order)
     for r in roots:
+        # A root counts as one more reader, which never comes: it is kept to the end.
         pending[r] = pending.get(r, 0) + 1
     with np.errstate(all="ignore"):
         for n in order:
-            if n in known:
+            if n in values:
                 continue
             if n.value is not None:
-                known[n] = n.value
+                values[n] = n.value
                 continue
-            known[n] = made = _evaluate(n, known)
+            values[n] = result = _evaluate(n, values)
             if remember and n.tracks and not isinstance(n.type, tuple):
-                n.value = made
+                n.value = result
             for i in n.inputs:
+                # Memory stays that of the widest moment, not of the sum of all values.
                 pending[i] -= 1
                 if not pending[i]:
-                    del known[i]
-    return [known[r] for r in roots]
+                    del values[i]
+    return [values[r] for r in roots]
 
 
 def _uses(order: list[Node]) -> dict[Node, int]:
@@ -52,17 +54,17 @@ def _uses(order: list[Node]) -> dict[Node, int]:
     return uses
 
 
-def _evaluate(n: Node, known: Mapping[Node, np.ndarray]) -> np.ndarray:
-    made = OPS[n.op].eval(*[known[i] for i in n.inputs], **n.attrs)
+def _evaluate(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
+    result = OPS[n.op].eval(*[values[i] for i in n.inputs], **n.attrs)
     if isinstance(n.type, tuple):
-        return tuple(_typed(m, t) for m, t in zip(made, n.type, strict=True))  # type: ignore[return-value]
-    if made is None:
+        return tuple(_typed(m, t) for m, t in zip(result, n.type, strict=True))  # type: ignore[return-value]
+    if result is None:
         raise CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
-    return _typed(made, n.type)
+    return _typed(result, n.type)
 
 
-def _typed(made: np.ndarray, type: Type) -> np.ndarray:
+def _typed(result: np.ndarray, type: Type) -> np.ndarray:
     """An array of the host's type for `type`, rounded."""
-    if made.__class__ is not np.ndarray or made.dtype != type.dtype.host:
-        made = np.asarray(made, type.dtype.host)
-    return round_to(made, type.dtype) if type.dtype.is_half else made
+    if result.__class__ is not np.ndarray or result.dtype != type.dtype.host:
+        result = np.asarray(result, type.dtype.host)
+    return round_to(result, type.dtype) if type.dtype.is_half else result

@@ -30,9 +30,13 @@ def _rounding(mantissa: int, exponent: int) -> Helper:
     def rounded(x: Any) -> Any:
         a = abs_f4(x)
         bits = bits_f4(a)
+        # Adding just less than half a place, and one more where the last bit kept is odd, rounds ties to even; a carry
+        # out of the mantissa grows the exponent, as it should.
         odd = np.int32(np.int32(bits >> shift) & np.int32(1))
         y = float_f4(np.int32(np.int32(bits + np.int32(below_half + odd)) & mask))
+        # The sum has its last place where subnormals end, so that the processor itself rounds to even there.
         y = (a + magic) - magic if a < smallest else y
+        # float16 and cbfloat16 end long before float32 does.
         y = np.float32(np.inf) if y > largest else y
         y = copysign_f4(y, x)
         return y if x == x else x

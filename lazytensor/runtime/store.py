@@ -39,6 +39,7 @@ class Store:
         live = self.array(state)
         if live.shape != np.shape(array):
             raise StateError(f"{state} is {list(live.shape)}, the new value {list(np.shape(array))}")
+        # Into the live array, since compiled steps are bound to it.
         np.copyto(live, array, casting="unsafe")
 
     def hold(self, state: StateId, array: np.ndarray) -> None:

@@ -55,6 +55,7 @@ def _power_of_two(n: Number) -> Number:
 @_strict
 def _scaled(x: Number, n: Number) -> Number:
     """x * 2**n in two steps, so that neither the largest nor subnormal results are lost."""
+    # 2**n itself is no float32 for the n of the largest and of subnormal results; its two halves always are.
     half = np.int32(n >> np.int32(1))
     return x * _power_of_two(half) * _power_of_two(np.int32(n - half))
 
@@ -63,6 +64,7 @@ def _scaled(x: Number, n: Number) -> Number:
 def _reduced_exp(x: Number) -> tuple[Number, Number]:
     """n and r with x = n * ln 2 + r, |r| <= ln 2 / 2."""
     n = round_f4(x * _LOG2E)
+    # ln 2 in two parts: n times the first, of few bits, is exact, so that r loses nothing (Cody and Waite).
     r = fma(-n, _LN2_HIGH, x)
     return np.int32(n), fma(-n, _LN2_LOW, r)
 
@@ -70,6 +72,7 @@ def _reduced_exp(x: Number) -> tuple[Number, Number]:
 @_strict
 def _expm1_tail(r: Number) -> Number:
     """(exp(r) - 1 - r) for |r| <= ln 2 / 2."""
+    # Horner from the highest power; fused, each step rounds once.
     p = fma(r, np.float32(1.99148795e-4), np.float32(1.39415287e-3))
     p = fma(r, p, np.float32(8.3332723e-3))
     p = fma(r, p, np.float32(0.0416663475))
@@ -104,6 +107,7 @@ def _split(x: Number) -> tuple[Number, Number]:
     """n and f with x = 2**n * (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), for positive finite x."""
     is_tiny = x < np.float32(1.17549435e-38)
     grown = x * np.float32(8388608) if is_tiny else x
+    # Counting from the bits of sqrt(1/2) centres the mantissa on 1, where the polynomial is best.
     bits = np.int32(bits_f4(grown) - np.int32(0x3F3504F3))
     n = np.int32(bits >> np.int32(23))
     m = float_f4(np.int32(np.int32(bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)))
@@ -152,6 +156,7 @@ def log2_f4(x: Number) -> Number:
 @_strict
 def log1p_f4(x: Number) -> Number:
     u = _ONE + x
+    # What 1 + x lost in rounding, from the side where the difference is exact.
     lost_near, lost_far = x - (u - _ONE), _ONE - (u - x)
     ratio = (lost_near if abs_f4(x) < _ONE else lost_far) / u
     ratio = ratio if abs_f4(ratio) < _ONE else _ZERO
@@ -169,6 +174,7 @@ def tanh_f4(x: Number) -> Number:
     p = fma(t, p, np.float32(-0.0537434965))
     p = fma(t, p, np.float32(0.133314908))
     p = fma(t, p, np.float32(-0.333332837))
+    # Near zero 1 - 2 / (...) would cancel, so that a polynomial serves below 0.625.
     small = a + a * (t * p)
     big = _ONE - np.float32(2) / (exp_f4(a + a) + _ONE)
     y = copysign_f4(big if a > np.float32(0.625) else small, x)
@@ -179,6 +185,7 @@ def tanh_f4(x: Number) -> Number:
 def sigmoid_f4(x: Number) -> Number:
     e = exp_f4(-abs_f4(x))
     y = _ONE / (_ONE + e)
+    # e / (1 + e) for negative x keeps its places where 1 / (1 + exp(-x)) would be 1 / inf.
     low = e * y
     return low if x < _ZERO else y
 
@@ -211,6 +218,7 @@ def _erfc_far(a: Number) -> Number:
 @_strict
 def erf_f4(x: Number) -> Number:
     a = abs_f4(x)
+    # erf(4) is 1 in float32.
     a = np.float32(4) if a > np.float32(4) else a
     far, near = _ONE - _erfc_far(a), _erf_near(a)
     y = copysign_f4(far if a > _ONE else near, x)
@@ -249,6 +257,7 @@ def _two_over_pi_bits(count: int) -> int:
             k += 1
         return total
 
+    # Machin 1706: pi / 4 = 4 arctan(1/5) - arctan(1/239).
     pi = 4 * (4 * arctan_inverse(5) - arctan_inverse(239))
     return (2 * unit << count) // pi
 
@@ -286,6 +295,7 @@ def _reduced_angle(x: Number) -> tuple[Number, Number]:
     e = np.int32(bits >> np.int32(23))
     m = np.float64(np.int32(np.int32(bits & np.int32(0x7FFFFF)) | np.int32(0x800000)))
     high = m * _TABLE_HIGH[e]
+    # Multiples of four quadrants are full turns. Each part has so few bits that its product with m is exact.
     high = high - 4.0 * round_f8(high * 0.25)
     middle = m * _TABLE_MIDDLE[e]
     middle = middle - 4.0 * round_f8(middle * 0.25)
@@ -360,6 +370,7 @@ def _log2_wide(x: Number) -> Number:
     m = float_f8((bits & np.int64(0xFFFFFFFFFFFFF)) + np.int64(0x3FE6A09E667F3BCD))
     s = (m - 1.0) / (m + 1.0)
     t = s * s
+    # log2(m) by the series of the inverse hyperbolic tangent, in s = (m - 1) / (m + 1), |s| < 0.172.
     p = 1 / 15 + t * (1 / 17)
     p = fma(t, p, 1 / 13)
     p = fma(t, p, 1 / 11)
@@ -396,10 +407,12 @@ def pow_f4(a: Number, b: Number) -> Number:
     e = 200.0 if e > 200.0 else e
     e = -200.0 if e < -200.0 else e
     y = np.float32(_exp2_wide(e))
+    # What 0**b and inf**b are, chosen by the sign of b.
     grows = _INF if b > _ZERO else _ZERO
     shrinks = _ZERO if b > _ZERO else _INF
     y = y if is_plain else (shrinks if size == _ZERO else grows)
     half = b * _HALF
+    # A negative base has a power for whole exponents only, and its sign for odd ones.
     is_integer = round_f4(b) == b or abs_f4(b) == _INF
     is_odd = is_integer and round_f4(half) != half
     is_negative = copysign_f4(_ONE, a) < _ZERO
