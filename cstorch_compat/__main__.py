@@ -16,7 +16,7 @@ import numpy as np
 import cstorch_compat
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
-from cstorch_compat.names import coverage, shim
+from cstorch_compat.names import coverage, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.run import process, script
 from lazytensor import config
@@ -41,6 +41,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.set_defaults(execute=lambda options: coverage.report(options.list))
+    stubs.add_parser(commands)
     ckpt.add_parser(commands)
     validating.add_parser(commands)
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
@@ -51,7 +52,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     options = _parser()[0].parse_args(argv)
-    return options.execute(options)
+    status: int = options.execute(options)
+    return status
 
 
 def run_script(options: argparse.Namespace) -> int:

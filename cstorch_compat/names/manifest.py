@@ -14,7 +14,6 @@ from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
 CSTORCH_PREFIX = "cerebras.pytorch."
-LATEST = releases.Span(releases.LATEST, releases.LATEST)
 ABSENT = object()
 """Stands for the value of a name that is not there."""
 PARTIAL = {
@@ -100,7 +99,7 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     full = full or f"{public}.{name}"
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
     path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
-    gone = releases.absence(path, LATEST)
+    gone = releases.absence(path, releases.LATEST_ONLY)
     if gone is not None:
         return refuse_absent(public, name, path, *gone)
     if releases.rows(path) or full in known_names() or any(n.startswith(full + ".") for n in known_names()):
@@ -130,7 +129,7 @@ def refuse_absent(public: str, name: str, path: str, why: str, hint: str) -> Any
     return errors.refuse("not in this release", error, f"{public}.{name}")
 
 
-def explain_class(public: str, kind: type) -> None:
+def explain_class(public: str, kind: Any) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
     def missing(self: object, name: str) -> Any:
@@ -138,4 +137,4 @@ def explain_class(public: str, kind: type) -> None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])
 
-    kind.__getattr__ = missing  # type: ignore[attr-defined]
+    kind.__getattr__ = missing

@@ -12,7 +12,7 @@ from typing import Any
 
 from cstorch_compat.names import manifest, releases, table
 from cstorch_compat.names.builtin_errors import as_builtin
-from cstorch_compat.names.releases import CSTORCH, LATEST, Span
+from cstorch_compat.names.releases import CSTORCH, LATEST_ONLY, Span
 
 EXPLAINED = {"torch": "Tensor", "torch.utils.tensorboard": "SummaryWriter"}
 """Classes whose instances answer for the attributes that they do not have, by the module that has them."""
@@ -43,7 +43,7 @@ class Mirror(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
-            return [n for n in self._offered() if not n.startswith("_")]
+            return [n for n in shown(self._path, self._span) if not n.startswith("_")]
         origin = table.origin(self._path, name)
         if name.startswith("__") and origin is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -62,26 +62,27 @@ class Mirror(ModuleType):
             value = mirror(f"{self.__name__}.{name}", f"{self._path}.{name}", self._span)
         else:
             with as_builtin():
-                return manifest.refuse(self.__name__, name, self._offered(), f"{self._path}.{name}")
+                return manifest.refuse(self.__name__, name, shown(self._path, self._span), f"{self._path}.{name}")
         # Kept, so that Python finds it by itself from now on. A refusal is not: it names the line that asked.
         self.__dict__[name] = value
         return value
 
-    def _offered(self) -> list[str]:
-        """The names of the module in its release, the modules below it included."""
-        latest = {*table.names(self._path), *table.children(self._path)}
-        if self._span is None:
-            return sorted(latest)
-        shown = {n for n in latest if releases.absence(_inner(f"{self._path}.{n}"), self._span) is None}
-        return sorted({*shown, *releases.names_below(_inner(self._path), self._span)})
-
     def __dir__(self) -> list[str]:
-        return sorted({*self._offered(), *self.__dict__})
+        return sorted({*shown(self._path, self._span), *self.__dict__})
 
 
 class _CalledMirror(Mirror):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, self._path.rpartition(".")[2])(*args, **kwargs)
+
+
+def shown(path: str, span: Span | None) -> list[str]:
+    """The names that a module offers in its release, the modules below it included."""
+    latest = {*table.names(path), *table.children(path)}
+    if span is None:
+        return sorted(latest)
+    present = {n for n in latest if releases.absence(_inner(f"{path}.{n}"), span) is None}
+    return sorted({*present, *releases.names_below(_inner(path), span)})
 
 
 def _inner(path: str) -> str:
@@ -109,9 +110,12 @@ def mirror(name: str, path: str | None = None, span: Span | None = None) -> Mirr
     Raises KeyError if the table has no such path.
     """
     path = path or name
-    if span is None and (path == CSTORCH or path.startswith(f"{CSTORCH}.")):
-        span = Span(LATEST, LATEST)
-    return _only_one(name, path, span)
+    return _only_one(name, path, span or usual_span(path))
+
+
+def usual_span(path: str) -> Span | None:
+    """The latest release for what differs between releases, None for other modules."""
+    return LATEST_ONLY if path == CSTORCH or path.startswith(f"{CSTORCH}.") else None
 
 
 def forget() -> None:

@@ -44,6 +44,9 @@ class Span:
         return self.since if self.since == self.until else f"{self.since} to {self.until}"
 
 
+LATEST_ONLY = Span(LATEST, LATEST)
+
+
 @dataclass(frozen=True)
 class Spelling:
     """What a name of the package means in some releases: a path in the table of mirrors.
@@ -71,7 +74,7 @@ SPELLINGS = (
     *(Spelling(f"cerebras.appliance{part}", Span("2.2", "2.10"), APPLIANCE) for part in APPLIANCE_PARTS),
 )
 DEFAULTS = {
-    "cerebras.pytorch": Span(LATEST, LATEST),
+    "cerebras.pytorch": LATEST_ONLY,
     "cerebras_pytorch": Span("2.0", "2.1"),
     "cerebras_pytorch.experimental": Span("1.8", "1.9"),
 }

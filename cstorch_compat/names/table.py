@@ -21,8 +21,9 @@ class Origin:
 
     def value(self) -> Any:
         """What the name stands for. Raises AttributeError if the module has no such name."""
-        if self.module in entries():
-            return origin(self.module, self.name).value()  # type: ignore[union-attr]
+        inner = origin(self.module, self.name) if self.module in entries() else None
+        if inner is not None:
+            return inner.value()
         return operator.attrgetter(self.name)(importlib.import_module(self.module))
 
 

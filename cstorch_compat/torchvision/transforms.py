@@ -203,7 +203,8 @@ def resized(planes: np.ndarray, height: int, width: int) -> np.ndarray:
     out = rows @ planes.astype(np.float64) @ columns.T
     if planes.dtype.kind in "iu":
         out = np.floor(out + (0.5 + TIE))
-    return out.astype(planes.dtype)
+    scaled: np.ndarray = out.astype(planes.dtype)
+    return scaled
 
 
 def _triangles(before: int, after: int) -> np.ndarray:
@@ -211,5 +212,6 @@ def _triangles(before: int, after: int) -> np.ndarray:
     scale = before / after
     centres = (np.arange(after) + 0.5) * scale
     distance = np.abs(np.arange(before) + 0.5 - centres[:, None])
-    weights = np.maximum(1 - distance / max(scale, 1.0), 0)
-    return weights / weights.sum(1, keepdims=True)
+    weights: np.ndarray = np.maximum(1 - distance / max(scale, 1.0), 0)
+    weights /= weights.sum(1, keepdims=True)
+    return weights

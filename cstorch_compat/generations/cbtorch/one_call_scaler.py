@@ -39,7 +39,8 @@ class GradScaler(early_scaler.GradScaler):
     def __call__(self, loss: Tensor) -> Tensor:
         """The scaled loss."""
         _owing.value = [self]
-        return self.scale(loss)
+        scaled: Tensor = self.scale(loss)
+        return scaled
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale, then run the step, as releases with `amp.optimizer_step` do."""

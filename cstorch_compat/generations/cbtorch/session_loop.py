@@ -85,7 +85,7 @@ class Session:
     def __exit__(self, *error: Any) -> None:
         self._loop.__exit__(*error)
 
-    def add_step_closure(self, closure: Callable, args: tuple = (), **kwargs: Any) -> None:
+    def add_step_closure(self, closure: Callable[..., Any], args: tuple[Any, ...] = (), **kwargs: Any) -> None:
         """Call a function with the values of tensors when the step has run."""
         self._loop.add_step_closure(closure, tuple(args), kwargs)
 

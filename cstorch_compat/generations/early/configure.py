@@ -71,38 +71,38 @@ def configure(
         manual_seed(seed)
 
 
-def compile(model: Any, backend: Any = "wse_ws") -> Callable:
+def compile(model: Any, backend: Any = "wse_ws") -> Any:
     """Prepare a module for the backend of that name, or in release 1.9 for a backend that was made.
 
     The result calls the model, carries its public methods, and names its backend.
     """
     if not isinstance(backend, str):
-        compiled = prepare.compile_model(model, backend)
-        compiled.backend = process.current_backend()  # type: ignore[attr-defined]
+        compiled: Any = prepare.compile_model(model, backend)
+        compiled.backend = process.current_backend()
         return compiled
-    name, given = backend.upper(), _configuration.value or Configuration()
+    name, configuration = backend.upper(), _configuration.value or Configuration()
     if process.current_backend(raise_exception=False) is None:
         if name == STREAMING:
             process.make_backend(
                 "CSX",
-                compile_dir=given.compile_dir,
-                compile_only=given.compile_only,
-                validate_only=given.validate_only,
-                cluster_config=given.cluster,
+                compile_dir=configuration.compile_dir,
+                compile_only=configuration.compile_only,
+                validate_only=configuration.validate_only,
+                cluster_config=configuration.cluster,
             )
         else:
             process.make_backend(name)
     compiled = prepare.compile_model(model, process.current_backend())
-    compiled.backend = BackendName(name)  # type: ignore[attr-defined]
+    compiled.backend = BackendName(name)
     return compiled
 
 
-def compile_step(step_fn: Callable) -> Callable:
+def compile_step(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function as the body of a step. A data loader that is passed to it stands for its present batch."""
     traced = steps.trace_function(step_fn)
 
     def step(*args: Any, **kwargs: Any) -> Any:
-        given = [early_executors.batch_of(a, step_fn.__name__) for a in args]
-        return traced(*given, **{k: early_executors.batch_of(v, step_fn.__name__) for k, v in kwargs.items()})
+        values = [early_executors.batch_of(a, step_fn.__name__) for a in args]
+        return traced(*values, **{k: early_executors.batch_of(v, step_fn.__name__) for k, v in kwargs.items()})
 
     return step

@@ -3,7 +3,7 @@
 import fnmatch
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cstorch_compat.generations.latest import lr_schedules as schedules
@@ -38,8 +38,8 @@ GROUPS = {"embedding": ("*embedding*weight",), "decoder_kernel": ("*decoder*dens
 
 def _classes(module: Any, base: type) -> dict[str, type]:
     """The classes of a module below a base, by their name in small letters."""
-    found = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
-    return {n.lower(): c for n, c in found.items() if n == c.__name__}
+    below = {n: c for n, c in vars(module).items() if inspect.isclass(c) and issubclass(c, base) and c is not base}
+    return {n.lower(): c for n, c in below.items() if n == c.__name__}  # no second names
 
 
 OPTIMIZERS = _classes(optimizers, optimizers.Optimizer)
@@ -58,12 +58,12 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
         raise OptionInvalid(
             f"Invalid optimizer type. Expected one of {known}. Got: {optimizer_type}", where=source.where()
         )
-    taken = inspect.signature(kind).parameters
+    arguments = inspect.signature(kind).parameters
     settings = dict(_renamed(kwargs))
-    unknown = sorted(settings.keys() - taken.keys())
+    unknown = sorted(settings.keys() - arguments.keys())
     if unknown:
         warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
-    settings = {k: v for k, v in settings.items() if k in taken}
+    settings = {k: v for k, v in settings.items() if k in arguments}
     settings.setdefault("lr", PLACEHOLDER_LR)
     return kind(params, **settings)
 
@@ -119,9 +119,9 @@ def _schedule(optimizer: Any, given: Any, is_adjusted: bool) -> Scheduler:
 
 
 def _length(part: Mapping[str, Any]) -> int:
-    for name in ("total_iters", "steps", "decay_steps"):
-        if name in part:
-            return part[name]
+    lengths: list[int] = [part[name] for name in ("total_iters", "steps", "decay_steps") if name in part]
+    if lengths:
+        return lengths[0]
     raise _invalid(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
 
 
@@ -132,7 +132,8 @@ def _one_schedule(optimizer: Any, given: Mapping[str, Any]) -> Scheduler:
     if kind is None:
         known = sorted(c.__name__ for c in SCHEDULES.values())
         raise _invalid(f"the key scheduler names one of {known}. Got: {given.get('scheduler')}")
-    return kind(optimizer, **named_arguments(kind, settings))
+    schedule: Scheduler = kind(optimizer, **named_arguments(kind, settings))
+    return schedule
 
 
 def named_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,25 +141,22 @@ def named_arguments(kind: type, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     A length is left out where the class asks for none: it is that of the part in a list.
     """
-    taken = _taken(kind)
-    named = {_name_in(taken, k): v for k, v in settings.items()}
-    return {k: v for k, v in named.items() if k in taken or SCHEDULE_ALIASES.get(k, k) != "total_iters"}
+    arguments = _arguments(kind)
+    named = {_name_in(arguments, k): v for k, v in settings.items()}
+    return {k: v for k, v in named.items() if k in arguments or SCHEDULE_ALIASES.get(k, k) != "total_iters"}
 
 
-def _taken(kind: type) -> set[str]:
+def _arguments(kind: type) -> set[str]:
     """The arguments of a schedule's class, as its callers name them."""
-    first: Callable = next(
-        c.__init__  # type: ignore[misc]
-        for c in kind.__mro__
-        if "__init__" in vars(c) and c is not LRScheduler
-    )
+    # LRScheduler passes on whatever it is given, so the first class below it says what there is.
+    first = next(vars(c)["__init__"] for c in kind.__mro__ if "__init__" in vars(c) and c is not LRScheduler)
     return {LRScheduler.NAMES.get(p, p) for p in inspect.signature(first).parameters}
 
 
-def _name_in(taken: set[str], name: str) -> str:
+def _name_in(arguments: set[str], name: str) -> str:
     """A key of a configuration as the argument that it stands for."""
     alias = SCHEDULE_ALIASES.get(name, name)
-    return name if name in taken or alias not in taken else alias
+    return name if name in arguments or alias not in arguments else alias
 
 
 def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -175,7 +173,7 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
         for key, p in module.named_parameters(recurse=False)
         if key == "bias" or "norm" in type(module).__name__.lower()
     }
-    groups: dict[tuple, dict[str, Any]] = {}
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, p in model.named_parameters():
         if not p.requires_grad:
             continue

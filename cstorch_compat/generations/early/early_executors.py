@@ -34,10 +34,10 @@ class SteppedLoader:
     that contradict each other.
     """
 
-    def __init__(self, loader: data.DataLoader, initial_step: int = 0, **steps: int | None):
+    def __init__(self, loader: data.DataLoader, initial_step: int = 0, **steps: Any):
         self.loader = loader
         self.num_epochs = steps.get("num_epochs") or 1
-        self.num_steps = compute_num_steps(loader, initial_step, **steps)  # type: ignore[arg-type]
+        self.num_steps = compute_num_steps(loader, initial_step, **steps)
         self._left = self.num_steps
         self._is_in_epochs = steps.get("num_epochs") is not None
         self.batch: Any = None
@@ -100,7 +100,7 @@ class _Executor(data.DataExecutor):
         self.writer = writer
 
 
-def _given(num_steps: Any) -> int:
+def _required(num_steps: int | None) -> int:
     if num_steps is None:
         raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}")
     return num_steps
@@ -117,7 +117,7 @@ class DataExecutor_1_9(_Executor):
         cs_config: Any = None,
         writer: Any = None,
     ):
-        super().__init__(dataloader, _given(num_steps), checkpoint_steps)
+        super().__init__(dataloader, _required(num_steps), checkpoint_steps)
         self._take(cs_config, writer)
 
 
@@ -133,7 +133,7 @@ class DataExecutor_2_0(_Executor):
         writer: Any = None,
         additional_activities: Any = None,
     ):
-        super().__init__(dataloader, _given(num_steps), checkpoint_steps)
+        super().__init__(dataloader, _required(num_steps), checkpoint_steps)
         self._take(cs_config, writer)
 
 
@@ -151,7 +151,7 @@ class DataExecutor_2_1(_Executor):
         activation_steps: int | None = None,
         listeners: Any = None,
     ):
-        super().__init__(dataloader, _given(num_steps), checkpoint_steps, activation_steps)
+        super().__init__(dataloader, _required(num_steps), checkpoint_steps, activation_steps)
         self._take(cs_config, writer, listeners)
 
 

@@ -2,6 +2,7 @@
 
 import pathlib
 from dataclasses import dataclass, field
+from typing import Any
 
 from cstorch_compat.data import place, role
 from cstorch_compat.data.place import DataLoaderCheckpoint
@@ -36,7 +37,7 @@ class ClusterConfig:
     disable_mount_check: bool = True
     disable_version_check: bool = False
     workflow_id: str | None = None
-    notifications: list = field(default_factory=list)
+    notifications: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for name in _COUNTS:

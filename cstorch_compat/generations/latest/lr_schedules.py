@@ -31,79 +31,79 @@ from cstorch_compat.optim.schedules import (
 
 
 class ConstantLR(LRScheduler, ConstantScheduler):
-    __doc__ = ConstantScheduler.__doc__
+    """The learning rate: always the same."""
 
 
 class PolynomialLR(LRScheduler, PolynomialScheduler):
-    __doc__ = PolynomialScheduler.__doc__
+    """The learning rate: (initial - end) * (1 - t / total) ^ power + end, and the end from then on."""
 
 
 class LinearLR(LRScheduler, LinearScheduler):
-    __doc__ = LinearScheduler.__doc__
+    """The learning rate: a straight line from the initial value to the end."""
 
 
 class ExponentialLR(LRScheduler, ExponentialScheduler):
-    __doc__ = ExponentialScheduler.__doc__
+    """The learning rate: initial * decay_rate ^ (t / total); staircase rounds the exponent down."""
 
 
 class InverseExponentialTimeDecayLR(LRScheduler, InverseExponentialTimeDecayScheduler):
-    __doc__ = InverseExponentialTimeDecayScheduler.__doc__
+    """The learning rate: initial / (1 + decay_rate * t ^ step_exponent / total); staircase rounds the quotient down."""
 
 
 class InverseSquareRootDecayLR(LRScheduler, InverseSquareRootDecayScheduler):
-    __doc__ = InverseSquareRootDecayScheduler.__doc__
+    """The learning rate: initial * scale / sqrt(t), level until the step `warmup_steps`."""
 
 
 class CosineDecayLR(LRScheduler, CosineDecayScheduler):
-    __doc__ = CosineDecayScheduler.__doc__
+    """The learning rate: half a cosine wave from the initial value to the end, and the end from then on."""
 
 
 class CosineAnnealingLR(LRScheduler, CosineAnnealingScheduler):
-    __doc__ = CosineAnnealingScheduler.__doc__
+    """The learning rate: a cosine wave from the initial value to eta_min at T_max, and back again."""
 
 
 class StepLR(LRScheduler, StepScheduler):
-    __doc__ = StepScheduler.__doc__
+    """The learning rate: times gamma every `step_size` steps."""
 
 
 class MultiStepLR(LRScheduler, MultiStepScheduler):
-    __doc__ = MultiStepScheduler.__doc__
+    """The learning rate: times gamma at each milestone."""
 
 
 class MultiplicativeLR(LRScheduler, MultiplicativeScheduler):
-    __doc__ = MultiplicativeScheduler.__doc__
+    """The learning rate: times a coefficient in every step."""
 
 
 class LambdaLR(LRScheduler, LambdaScheduler):
-    __doc__ = LambdaScheduler.__doc__
+    """The learning rate: the initial value times functions of the step, listed in `set_value_lambda`."""
 
 
 class CyclicLR(LRScheduler, CyclicScheduler):
-    __doc__ = CyclicScheduler.__doc__
+    """The learning rate: up and down between two values, over and over."""
 
 
 class OneCycleLR(LRScheduler, OneCycleScheduler):
-    __doc__ = OneCycleScheduler.__doc__
+    """The learning rate: up to the maximum and far down again, once, by cosines or lines."""
 
 
 class SequentialLR(LRScheduler, SequentialScheduler):
-    __doc__ = SequentialScheduler.__doc__
+    """The learning rate: one schedule after the other; `milestones` are the steps at which the next one takes over."""
 
 
 class ScalePerParamLR(LRScheduler, ScalePerParamScheduler):
-    __doc__ = ScalePerParamScheduler.__doc__
+    """The learning rate: a schedule times a factor of each group of parameters."""
 
 
 class ChainedLR(LRScheduler, ChainedBase):
-    __doc__ = ChainedBase.__doc__
+    """The learning rate: the product of schedules; the first gives the scale."""
 
 
 class CosineAnnealingWarmRestarts(LRScheduler, CosineAnnealingWarmRestartsScheduler):
-    __doc__ = CosineAnnealingWarmRestartsScheduler.__doc__
+    """The learning rate: half a cosine wave in T_0 steps. Raises ValueError unless T_mult is 1."""
 
 
 class PiecewiseConstantLR(LRScheduler, PiecewiseConstantScheduler):
-    __doc__ = PiecewiseConstantScheduler.__doc__
+    """The learning rate: one constant after the other."""
 
     def __init__(
         self, optimizer: Any, learning_rates: Sequence[float], milestones: Sequence[int], param_group_tags: Tags = None

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 
-def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable], Callable]:
+def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A decorator: only the first call is made, later ones give its answer, or make the other call that is given."""
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         answers: list[Any] = []
 
         @functools.wraps(function)

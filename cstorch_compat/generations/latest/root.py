@@ -15,12 +15,12 @@ from lazytensor.functions import creation
 from lazytensor.tensor import Tensor
 
 
-def step_closure(closure: Callable) -> Callable:
+def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function that reads values: its calls wait until the step has run."""
     return steps.closure(closure, needs_checkpoint=False)
 
 
-def checkpoint_closure(closure: Callable) -> Callable:
+def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only."""
     return steps.closure(closure, needs_checkpoint=True)
 

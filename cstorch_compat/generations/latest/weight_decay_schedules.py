@@ -31,79 +31,79 @@ from cstorch_compat.optim.schedules import (
 
 
 class ConstantWD(WeightDecayScheduler, ConstantScheduler):
-    __doc__ = ConstantScheduler.__doc__
+    """The weight decay: always the same."""
 
 
 class PolynomialWD(WeightDecayScheduler, PolynomialScheduler):
-    __doc__ = PolynomialScheduler.__doc__
+    """The weight decay: (initial - end) * (1 - t / total) ^ power + end, and the end from then on."""
 
 
 class LinearWD(WeightDecayScheduler, LinearScheduler):
-    __doc__ = LinearScheduler.__doc__
+    """The weight decay: a straight line from the initial value to the end."""
 
 
 class ExponentialWD(WeightDecayScheduler, ExponentialScheduler):
-    __doc__ = ExponentialScheduler.__doc__
+    """The weight decay: initial * decay_rate ^ (t / total); staircase rounds the exponent down."""
 
 
 class InverseExponentialTimeDecayWD(WeightDecayScheduler, InverseExponentialTimeDecayScheduler):
-    __doc__ = InverseExponentialTimeDecayScheduler.__doc__
+    """The weight decay: initial / (1 + decay_rate * t ^ step_exponent / total); staircase rounds the quotient down."""
 
 
 class InverseSquareRootDecayWD(WeightDecayScheduler, InverseSquareRootDecayScheduler):
-    __doc__ = InverseSquareRootDecayScheduler.__doc__
+    """The weight decay: initial * scale / sqrt(t), level until the step `warmup_steps`."""
 
 
 class CosineDecayWD(WeightDecayScheduler, CosineDecayScheduler):
-    __doc__ = CosineDecayScheduler.__doc__
+    """The weight decay: half a cosine wave from the initial value to the end, and the end from then on."""
 
 
 class CosineAnnealingWD(WeightDecayScheduler, CosineAnnealingScheduler):
-    __doc__ = CosineAnnealingScheduler.__doc__
+    """The weight decay: a cosine wave from the initial value to eta_min at T_max, and back again."""
 
 
 class StepWD(WeightDecayScheduler, StepScheduler):
-    __doc__ = StepScheduler.__doc__
+    """The weight decay: times gamma every `step_size` steps."""
 
 
 class MultiStepWD(WeightDecayScheduler, MultiStepScheduler):
-    __doc__ = MultiStepScheduler.__doc__
+    """The weight decay: times gamma at each milestone."""
 
 
 class MultiplicativeWD(WeightDecayScheduler, MultiplicativeScheduler):
-    __doc__ = MultiplicativeScheduler.__doc__
+    """The weight decay: times a coefficient in every step."""
 
 
 class LambdaWD(WeightDecayScheduler, LambdaScheduler):
-    __doc__ = LambdaScheduler.__doc__
+    """The weight decay: the initial value times functions of the step, listed in `set_value_lambda`."""
 
 
 class CyclicWD(WeightDecayScheduler, CyclicScheduler):
-    __doc__ = CyclicScheduler.__doc__
+    """The weight decay: up and down between two values, over and over."""
 
 
 class OneCycleWD(WeightDecayScheduler, OneCycleScheduler):
-    __doc__ = OneCycleScheduler.__doc__
+    """The weight decay: up to the maximum and far down again, once, by cosines or lines."""
 
 
 class SequentialWD(WeightDecayScheduler, SequentialScheduler):
-    __doc__ = SequentialScheduler.__doc__
+    """The weight decay: one schedule after the other; `milestones` are the steps at which the next one takes over."""
 
 
 class ScalePerParamWD(WeightDecayScheduler, ScalePerParamScheduler):
-    __doc__ = ScalePerParamScheduler.__doc__
+    """The weight decay: a schedule times a factor of each group of parameters."""
 
 
 class ChainedWD(WeightDecayScheduler, ChainedScheduler):
-    __doc__ = ChainedScheduler.__doc__
+    """The weight decay: the product of schedules; the first gives the scale."""
 
 
 class CosineAnnealingWarmRestartsWD(WeightDecayScheduler, CosineAnnealingWarmRestartsScheduler):
-    __doc__ = CosineAnnealingWarmRestartsScheduler.__doc__
+    """The weight decay: half a cosine wave in T_0 steps. Raises ValueError unless T_mult is 1."""
 
 
 class PiecewiseConstantWD(WeightDecayScheduler, PiecewiseConstantScheduler):
-    __doc__ = PiecewiseConstantScheduler.__doc__
+    """The weight decay: one constant after the other."""
 
     def __init__(self, optimizer: Any, vals: Sequence[float], milestones: Sequence[int], param_group_tags: Tags = None):
         super().__init__(optimizer, ConstantWD, vals, milestones, param_group_tags)

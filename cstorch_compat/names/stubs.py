@@ -1,0 +1,88 @@
+"""`lazywafer stubs DIR`: stub files for what the shim serves, so that editors and type checkers know it in scripts.
+
+They hold nothing but imports: the types are those of the packages here, and the names those of the table.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Iterator
+
+from cstorch_compat.names import table
+from cstorch_compat.names.mirror import shown, usual_span
+
+ROOTS = ("torch", "torchvision", "cerebras")
+"""What is written: the packages that scripts of the latest release import."""
+MARK = "# Written by `lazywafer stubs`, which writes it anew. What is changed here is lost."
+HELP = """Write stub packages for torch, torchvision and cerebras.pytorch into DIR, one folder each. Pyright and Pylance
+find them in the folder `typings` beside a script or where `stubPath` names DIR, mypy where MYPYPATH or `mypy_path`
+does. An older set of stubs is replaced; any other package of these names in DIR is an error."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    writer = commands.add_parser("stubs", help="write stubs with which an editor completes scripts", description=HELP)
+    writer.add_argument("folder", metavar="DIR", type=pathlib.Path, help="the folder; it is made if it is not there")
+    writer.set_defaults(execute=write_stubs)
+
+
+def write_stubs(options: argparse.Namespace) -> int:
+    """Write the stubs. Returns the exit status: 2 if the folder cannot have them."""
+    folder: pathlib.Path = options.folder
+    reason = _obstacle(folder)
+    if reason:
+        print(f"lazywafer: {reason}", file=sys.stderr)
+        return 2
+    for root in ROOTS:
+        shutil.rmtree(folder / root, ignore_errors=True)
+    files = dict(stubs())
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    print(f"{len(files)} stubs in {folder}: set MYPYPATH={folder}, or stubPath in the settings of the editor")
+    return 0
+
+
+def _obstacle(folder: pathlib.Path) -> str:
+    """Why nothing can be written to a folder; empty if it can."""
+    if folder.exists() and not folder.is_dir():
+        return f"{folder} is a file: name a folder for the stubs"
+    nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return f"{nearest} cannot be written to: name another folder"
+    for root in ROOTS:
+        head = folder / root / "__init__.pyi"
+        is_ours = head.is_file() and head.read_text(encoding="utf-8").startswith(MARK)
+        if (folder / root).exists() and not is_ours:
+            return f"{folder / root} is there and was not written by lazywafer stubs: remove it or name another folder"
+    return ""
+
+
+def stubs() -> Iterator[tuple[str, str]]:
+    """The text of each stub by its path in the folder."""
+    yield "cerebras/__init__.pyi", f"{MARK}\n"
+    for path in table.entries():
+        if path.startswith(("cerebras.pytorch", "torch")):
+            place = path.replace(".", "/")
+            is_package = "." not in path or any(other.startswith(f"{path}.") for other in table.entries())
+            yield f"{place}/__init__.pyi" if is_package else f"{place}.pyi", _text(path)
+
+
+def _text(path: str) -> str:
+    # What the module shows, not all of the table: some modules are there only for those who import them.
+    names = shown(path, usual_span(path))
+    lines = [MARK, f'"""{table.entries()[path].doc}"""']
+    for name in names:
+        origin = table.origin(path, name)
+        if origin is None:
+            lines.append(f"from {path} import {name} as {name}")
+        elif "." in origin.name:
+            # A stub can import no part of an object, so it imports the object under a private name.
+            owner, _, part = origin.name.partition(".")
+            lines += [f"from {origin.module} import {owner} as _{owner}", f"{name} = _{owner}.{part}"]
+        else:
+            lines.append(f"from {origin.module} import {origin.name} as {name}")
+    # Without this list a type checker takes a name that is imported under another one for private.
+    return "\n".join([*lines, f"__all__ = {names}"]) + "\n"
