@@ -100,6 +100,7 @@ def _exit_status(e: SystemExit) -> int:
 
 def _print_error(e: BaseException, path: str) -> None:
     """The traceback from the script's own first frame on, without the frames that started it."""
+    # The user's own first frame is what matters; ours above it only start the script.
     tb = e.__traceback__
     while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(path):
         tb = tb.tb_next
@@ -170,5 +171,6 @@ def info() -> int:
 
 
 if __name__ == "__main__":
+    # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
     names_script = len(sys.argv) > 1 and sys.argv[1] not in ("-h", "--help") and sys.argv[1] not in _parser()[1]
     sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

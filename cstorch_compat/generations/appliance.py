@@ -43,6 +43,7 @@ def set_default_ini(debug_args: DebugArgs, **settings: Any) -> None:
 
 def named_class_logger(name: Any) -> Any:
     """A decorator that gives a class a logger of its name, or of another one."""
+    # Used bare, `@named_class_logger`, or with a name, `@named_class_logger("x")`.
     if not isinstance(name, type):
         return lambda kind: _with_logger(kind, str(name))
     return _with_logger(name, name.__name__)

@@ -27,10 +27,12 @@ def as_builtin() -> Iterator[None]:
     try:
         yield
     except LazyError as e:
+        # Our errors derive from several kinds, of which the first that fits is the one the original raises.
         kind = next((k for k in KINDS if isinstance(e, k)), None)
         if kind is None:
             raise
-        made = kind(str(e)).with_traceback(e.__traceback__)
+        plain = kind(str(e)).with_traceback(e.__traceback__)
+        # Notes say where a name came from; they would be lost with the first error.
         for note in getattr(e, "__notes__", ()):
-            made.add_note(note)
-        raise made from e
+            plain.add_note(note)
+        raise plain from e

@@ -22,7 +22,7 @@ class CoverageRow:
 def rows() -> Iterator[CoverageRow]:
     """A row for every known name, in order. Needs the shim to be installed."""
     for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
-        if _found(name) is manifest.ABSENT:
+        if _value(name) is manifest.ABSENT:
             yield CoverageRow(name, "missing", manifest.reason_for(name))
         elif name in manifest.PARTIAL:
             yield CoverageRow(name, "partial", manifest.PARTIAL[name])
@@ -30,32 +30,33 @@ def rows() -> Iterator[CoverageRow]:
             yield CoverageRow(name, "full")
 
 
-def _found(name: str) -> Any:
+def _value(name: str) -> Any:
     """What a dotted name stands for, through modules and then attributes."""
     parts = name.split(".")
+    # The longest part that can be imported is the module: utils.call_once is one, and also a function in it.
     for n in range(len(parts), 0, -1):
         try:
-            found: Any = importlib.import_module(".".join(parts[:n]))
+            value: Any = importlib.import_module(".".join(parts[:n]))
         except ModuleNotFoundError:
             continue
         for part in parts[n:]:
-            found = getattr(found, part, manifest.ABSENT)
-            if found is manifest.ABSENT:
+            value = getattr(value, part, manifest.ABSENT)
+            if value is manifest.ABSENT:
                 return manifest.ABSENT
-        return found
+        return value
     return manifest.ABSENT
 
 
 def text(listed: bool) -> str:
     """Counts by package, then, if `listed`, every name that is partial or missing with its reason."""
-    found = list(rows())
-    counts = Counter((_package(r.name), r.status) for r in found)
+    names = list(rows())
+    counts = Counter((_package(r.name), r.status) for r in names)
     statuses = ("full", "partial", "missing")
     columns = (Column("package", is_words=True), *map(Column, statuses))
-    packages = sorted({_package(r.name) for r in found})
+    packages = sorted({_package(r.name) for r in names})
     lines = [Table(columns, [(p, *(counts[p, s] for s in statuses)) for p in packages]).text()]
     if listed:
-        lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in found if r.status != "full")]
+        lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in names if r.status != "full")]
     return "\n".join(lines)
 
 

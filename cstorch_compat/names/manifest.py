@@ -96,12 +96,15 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     `full` is how the lists call it, where the module is known by more than one name. While a script is checked, give
     back a stand-in instead.
     """
+    # The lists know a module by its latest name, the user by the one that was imported: both are needed.
     full = full or f"{public}.{name}"
     owner = f"a {public}" if public == "torch.Tensor" else f"module {public!r}"
+    # Only the packages of cstorch have a history; torch is the same for every release.
     path = full.removeprefix(CSTORCH_PREFIX) if full.startswith(CSTORCH_PREFIX) else ""
     gone = releases.absence(path, releases.LATEST_ONLY)
     if gone is not None:
         return refuse_absent(public, name, path, *gone)
+    # A known name may be a module of which only the names inside are listed.
     if releases.rows(path) or full in known_names() or any(n.startswith(full + ".") for n in known_names()):
         error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
@@ -109,6 +112,7 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
             hint="Replace it by an operation that is there, or run this part with the original package.",
         )
         return errors.refuse("missing here", error, full)
+    # One suggestion, of names that are really here: a way out has to work.
     near = difflib.get_close_matches(name, have, 1)
     error = NameMissing(
         f"{owner} has no attribute {name!r}: no such name is known",
@@ -124,6 +128,7 @@ def refuse_absent(public: str, name: str, path: str, why: str, hint: str) -> Any
     A module that has only to be imported is no finding of the check: the import itself asks here first.
     """
     error = NameMissing(f"module {public!r} has no attribute {name!r}: {why}", where=source.where(), hint=hint)
+    # `from x import y` asks for the attribute first and imports the module if that fails, so it has to fail.
     if path in releases.IMPORTED:
         raise error
     return errors.refuse("not in this release", error, f"{public}.{name}")
@@ -133,6 +138,7 @@ def explain_class(public: str, kind: Any) -> None:
     """Make the instances of a class answer for the attributes that they do not have."""
 
     def missing(self: object, name: str) -> Any:
+        # copy, pickle and numpy ask for private names that most objects lack; their answer must be plain and quick.
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return refuse(public, name, [n for n in dir(kind) if not n.startswith("_")])

@@ -45,6 +45,7 @@ class Mirror(ModuleType):
         if name == "__all__":
             return [n for n in shown(self._path, self._span) if not n.startswith("_")]
         origin = table.origin(self._path, name)
+        # Python and pickle ask every module for such names; an explanation would cost them a search for similar ones.
         if name.startswith("__") and origin is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         inner, older = _inner(f"{self._path}.{name}"), None
@@ -53,6 +54,7 @@ class Mirror(ModuleType):
             if absent is not None:
                 with as_builtin():
                     return manifest.refuse_absent(self.__name__, name, inner, *absent)
+            # An older release wins over the table, which is the latest one's.
             older = releases.target_of(inner, self._span)
         if older is not None:
             value = implementation(older)
@@ -126,6 +128,7 @@ def forget() -> None:
 @functools.cache
 def _only_one(name: str, path: str, span: Span | None) -> Mirror:
     module = (_CalledMirror if path == CALLED else Mirror)(name, path, span)
+    # Tensors answer from the import on, not from the first use of torch.Tensor: most scripts never name it.
     if path in EXPLAINED:
         kind = EXPLAINED[path]
         manifest.explain_class(f"{path}.{kind}", getattr(module, kind))

@@ -25,6 +25,7 @@ def number(release: str) -> tuple[int, int]:
     """A release as something that can be compared. Raises ValueError for one that is not known."""
     if release not in RELEASES:
         raise ValueError(f"there is no release {release!r} of the API; known are {', '.join(RELEASES)}")
+    # As text "2.10" would come before "2.2".
     major, minor = release.split(".")
     return int(major), int(minor)
 
@@ -86,7 +87,9 @@ def spelling(name: str, api: str | None) -> tuple[Spelling, Span] | None:
 
     The span is what the module is to show: the release that was chosen, or the usual ones.
     """
+    # The longest decides: cerebras_pytorch.experimental was the new API while cerebras_pytorch was the old one.
     best = max((s.name for s in SPELLINGS if name == s.name or name.startswith(s.name + ".")), key=len, default=None)
+    # A spelling has several rows where releases meant different things by it; one that has what is wanted is meant.
     for row in (s for s in SPELLINGS if s.name == best):
         wanted = Span(api, api) if api else DEFAULTS.get(row.name, row.span)
         if row.span.meets(wanted):
@@ -318,13 +321,15 @@ def row_for(path: str, span: Span) -> ReleaseRow | None:
 
 def absence(path: str, span: Span) -> tuple[str, str] | None:
     """Why a name with rows is not in a span, and what to do; None for a name that is there or has no rows."""
-    known = rows(path)
-    if not known or any(row.span.meets(span) for row in known):
+    history = rows(path)
+    # Names without rows have always been there; whether they exist at all is for the manifest to say.
+    if not history or any(row.span.meets(span) for row in history):
         return None
-    have = f"it is in release {Span(known[0].since, known[-1].until)}, and the script runs as release {span}"
-    if number(known[-1].until) < number(span.since):
-        return have, known[-1].instead or "Use what took its place in the later release."
-    return have, f"Run the script with --api {known[0].since} or later."
+    have = f"it is in release {Span(history[0].since, history[-1].until)}, and the script runs as release {span}"
+    # Gone by now, or not there yet: the first needs another call, the second another release.
+    if number(history[-1].until) < number(span.since):
+        return have, history[-1].instead or "Use what took its place in the later release."
+    return have, f"Run the script with --api {history[0].since} or later."
 
 
 def target_of(path: str, span: Span) -> str | None:

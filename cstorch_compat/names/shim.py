@@ -55,11 +55,13 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None if loader is None else importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
+        # `import cerebras.pytorch` imports `cerebras` first, which is no module of any release.
         if releases.is_package_above(name):
             return _Empty()
         meaning = behind(name, self.api)
         if meaning is not None:
             return _Loader(*meaning)
+        # Silence would let Python say that there is no such package, although another release has it.
         others = releases.spellings_of(name)
         if others:
             which = ", ".join(f"--api {s.span.until}" for s in others)
@@ -101,9 +103,11 @@ def install(api: str | None = None) -> None:
     if api is not None:
         releases.number(api)
     if _finder is not None:
+        # Installed twice, scripts must not get modules that those before them do not share.
         if _finder.api == api:
             return
         uninstall()
+    # Two packages called torch in one process would exchange tensors that neither understands.
     loaded = sys.modules.get("torch")
     if loaded is not None and not isinstance(loaded, Mirror):
         raise NameMissing(
@@ -111,6 +115,7 @@ def install(api: str | None = None) -> None:
             hint="Call cstorch_compat.install() before anything imports torch.",
         )
     _finder = _Finder(api)
+    # First, so that an installed PyTorch is not found instead.
     sys.meta_path.insert(0, _finder)
 
 
@@ -121,6 +126,7 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_finder)
     _finder = None
+    # The next installation may be of another release, where the same name is another module.
     for name in list(sys.modules):
         if path_of(name) or releases.spellings_of(name) or releases.is_package_above(name):
             del sys.modules[name]

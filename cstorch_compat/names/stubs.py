@@ -35,6 +35,7 @@ def write_stubs(options: argparse.Namespace) -> int:
     if reason:
         print(f"lazywafer: {reason}", file=sys.stderr)
         return 2
+    # Stale files would go on completing names that are gone.
     for root in ROOTS:
         shutil.rmtree(folder / root, ignore_errors=True)
     files = dict(stubs())
@@ -49,6 +50,7 @@ def _obstacle(folder: pathlib.Path) -> str:
     """Why nothing can be written to a folder; empty if it can."""
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file: name a folder for the stubs"
+    # The folder may still have to be made, which its nearest existing parent must allow.
     nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
         return f"{nearest} cannot be written to: name another folder"

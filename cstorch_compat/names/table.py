@@ -21,6 +21,7 @@ class Origin:
 
     def value(self) -> Any:
         """What the name stands for. Raises AttributeError if the module has no such name."""
+        # A public module may take names from another public one; the way goes on from there.
         inner = origin(self.module, self.name) if self.module in entries() else None
         if inner is not None:
             return inner.value()
@@ -44,6 +45,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _parsed(text: str) -> Iterator[Entry]:
+    # The grammar is the indent: 0 a module, 4 where names come from, deeper more of them.
     head, rows = "", list[list[str]]()
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -75,6 +77,7 @@ def _entry(head: str, rows: list[list[str]]) -> Entry:
 
 def children(path: str) -> list[str]:
     """The last parts of the modules directly below a module."""
+    # A name that is spelled like a module below it wins, as after `from x.configure import configure`.
     below = (other.rpartition(".") for other in entries())
     return [name for above, _, name in below if above == path and name not in entries()[path].names]
 
@@ -102,6 +105,7 @@ def _listed(where: Origin) -> frozenset[str]:
     """What a list of names has, modules left out; of another public module all names."""
     if where.module in entries():
         return frozenset(names(where.module))
+    # Modules stay out: what is public below a public module has a row of its own.
     module = importlib.import_module(where.module)
     return frozenset(name for name in where.value() if not isinstance(getattr(module, name), ModuleType))
 

@@ -76,11 +76,11 @@ class MNIST(Dataset[tuple[Any, Any]]):
     ):
         self.root = os.path.expanduser(os.fspath(root))
         self.train, self.transform, self.target_transform = train, transform, target_transform
-        found = read_mnist(pathlib.Path(self.root), train)
-        if found is None:
+        pair = read_mnist(pathlib.Path(self.root), train)
+        if pair is None:
             _warn_once(pathlib.Path(self.root), download)
-            found = digits(train)
-        images, labels = found
+            pair = digits(train)
+        images, labels = pair
         self.data: Any = creation.from_numpy(images)
         self.targets: Any = creation.from_numpy(labels.astype(np.int64))
 
@@ -88,6 +88,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
         return len(self.data)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
+        # A copy: a transform may write in place, and the next epoch needs the image as it was.
         image: Any = np.array(_values(self.data)[index])
         target: Any = int(_values(self.targets)[index])
         if self.transform is not None:
@@ -118,14 +119,12 @@ def _values(data: Any) -> np.ndarray:
     return data.array("reading a data set") if isinstance(data, Tensor) else np.asarray(data)
 
 
-# -- the digits that ship with the package ---------------------------------------------------------------------------
-
-
 @functools.cache
 def _all_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images uint8 [1797, 28, 28], labels, and which of them are for testing."""
     with np.load(DIGITS, allow_pickle=False) as stored:
         small, labels = stored["images"], stored["labels"]
+    # The source counts 0 to 16; plus 8 rounds to the nearest of the 255 steps.
     pixels = ((small.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8)
     images = resized(pixels, SIDE, SIDE)
     return images, labels, is_for_testing(labels)
@@ -162,9 +161,6 @@ def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
     _has_warned.value = True
 
 
-# -- the IDX files ---------------------------------------------------------------------------------------------------
-
-
 def read_mnist(root: pathlib.Path, train: bool) -> tuple[np.ndarray, np.ndarray] | None:
     """Images and labels from the files under `root`; None if there is not one of the four.
 
@@ -172,17 +168,18 @@ def read_mnist(root: pathlib.Path, train: bool) -> tuple[np.ndarray, np.ndarray]
     """
     names = {flag: _names(flag) for flag in (True, False)}
     for folder in (root / "MNIST" / "raw", root):
-        found = {n: p for flag in names for n in names[flag] if (p := _existing(folder / n)) is not None}
-        if not found:
+        files = {n: p for flag in names for n in names[flag] if (p := _existing(folder / n)) is not None}
+        if not files:
             continue
-        missing = [n for n in names[train] if n not in found]
+        # A half-fetched set is a mistake that the user wants to know of; only none at all asks for our digits.
+        missing = [n for n in names[train] if n not in files]
         if missing:
             raise DataError(
-                f"MNIST in {folder} is incomplete: {', '.join(missing)} missing beside {', '.join(found)}",
+                f"MNIST in {folder} is incomplete: {', '.join(missing)} missing beside {', '.join(files)}",
                 where=source.where(),
                 hint="Put all four files there, plain or as .gz, or remove the others.",
             )
-        return _read_pair(*(found[n] for n in names[train]))
+        return _read_pair(*(files[n] for n in names[train]))
     return None
 
 
@@ -200,6 +197,7 @@ def _read_pair(image_path: pathlib.Path, label_path: pathlib.Path) -> tuple[np.n
     images, labels = read_idx(image_path, (SIDE, SIDE)), read_idx(label_path, ())
     if len(images) != len(labels):
         _damaged(label_path, f"it has {len(labels)} labels, and {image_path.name} has {len(images)} images")
+    # A label above 9 would index past the ten classes of a model, far from here.
     if labels.size and labels.max() > 9:
         _damaged(label_path, f"it has the label {labels.max()}, and the labels are 0 to 9")
     return images, labels
@@ -223,6 +221,7 @@ def read_idx(path: pathlib.Path, item_shape: tuple[int, ...]) -> np.ndarray:
     is_packed = path.suffix == ".gz"
     try:
         with open(path, "rb") as raw, gzip.GzipFile(fileobj=raw) if is_packed else raw as stream:
+            # What is open is measured, not the path, which may name another file by now.
             limit = os.fstat(raw.fileno()).st_size * (DEFLATE_RATIO if is_packed else 1)
             return _parse(path, stream, item_shape, limit)
     except (OSError, EOFError, zlib.error) as e:
@@ -233,9 +232,11 @@ def _parse(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tuple[int,
     shape = _read_header(path, stream, item_shape)
     expected = int(np.prod(shape))
     header = 4 + 4 * len(shape)
+    # Checked before anything is allocated: four bytes of a damaged header can ask for gigabytes.
     if header + expected > limit_bytes:
         _damaged(path, f"{shape[0]} entries need {header + expected} bytes, and it cannot hold more than {limit_bytes}")
     data = io.BytesIO()
+    # In pieces, since a packed stream may end long before the size that its header claims.
     while (left := expected - data.tell()) > 0 and (chunk := stream.read(min(CHUNK_BYTES, left))):
         data.write(chunk)
     if left:
@@ -253,9 +254,9 @@ def _read_header(path: pathlib.Path, stream: io.BufferedIOBase, item_shape: tupl
         _damaged(path, f"it begins with {header[:4].hex() or 'nothing'} instead of {magic.hex()}")
     if len(header) != 4 + 4 * dims:
         _damaged(path, f"its header ends after {len(header)} of {4 + 4 * dims} bytes")
-    count, *found = struct.unpack(f">{dims}I", header[4:])
-    if tuple(found) != item_shape:
-        _damaged(path, f"its images are {found[0]}x{found[1]} instead of {SIDE}x{SIDE}")
+    count, *extents = struct.unpack(f">{dims}I", header[4:])
+    if tuple(extents) != item_shape:
+        _damaged(path, f"its images are {extents[0]}x{extents[1]} instead of {SIDE}x{SIDE}")
     if not 0 < count <= MOST_IMAGES:
         _damaged(path, f"it claims {count} entries, and 1 to {MOST_IMAGES} are possible")
-    return count, *found
+    return count, *extents

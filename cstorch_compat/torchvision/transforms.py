@@ -88,6 +88,7 @@ class Normalize:
             )
         array = tensor.array("Normalize")
         channels = array.shape[-3] if array.ndim >= 3 else 0
+        # One number serves every channel; any other count has to be that of the channels.
         if {self._mean.size, self._std.size} - {1, channels} or not channels:
             raise DataError(
                 f"Normalize has {self._mean.size} means and {self._std.size} deviations, and the tensor is "
@@ -96,9 +97,11 @@ class Normalize:
                 hint="Give one of each for every channel of [..., channels, height, width].",
             )
         kind = array.dtype.type
+        # In the tensor's own type, as PyTorch does; float64 in between would change the last digit.
         values = (array - self._mean.astype(kind)) / self._std.astype(kind)
-        found = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.from_numpy(values)
-        return writing.copy_(tensor, found) if self.inplace else found
+        # The array of a half tensor may be wider than its type, as bfloat16's is: the result is rounded anew.
+        scaled = creation.tensor(values, dtype=tensor.dtype) if tensor.dtype.is_half else creation.from_numpy(values)
+        return writing.copy_(tensor, scaled) if self.inplace else scaled
 
     def __repr__(self) -> str:
         return f"Normalize(mean={self.mean}, std={self.std})"
@@ -146,6 +149,7 @@ class Resize:
         height, width = planes.shape[-2:]
         if isinstance(self.size, int) or len(self.size) == 1:
             shorter = self.size if isinstance(self.size, int) else self.size[0]
+            # Whole division, as in the original: the longer side is cut off, not rounded.
             target = [shorter * height // min(height, width), shorter * width // min(height, width)]
         else:
             target = list(self.size)
@@ -178,6 +182,7 @@ def _centred(planes: np.ndarray, axis: int, wanted: int) -> np.ndarray:
         pads = [(0, 0)] * planes.ndim
         pads[axis] = (missing // 2, missing - missing // 2)
         return np.pad(planes, pads)
+    # Python rounds halves to even, and so does the original: an odd margin is not always larger on the same side.
     start = round(-missing / 2)
     return planes.take(range(start, start + wanted), axis)
 
@@ -200,6 +205,7 @@ def resized(planes: np.ndarray, height: int, width: int) -> np.ndarray:
     Each new pixel is the mean of the old ones under a triangle as wide as two old or two new pixels, the larger.
     """
     rows, columns = _triangles(planes.shape[-2], height), _triangles(planes.shape[-1], width)
+    # The scaling of each axis is one matrix; float64, for a tie between two integers is decided by the last digits.
     out = rows @ planes.astype(np.float64) @ columns.T
     if planes.dtype.kind in "iu":
         out = np.floor(out + (0.5 + TIE))
@@ -210,8 +216,11 @@ def resized(planes: np.ndarray, height: int, width: int) -> np.ndarray:
 def _triangles(before: int, after: int) -> np.ndarray:
     """The weight of each of `before` pixels in each of `after`; every row sums to 1."""
     scale = before / after
+    # Pixels are areas: their centres lie at the halves, on both grids.
     centres = (np.arange(after) + 0.5) * scale
     distance = np.abs(np.arange(before) + 0.5 - centres[:, None])
+    # Wider than one old pixel only where the image shrinks, which is what antialiasing means.
     weights: np.ndarray = np.maximum(1 - distance / max(scale, 1.0), 0)
+    # At the borders a part of the triangle lies outside of the image and is left out.
     weights /= weights.sum(1, keepdims=True)
     return weights

@@ -55,12 +55,14 @@ def is_appliance() -> bool:
 
 def to_cpu(struct: Any) -> Any:
     """A structure with its tensors on the client. Raises TraceError outside of closures while a step is recorded."""
+    # Detached, since what leaves the step takes no part in its gradients.
     return map_tensors(struct, lambda t: t.detach().cpu())
 
 
 def mark_step() -> None:
     """End the step; needed where a loop is left early."""
     loop = running_loop()
+    # Scripts call it in helper functions that also run on the CPU, where no loop is watched.
     if loop is not None:
         loop.mark_step()
 

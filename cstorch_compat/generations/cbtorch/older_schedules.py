@@ -15,12 +15,15 @@ def _older(kind: type) -> type:
     """A class of the latest release that takes `val`, `decay_steps` and the like too."""
 
     def init(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        # Graphs here are entered once, so there is nothing to reset or to keep.
         kwargs.pop(IGNORED, None)
         kind.__init__(self, optimizer, *args, **named_arguments(kind, kwargs))  # type: ignore[misc]
 
+    # Made here and not written down: they differ from today's in nothing but the names of their arguments.
     return type(kind.__name__.removesuffix("LR"), (kind,), {"__doc__": kind.__doc__, "__init__": init})
 
 
+# Scripts write both spellings, Constant and ConstantLR; the restarts never had an LR.
 _KINDS = [*(getattr(lr_schedules, f"{n}LR") for n in NAMES.split()), lr_schedules.CosineAnnealingWarmRestarts]
 _OLDER = {kind.__name__.removesuffix("LR"): _older(kind) for kind in _KINDS}
 _OLDER |= {f"{n}LR": _OLDER[n] for n in NAMES.split()}

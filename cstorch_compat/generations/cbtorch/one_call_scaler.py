@@ -44,6 +44,7 @@ class GradScaler(early_scaler.GradScaler):
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale, then run the step, as releases with `amp.optimizer_step` do."""
+        # Its step unscales; without this the next optimizer would do so a second time.
         _owing.value = []
         return super().step(optimizer, *args, **kwargs)
 

@@ -10,6 +10,7 @@ class StripPadding(Module):
     """Gives its input back: batches are not padded here."""
 
     def forward(self, x: Any) -> Any:
+        """The input, of any shape."""
         return x
 
 
@@ -21,5 +22,6 @@ class Scope(Module):
         self.module, self.scope_name = module, scope_name
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives."""
         with name_scope(self.scope_name):
             return self.module(*args, **kwargs)

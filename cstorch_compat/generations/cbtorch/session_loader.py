@@ -20,6 +20,7 @@ class DataLoader:
         return len(self.dataloader)
 
     def __getattr__(self, name: str) -> Any:
+        # Else copying, which asks before `dataloader` is set, would ask forever.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.dataloader, name)

@@ -73,6 +73,7 @@ class Session:
     """
 
     def __init__(self, *objects: Any, mode: str | None = None, dataloader: Any = None):
+        # Scripts differ in what comes before the mode: a loader, or model, optimizer and criterion.
         if objects and isinstance(objects[-1], str):
             *objects, mode = objects  # type: ignore[assignment]
         self.mode = session_modes.checked(mode)

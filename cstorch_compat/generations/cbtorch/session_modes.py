@@ -18,6 +18,7 @@ def is_valid(mode: object) -> bool:
 
 def checked(mode: object) -> str:
     """A mode that a Session can have. Raises OptionMissing for train_and_eval, OptionInvalid for what is no mode."""
+    # It is a mode of the API, and the system refused it in these words.
     if mode == TRAIN_AND_EVAL:
         raise OptionMissing(
             "Training with Eval on CS is not currently supported.",

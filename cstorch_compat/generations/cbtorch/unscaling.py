@@ -12,6 +12,7 @@ class Unscaling:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once."""
+        # The scaler was called with the loss, long before; the step is the first to know that the gradients are there.
         scaler = one_call_scaler.owing()
         if scaler is None:
             return super().step(closure)  # type: ignore[misc]
@@ -21,6 +22,7 @@ class Unscaling:
 
 
 NAMES = "ASGD SGD Adadelta Adafactor Adagrad Adam Adamax AdamW Lamb NAdam RAdam RMSprop Rprop"
+# Lion and Muon came after this generation and are not in it.
 _LATEST = {name: getattr(optimizers, name) for name in NAMES.split()}
 _OLDER = {name: type(name, (Unscaling, kind), {"__doc__": kind.__doc__}) for name, kind in _LATEST.items()}
 __all__ = [*_OLDER]  # noqa: PLE0604

@@ -81,6 +81,7 @@ def compile(model: Any, backend: Any = "wse_ws") -> Any:
         compiled.backend = process.current_backend()
         return compiled
     name, configuration = backend.upper(), _configuration.value or Configuration()
+    # A second model of the process joins the backend of the first.
     if process.current_backend(raise_exception=False) is None:
         if name == STREAMING:
             process.make_backend(

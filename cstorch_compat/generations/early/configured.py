@@ -64,6 +64,7 @@ def configure_optimizer(optimizer_type: str, params: Any, **kwargs: Any) -> Any:
     if unknown:
         warn(f"{kind.__name__} has no settings {', '.join(unknown)}: they are ignored")
     settings = {k: v for k, v in settings.items() if k in arguments}
+    # These releases let the schedule alone say the rate; today's classes want one.
     settings.setdefault("lr", PLACEHOLDER_LR)
     return kind(params, **settings)
 
@@ -92,9 +93,10 @@ def configure_lr_scheduler(optimizer: Any, learning_rate: Any, adjust_learning_r
     if isinstance(learning_rate, int | float):
         if not adjust_learning_rate:
             return None
+        # The factors of groups are applied by a schedule, so that a plain number needs one.
         learning_rate = {"scheduler": "Constant", "learning_rate": learning_rate}
-    made = _schedule(optimizer, learning_rate, bool(adjust_learning_rate))
-    return schedules.ScalePerParamLR(optimizer, made) if adjust_learning_rate else made
+    schedule = _schedule(optimizer, learning_rate, bool(adjust_learning_rate))
+    return schedules.ScalePerParamLR(optimizer, schedule) if adjust_learning_rate else schedule
 
 
 def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
@@ -104,17 +106,18 @@ def configure_lr_scheduler_1_8(optimizer: Any, learning_rate: Any) -> Any:
     return configure_lr_scheduler(optimizer, learning_rate)
 
 
-def _schedule(optimizer: Any, given: Any, is_adjusted: bool) -> Scheduler:
-    if isinstance(given, Mapping):
-        return _one_schedule(optimizer, given)
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise _invalid(f"learning_rate is a number, a dict or a list of dicts. Got: {type(given).__name__}")
-    parts = [_one_schedule(optimizer, part) for part in given]
-    if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in given):
+def _schedule(optimizer: Any, settings: Any, is_adjusted: bool) -> Scheduler:
+    if isinstance(settings, Mapping):
+        return _one_schedule(optimizer, settings)
+    if not isinstance(settings, Sequence) or isinstance(settings, str):
+        raise _invalid(f"learning_rate is a number, a dict or a list of dicts. Got: {type(settings).__name__}")
+    parts = [_one_schedule(optimizer, part) for part in settings]
+    if any(str(part.get("main_scheduler", "")).lower().startswith("chained") for part in settings):
         if is_adjusted:
             raise _invalid("a chained schedule cannot be combined with adjust_learning_rate")
         return schedules.ChainedLR(parts)
-    lengths = [_length(part) for part in given[:-1]]
+    # The last part has no end.
+    lengths = [_length(part) for part in settings[:-1]]
     return schedules.SequentialLR(optimizer, parts, list(itertools.accumulate(lengths)))
 
 
@@ -125,13 +128,13 @@ def _length(part: Mapping[str, Any]) -> int:
     raise _invalid(f"each schedule of a list needs total_iters, the steps that it lasts. Got: {dict(part)}")
 
 
-def _one_schedule(optimizer: Any, given: Mapping[str, Any]) -> Scheduler:
-    settings = {k: v for k, v in given.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
-    name = str(given.get("scheduler", "")).lower()
+def _one_schedule(optimizer: Any, part: Mapping[str, Any]) -> Scheduler:
+    settings = {k: v for k, v in part.items() if k not in ("scheduler", "main_scheduler", "adjust_learning_rate")}
+    name = str(part.get("scheduler", "")).lower()
     kind = SCHEDULES.get(name) or SCHEDULES.get(f"{name}lr")
     if kind is None:
         known = sorted(c.__name__ for c in SCHEDULES.values())
-        raise _invalid(f"the key scheduler names one of {known}. Got: {given.get('scheduler')}")
+        raise _invalid(f"the key scheduler names one of {known}. Got: {part.get('scheduler')}")
     schedule: Scheduler = kind(optimizer, **named_arguments(kind, settings))
     return schedule
 
@@ -167,6 +170,7 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
     """
     decay = optimizer_params.get("weight_decay", optimizer_params.get("weight_decay_rate", 0.0))
     factors = optimizer_params.get("adjust_learning_rate") or {}
+    # By identity: the same parameter may be reached through several modules.
     plain = {
         id(p)
         for name, module in model.named_modules()
@@ -178,6 +182,7 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
         if not p.requires_grad:
             continue
         settings = {"weight_decay": 0.0 if id(p) in plain else decay, "adjust_learning_rate": _factor(name, factors)}
+        # Parameters with the same settings share a group, in the order in which they first appear.
         groups.setdefault(tuple(settings.values()), {"params": [], **settings})["params"].append(p)
     return list(groups.values())
 
@@ -185,6 +190,7 @@ def configure_param_groups(model: Module, optimizer_params: Mapping[str, Any]) -
 def _factor(name: str, factors: Mapping[str, float]) -> float:
     """The factor of the first entry that a parameter's name belongs to, else 1."""
     for group, factor in factors.items():
+        # The first entry that fits counts, so the order of the configuration matters.
         if any(fnmatch.fnmatch(name, pattern) for pattern in GROUPS.get(group, (group,))):
             return factor
     return 1.0

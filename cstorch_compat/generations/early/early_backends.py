@@ -30,6 +30,7 @@ def _backend(settings: dict[str, tuple[str, ...]]) -> Callable[..., Backend]:
         kind = str(getattr(backend_type, "name", backend_type)).upper()
         kind = "CSX" if kind == "WSE" else kind
         older = settings.get(kind, ())
+        # Of the settings that moved elsewhere it alone is a flag with an effect today.
         if kwargs.get("retrace_every_iteration") and kind == "CSX":
             process.RUN.flags.debug.retrace_every_iteration = True
         return process.make_backend(kind, **{k: v for k, v in kwargs.items() if k not in older})

@@ -48,12 +48,14 @@ class SteppedLoader:
 
     def __iter__(self) -> Iterator[Any]:
         steps = self._left if self._is_in_epochs else self.num_steps
+        # An epoch loop that is entered again after its last step has nothing left to do.
         if not steps:
             return
         executor = _Steps(self.loader, num_steps=steps, checkpoint_steps=configured_checkpoint_steps.value)
         for batch in executor:
             self.batch = batch
             yield batch
+            # The executor counts for itself; here only what a second loop over the same loader may still take.
             self._left = steps - executor.user_iteration
         self.batch = None
 
@@ -77,6 +79,7 @@ def batch_of(argument: Any, step: str) -> Any:
     """The present batch of a loader that was passed in its place; anything else as it is."""
     if not isinstance(argument, SteppedLoader) or argument.batch is None:
         return argument
+    # Once for a loader: the loop calls the step again and again.
     if not argument.is_mistaken:
         argument.is_mistaken = True
         warn(f"{step} was given the data loader and takes its present batch: pass the batch of the loop instead.")
@@ -94,6 +97,7 @@ class _Executor(data.DataExecutor):
             if value is not None and not isinstance(value, kind):
                 raise TypeError(f"Expected {name} to be an instance of {kind.__name__}. Got: {type(value)}")
         if cs_config is not None:
+            # Before the first batch, which is when workers are started.
             cs_config.take_effect(process.current_backend())
         if listeners:
             warn("the listeners of a DataExecutor are not called in this version")

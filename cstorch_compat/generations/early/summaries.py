@@ -39,6 +39,7 @@ def _summarize_tensor(name: str, value: Tensor) -> None:
 def _destination() -> Iterator[tuple[SummaryWriter, int]]:
     """The writer of the running executor, if it has one, and the step to write under."""
     executor = process.running_executor()
+    # In 1.8 the executor has no writer; what is logged waits for `save_summaries`.
     writer = getattr(executor, "writer", None)
     if writer is not None:
         yield writer, executor.iteration + writer.base_step

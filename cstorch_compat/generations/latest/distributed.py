@@ -48,6 +48,7 @@ class ClusterConfig:
             raise ValueError(f"job_time_sec must be a positive integer or None. Got {self.job_time_sec}")
         if self.job_priority not in _PRIORITIES:
             raise ValueError(f"Invalid job priority value: {self.job_priority} (expected one of {list(_PRIORITIES)})")
+        # The words are for users; reading the field back gives the number, as in the original.
         self.job_priority = _PRIORITIES[str(self.job_priority)]
         for label in self.job_labels or ():
             if "=" not in label:

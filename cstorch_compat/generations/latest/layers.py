@@ -11,6 +11,7 @@ class Parameter(nn.Parameter):
     """A parameter that requires a gradient only if the tensor it is made of does."""
 
     def __init__(self, data: Any = None):
+        # PyTorch's own asks for a gradient by default; the original takes over what the data says.
         super().__init__(data, requires_grad=data is not None and data.requires_grad)
 
 

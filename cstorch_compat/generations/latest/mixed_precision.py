@@ -100,9 +100,11 @@ def optimizer_step(
         raise ValueError("Gradients can be clipped by norm or by value, but not both: give one limit")
     if max_gradient_norm is not None and max_gradient_norm < 0:
         raise ValueError(f"max_gradient_norm has to be positive. Got {max_gradient_norm}")
+    # All groups count as one vector: the limit is on the norm of everything.
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     optimizer.zero_grad()
     grad_scaler.scale(loss).backward()
+    # Before clipping, whose limits are meant for the gradients and not for scaled ones.
     grad_scaler.unscale_(optimizer)
     if max_gradient_norm is not None:
         clip_grad_norm_(parameters, max_gradient_norm)

@@ -9,6 +9,7 @@ def call_once(error_callable: Callable[..., Any] | None = None) -> Callable[[Cal
     """A decorator: only the first call is made, later ones give its answer, or make the other call that is given."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        # A list, for None is an answer too.
         answers: list[Any] = []
 
         @functools.wraps(function)

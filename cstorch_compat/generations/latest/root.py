@@ -51,6 +51,7 @@ def _extents(size: Any) -> tuple[int, ...]:
 
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor of the array's values. Raises AttributeError for what is no array."""
+    # The words are those of the original, which asks the argument for its flags.
     if not isinstance(array, np.ndarray):
         raise AttributeError(f"{type(array).__name__!r} object has no attribute 'flags': expected a NumPy array")
     return creation.from_numpy(array)
@@ -58,6 +59,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 def to_numpy(value: Tensor) -> np.ndarray:
     """The values as a NumPy array. Raises RuntimeError for a tensor that requires a gradient."""
+    # Scripts catch built-in errors; ours say more and stay behind them as the cause.
     with as_builtin():
         return value.numpy()
 
