@@ -17,6 +17,7 @@ RECORDED = json.loads((SCRIPTS / "losses.json").read_text())
 NEEDS = {"mlp": "Linear", "cnn": "BatchNorm2d", "lstm": "LSTM", "transformer": "TransformerEncoder"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_script_prints_the_losses_of_pytorch(name, tmp_path):
     if hashlib.sha256(TEXT.encode()).hexdigest() != RECORDED["text"]:

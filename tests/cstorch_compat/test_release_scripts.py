@@ -69,6 +69,7 @@ def copied(script: Script, folder: pathlib.Path) -> pathlib.Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_script_of_each_release_trains_goes_on_bit_for_bit_and_evaluates(name, tmp_path):
     script = SCRIPTS[name]
@@ -89,6 +90,7 @@ def test_a_script_of_each_release_trains_goes_on_bit_for_bit_and_evaluates(name,
     assert (float(accuracy[0]) > 0.5) if accuracy else (float(perplexity[0]) < 30)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(name=st.sampled_from(sorted(SCRIPTS)), lag=st.integers(1, 9))
 def test_closures_that_come_late_print_and_save_the_same(tmp_path_factory, name, lag):

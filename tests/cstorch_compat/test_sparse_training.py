@@ -255,6 +255,7 @@ def test_the_compiler_is_told_the_range_of_the_sparsity(sparsity, extent, new_ba
     assert {n for n in arguments if n.endswith("_mask")} == {"model.0.weight_mask", "model.0.bias_mask"}
 
 
+@pytest.mark.slow
 def test_the_sparse_script_learns_and_resumes_bit_for_bit(tmp_path):
     def printed(*args):
         with config.override(jit=False):

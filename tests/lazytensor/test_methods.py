@@ -114,6 +114,7 @@ def scripts(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_mypy_knows_tensors(scripts, monkeypatch):
     monkeypatch.setenv("MYPYPATH", str(ROOT))
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'scripts'}"

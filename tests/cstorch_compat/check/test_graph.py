@@ -31,7 +31,7 @@ def examined(*roots, calls=None):
 @pytest.fixture
 def strange(monkeypatch):
     """An operation that CIRH has no spelling for."""
-    monkeypatch.setitem(OPS, "strange", Op("strange", infer=lambda x: x, eval=lambda x: x))
+    monkeypatch.setitem(OPS, "strange", Op(name="strange", infer=lambda x: x, eval=lambda x: x))
     return call("strange", batch())
 
 
