@@ -10,7 +10,7 @@ from cstorch_compat.ckpt.listing import list_file, show
 from lazytensor.errors import CheckpointError
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `ckpt` and what it can do to the commands of the program."""
     parser = commands.add_parser("ckpt", help="look into files of tensors, compare and convert them")
     parser.set_defaults(execute=execute)

@@ -29,12 +29,12 @@ class Difference:
 def differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
     """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
     left, right = flat(a), flat(b)
-    found = [Difference(key, "only in a", _brief(left[key])) for key in left if key not in right]
-    found += [Difference(key, "only in b", None, _brief(right[key])) for key in right if key not in left]
+    apart = [Difference(key, "only in a", _brief(left[key])) for key in left if key not in right]
+    apart += [Difference(key, "only in b", None, _brief(right[key])) for key in right if key not in left]
     for key, leaf in left.items():
         if key in right:
-            found += _compared(key, leaf, right[key], rtol, atol)
-    return found
+            apart += _compared(key, leaf, right[key], rtol, atol)
+    return apart
 
 
 def _brief(leaf: Any) -> Any:
@@ -80,7 +80,16 @@ def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: 
             first = at + int(np.argmax(bad))
     if first is None:
         return []
-    return [Difference(key, "value", plain(a[first].item()), plain(b[first].item()), max_abs, max_rel)]
+    return [
+        Difference(
+            key=key,
+            kind="value",
+            a=plain(a[first].item()),
+            b=plain(b[first].item()),
+            max_abs=max_abs,
+            max_rel=max_rel,
+        )
+    ]
 
 
 def _largest(values: np.ndarray) -> float:
@@ -90,15 +99,15 @@ def _largest(values: np.ndarray) -> float:
 
 def diff(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> int:
     """Print how two files differ. Returns the exit status: 1 if they do."""
-    found = differences(read(path_a)[1], read(path_b)[1], rtol, atol)
+    apart = differences(read(path_a)[1], read(path_b)[1], rtol, atol)
     if as_json:
-        told = [{name: _field(v) for name, v in asdict(d).items()} for d in found]
-        print(json.dumps({"a": path_a, "b": path_b, "equal": not found, "differences": told}, indent=1))
+        rows = [{name: _field(v) for name, v in asdict(d).items()} for d in apart]
+        print(json.dumps({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))
     else:
-        for d in found:
+        for d in apart:
             print(_words(d))
-        print(f"{len(found)} differences" if found else "equal")
-    return 1 if found else 0
+        print(f"{len(apart)} differences" if apart else "equal")
+    return 1 if apart else 0
 
 
 def _field(value: Any) -> Any:

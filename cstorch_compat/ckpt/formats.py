@@ -81,8 +81,8 @@ def of_target(path: str, name: str | None) -> Format:
     if name is not None:
         return FORMATS[name]
     suffix = pathlib.Path(path).suffix
-    for found in FORMATS.values():
-        if suffix in found.suffixes:
-            return found
+    for row in FORMATS.values():
+        if suffix in row.suffixes:
+            return row
     known = ", ".join(s for f in FORMATS.values() for s in f.suffixes)
     raise CheckpointError(f"{path} does not say which format it is to have", hint=f"Use one of {known}, or --to.")

@@ -30,14 +30,14 @@ def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def flat(tree: Any) -> dict[str, Any]:
     """One dict of all values, nested names joined by dots. Raises CheckpointError if two become one."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, leaf in leaves(tree):
-        if name in found:
+        if name in values:
             raise CheckpointError(
                 f"two values would both be called {name!r}", hint="Rename one of them: dots join nested names."
             )
-        found[name] = leaf
-    return found
+        values[name] = leaf
+    return values
 
 
 def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
@@ -54,9 +54,9 @@ def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
 
 def subtree(tree: Any, key: str, where: str) -> Any:
     """What stands under a dotted key, whose parts may have dots themselves. Raises CheckpointError with near names."""
-    found = list(_under(tree, key))
-    if found:
-        return found[0]
+    matches = list(_under(tree, key))
+    if matches:
+        return matches[0]
     near = get_close_matches(key, [name for name, _ in leaves(tree)], 3, 0.4)
     raise CheckpointError(f"there is no {key!r} in {where}", hint=f"Did you mean {', '.join(near) or 'another file'}?")
 

@@ -21,15 +21,15 @@ def dtype_name(a: LazyArray) -> str:
 def rows(tree: Any) -> list[dict[str, Any]]:
     """What to say of each value, as JSON holds it; an array that occurs again refers to the first."""
     first: dict[int, str] = {}
-    told = []
+    table: list[dict[str, Any]] = []
     for key, leaf in leaves(tree):
         if not isinstance(leaf, LazyArray):
-            told.append({"key": key, "type": type(leaf).__name__, "value": plain(leaf)})
+            table.append({"key": key, "type": type(leaf).__name__, "value": plain(leaf)})
         elif first.setdefault(id(leaf), key) != key:
-            told.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
+            table.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
         else:
-            told.append(_of_array(key, leaf))
-    return told
+            table.append(_of_array(key, leaf))
+    return table
 
 
 def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
@@ -53,18 +53,18 @@ def plain(value: Any) -> Any:
 def list_file(path: str, as_json: bool) -> int:
     """Print every value of a file. Returns the exit status."""
     kind, tree = read(path)
-    told = rows(tree)
-    total = sum(row.get("bytes", 0) for row in told)
-    stored = sum(row.get("stored_bytes", 0) for row in told)
+    table = rows(tree)
+    total = sum(row.get("bytes", 0) for row in table)
+    stored = sum(row.get("stored_bytes", 0) for row in table)
     if as_json:
         head = {"file": path, "format": kind.name, "bytes": total, "stored_bytes": stored}
-        print(json.dumps({**head, "values": told}, indent=1))
+        print(json.dumps({**head, "values": table}, indent=1))
         return 0
-    width = max((len(row["key"]) for row in told), default=0)
-    for row in told:
+    width = max((len(row["key"]) for row in table), default=0)
+    for row in table:
         print(f"{row['key']:{width}}  {_words(row)}".rstrip())
-    arrays = sum("bytes" in row for row in told)
-    print(f"{kind.name}: {len(told)} values, {arrays} arrays of {total:,} bytes, {stored:,} in the file")
+    arrays = sum("bytes" in row for row in table)
+    print(f"{kind.name}: {len(table)} values, {arrays} arrays of {total:,} bytes, {stored:,} in the file")
     return 0
 
 
@@ -79,17 +79,17 @@ def _words(row: dict[str, Any]) -> str:
 def show(path: str, key: str) -> int:
     """Print the values under a key, a summary of them if they form an array. Returns the exit status."""
     _, tree = read(path)
-    found = subtree(tree, key, path)
-    if children(found) is not None:
-        for name, leaf in leaves(found, key):
+    value = subtree(tree, key, path)
+    if children(value) is not None:
+        for name, leaf in leaves(value, key):
             print(name, f"{dtype_name(leaf)}{list(leaf.shape)}" if isinstance(leaf, LazyArray) else repr(leaf))
         return 0
-    if not isinstance(found, LazyArray):
-        print(f"{key}: {type(found).__name__} {found!r}")
+    if not isinstance(value, LazyArray):
+        print(f"{key}: {type(value).__name__} {value!r}")
         return 0
-    print(f"{key}: {dtype_name(found)}{list(found.shape)}")
-    for name, value in summary(found.read()).items():
-        print(f"  {name:6} {value}")
+    print(f"{key}: {dtype_name(value)}{list(value.shape)}")
+    for name, figure in summary(value.read()).items():
+        print(f"  {name:6} {figure}")
     return 0
 
 
@@ -97,11 +97,11 @@ def summary(values: np.ndarray) -> dict[str, Any]:
     """Figures of an array; the least, the greatest and the mean are those of its finite numbers."""
     is_finite = np.isfinite(values)
     finite = values if is_finite.all() else values[is_finite]
-    told: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if finite.size and values.dtype.kind != "c":
-        told = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
-    told["nan"] = int(np.isnan(values).sum())
-    told["inf"] = int(values.size - np.count_nonzero(is_finite)) - told["nan"]
+        figures = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
+    figures["nan"] = int(np.isnan(values).sum())
+    figures["inf"] = int(values.size - np.count_nonzero(is_finite)) - figures["nan"]
     more = " ..." if values.size > _FIRST else ""
-    told["values"] = " ".join(str(v) for v in values.reshape(-1)[:_FIRST].tolist()) + more
-    return told
+    figures["values"] = " ".join(str(v) for v in values.reshape(-1)[:_FIRST].tolist()) + more
+    return figures

@@ -55,7 +55,17 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
     target = kind.newbyteorder("<") if dtype is None else STORED[dtype]
     load = partial(_load, archive, info, begin, shape, is_fortran, kind, target)
     packing = "" if info.compress_type == zipfile.ZIP_STORED else "deflate"
-    return LazyArray(key, shape, dtype, target, dtype is not None, path, load, info.compress_size, packing)
+    return LazyArray(
+        key=key,
+        shape=shape,
+        dtype=dtype,
+        kind=target,
+        is_tensor=dtype is not None,
+        where=path,
+        load=load,
+        stored_bytes=info.compress_size,
+        packing=packing,
+    )
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:

@@ -53,11 +53,11 @@ def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, Lazy
     arrays: dict[str, LazyArray] = {}
     others: list[str] = []
     for v in sorted(variables, key=lambda v: v.name):
-        made = _lazy(v, where)
-        if made is None:
+        array = _lazy(v, where)
+        if array is None:
             others.append(v.name)
         else:
-            arrays[v.name] = made
+            arrays[v.name] = array
     return arrays, others
 
 
@@ -73,8 +73,18 @@ def _lazy(v: Variable, where: str) -> LazyArray | None:
     return _array(v, where, OF_STORED.get(kind), kind, lambda: np.asarray(v.read(), kind, order="C"))
 
 
-def _array(v: Variable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable) -> LazyArray:
-    return LazyArray(v.name, v.shape, dtype, kind, dtype is not None, where, load)
+def _array(
+    v: Variable, where: str, dtype: dt.DType | None, kind: np.dtype, load: Callable[[], np.ndarray]
+) -> LazyArray:
+    return LazyArray(
+        key=v.name,
+        shape=v.shape,
+        dtype=dtype,
+        kind=kind,
+        is_tensor=dtype is not None,
+        where=where,
+        load=load,
+    )
 
 
 def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -169,8 +179,8 @@ def tensorflow_to_h5(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("saver_path", help="Path to existing saver checkpoint")
     parser.add_argument("h5_path", help="Path to store converted h5 checkpoint")
-    given = parser.parse_args(argv)
-    return _reported(parser.prog, lambda: saver_to_h5(TensorFlowSaver(), given.saver_path, given.h5_path))
+    options = parser.parse_args(argv)
+    return _reported(parser.prog, lambda: saver_to_h5(TensorFlowSaver(), options.saver_path, options.h5_path))
 
 
 def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
@@ -180,8 +190,8 @@ def h5_to_tensorflow(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("h5_path", help="Path to existing h5 checkpoint")
     parser.add_argument("saver_path", help="Path to store converted saver checkpoint")
-    given = parser.parse_args(argv)
-    return _reported(parser.prog, lambda: h5_to_saver(TensorFlowSaver(), given.h5_path, given.saver_path))
+    options = parser.parse_args(argv)
+    return _reported(parser.prog, lambda: h5_to_saver(TensorFlowSaver(), options.h5_path, options.saver_path))
 
 
 def _reported(program: str, convert: Callable[[], list[str] | None]) -> int:

@@ -18,6 +18,7 @@ from lazytensor.tensor import CPU, Device, Tensor
 from lazytensor.trace import Cell
 
 
+# The original gives such a tensor for every map_location, even on the CPU; both classes have its names.
 class DeferredTorchTensor(Tensor):
     """A tensor whose values are read from a checkpoint at the first use; changing it does not change the file."""
 
@@ -41,8 +42,10 @@ class _FileHome:
 
 
 def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
+    # The original gives NumPy arrays at once; nothing else could stand for one where a script computes with it.
     if not lazy.is_tensor:
         return lazy.read()
+    # What is a tensor in the file has a tensor type: both readers refuse it otherwise.
     assert lazy.dtype is not None
     return kind(Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
 
@@ -50,6 +53,7 @@ def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
 def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
     if not isinstance(obj, Tensor):
         return None
+    # The type (RuntimeError) and the condition are the original's, which saves state dicts and no parameters.
     if obj.requires_grad:
         raise CheckpointError(
             "a tensor that requires grad cannot be saved",
@@ -57,8 +61,12 @@ def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
             hint="Pass model.state_dict(), or tensor.detach().",
         )
     n = obj.node
+    # On the wafer `cstorch.full` and fresh optimizer state are one value until somebody computes with them; saving
+    # them must not bring them to life. The original writes this form from a CSX run alone, and so do we.
     if obj.device.type == "lazy" and n.op == "full":
         return FullLeaf(obj.spec.shape, obj.dtype, n.attrs["value"])
+    # Fetched when its turn comes, so that one tensor at a time is in memory. Rounded to the declared type because a
+    # cell of a half type is computed in a wider one.
     return ArrayLeaf(lambda: round_to(obj.array("saving it"), obj.dtype), obj.dtype)
 
 
@@ -81,6 +89,8 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     path = os.fspath(checkpoint_file)
     if not os.path.isfile(path):
         return h5read.read(path, _deferred)  # which says what is wrong
+    # By content, since the original tries one reader after another and takes the first that succeeds; a name says
+    # nothing (checkpoints end in .mdl, .h5, .bin or not at all).
     kind = kind_of(path)
     if kind == "torch":
         return _from_torch(path, map_location, options)
@@ -88,6 +98,7 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     tree: Any = safetensors.read(path) if kind == "safetensors" else _from_h5(path)
     if kind == "safetensors":
         tree = {key: _deferred(lazy, DeferredSafeTensor) for key, lazy in tree.items()}
+    # Moved by name only: the values are fetched to the device when they are used, so the file is still not read.
     if device is not CPU:
         for _, t in flatten(tree):
             t.device = device
@@ -97,6 +108,8 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
 def _from_h5(path: str) -> Any:
     closed: list[str] = []
 
+    # One pickled leaf (a NumPy scalar in an old state dict is enough) must not cost the weights beside it: it is
+    # named in one warning, and is an error when used.
     def stand_in(key: str) -> DeferredObject:
         closed.append(key)
         return DeferredObject(key)
@@ -112,6 +125,7 @@ def _from_h5(path: str) -> Any:
 
 def _from_torch(path: str, map_location: Any, options: dict[str, Any]) -> Any:
     try:
+        # `cache` is a location of the original's own, which no PyTorch reader knows.
         return serialization.load(path, "cpu" if map_location == "cache" else map_location, **options)
     except CheckpointError as e:
         what = f"Failed to load checkpoint file `{path}`: {e.what}"
@@ -121,6 +135,7 @@ def _from_torch(path: str, map_location: Any, options: dict[str, Any]) -> Any:
 def _location(map_location: Any) -> Device:
     if map_location is None or map_location == "cache":
         return CPU
+    # The texts of this refusal and the next one are PyTorch's, as a wrong location gives them there.
     if not isinstance(map_location, str | Device):
         raise TypeError(
             f"to() received an invalid combination of arguments - got ({type(map_location).__name__}), but expected a "

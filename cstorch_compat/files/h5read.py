@@ -38,8 +38,11 @@ from lazytensor.encoding import OF_STORED, STORED, encoded
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import FOREIGN_ERRORS, LazyArray, reported
 
+Values = dict[str, object]
+Build = Callable[[Values], object]
 _MOST_FILL_BYTES = 1 << 44  # beyond any host; a filled array has no stored bytes that would bound its shape
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
+# Releases up to 1.8 have no `__H5_TYPE__`; a leaf with none of these marks is a tensor.
 _KIND_OF_MARK = {
     "is_none": "NoneH5Type",
     "is_string": "StringH5Type",
@@ -57,7 +60,7 @@ class _Pickle:
 
 
 def read(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     make_leaf: Callable[[LazyArray], object],
     namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
     pickled: Callable[[str], object] = DeferredObject,
@@ -70,16 +73,18 @@ def read(
     path = os.fspath(path)
     if not os.path.exists(path):
         raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
+    # All of the file's tables are read here, and the HDF5 handle is closed; what remains are byte ranges of a
+    # descriptor. The file may be replaced while a script trains.
     with _opened(path) as (file, source), reported("the checkpoint cannot be read", path):
         reader = _Reader(file, source, attributes(file))
         values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
     # Outside the handlers above: what the caller's functions raise is theirs.
-    made = {key: _finish(value, make_leaf, pickled) for key, value in values.items()}
+    leaves = {key: _finish(value, make_leaf, pickled) for key, value in values.items()}
     with reported("the checkpoint cannot be rebuilt", path):
-        return build(made)
+        return build(leaves)
 
 
-def _finish(value: object, make_leaf: Callable, pickled: Callable) -> object:
+def _finish(value: object, make_leaf: Callable[[LazyArray], object], pickled: Callable[[str], object]) -> object:
     if isinstance(value, LazyArray):
         return make_leaf(value)
     return pickled(value.key) if isinstance(value, _Pickle) else value
@@ -110,12 +115,16 @@ class _Reader:
 
 def _is_legacy(reader: _Reader) -> bool:
     path = reader.source.path
+    # The original's load fails with a KeyError here, even for its own files from before there were versions. Their
+    # marks give them away, so they are read; any other HDF5 file gets the KeyError.
     if "__version__" not in reader.attributes:
         if any(_MARKS & set(item.attrs) for item in reader.file.values()):
             return True
         raise VersionMissing("'__version__' is not among its attributes", where=path, hint="It is HDF5, no checkpoint.")
+    # A later layout than 0.5 is read as 0.5, as by the original: what it adds is unknown, what it keeps is checked.
     if float(reader.attributes["__version__"]) < LAYOUT_VERSION:
         return True
+    # Written last: its absence says that the writer died.
     if not reader.attributes.get("__SUCCESS__", False):
         raise CheckpointError(
             f"Cannot load partially written checkpoint at {path}", where=path, hint="Use an earlier checkpoint."
@@ -123,11 +132,12 @@ def _is_legacy(reader: _Reader) -> bool:
     return False
 
 
-def _read_leaves(reader: _Reader, namedtuples: Mapping[str, type]) -> tuple[dict[str, object], Callable]:
+def _read_leaves(reader: _Reader, namedtuples: Mapping[str, type]) -> tuple[Values, Build]:
     """The value of each key that has its own, and the function that makes the tree of them."""
+    # The description decides which keys there are; attributes that it does not name are left alone.
     root = treespec.parse(reader.attributes["__spec__"], namedtuples)
     keys = tuple(treespec.keys(root))
-    values: dict[str, object] = {}
+    values: Values = {}
     links: dict[str, str] = {}
     for key in keys:
         with reported(f"{key!r} cannot be read", reader.source.path):
@@ -136,25 +146,30 @@ def _read_leaves(reader: _Reader, namedtuples: Mapping[str, type]) -> tuple[dict
                 links[key] = descriptor["key"]
             else:
                 values[key] = _read_leaf(reader, key, name, descriptor)
+    # A link is to a leaf of its own and never to another link, since the writer links each occurrence to the first.
+    # Held to it, a file cannot describe a circle.
     for key, original in links.items():
         if original not in values:
             raise CheckpointError(f"{key!r} is a link to {original!r}, which holds no value", where=reader.source.path)
-    return values, lambda made: treespec.rebuild(root, (made[links.get(key, key)] for key in keys))
+    # Tied entries become the very same object, so that tied weights of a model stay tied after loading.
+    return values, lambda leaves: treespec.rebuild(root, (leaves[links.get(key, key)] for key in keys))
 
 
-def _descriptor(reader: _Reader, key: str) -> tuple[str, dict]:
+def _descriptor(reader: _Reader, key: str) -> tuple[str, dict[str, Any]]:
     """The name under which a leaf is stored, and what its metadata says about it.
 
     An array that was never computed is two objects, `<key>.0` with its fill value and `<key>.1` with its type; only
     the first one is listed, and it says all.
     """
     metadata = json.loads(reader.attributes[key + METADATA])
+    # One name, that of the leaf or its `.0`; more than one is nothing that the original was seen to write.
     (name,) = metadata["__objects__"]
     descriptor = metadata[name + METADATA]
+    # The original reads files whose JSON lacks the type, since the dataset repeats it.
     return name, descriptor if "__TYPE__" in descriptor else attributes(reader.file[name]) | descriptor
 
 
-def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict) -> object:
+def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict[str, Any]) -> object:
     kind = descriptor["__TYPE__"]
     if kind == "NoneSerializer":
         return None
@@ -162,11 +177,14 @@ def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict) -> object
         return _checked(descriptor["string_value"], (str,))
     if kind == "ScalarSerializer":
         return _checked(descriptor["scalar_value"], SCALARS)
+    # A dill pickle in an attribute of an empty dataset. It is not even fetched: a pickle can run any code.
     if kind == "ObjectSerializer":
         return _Pickle(key)
     if kind == "DeferredFullTensor":
         return _filled(reader, key, descriptor)
     if kind == "TorchTensorSerializer":
+        # What is declared here and the dataset have to agree, because tensors are typed before their bytes are
+        # read.
         (shape,), (dtype,) = descriptor["shapes"], descriptor["dtypes"]
         return _stored(reader, key, name, True, _tensor_dtype(dtype), _shape(shape))
     if kind == "NumpyArraySerializer":
@@ -175,16 +193,17 @@ def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict) -> object
 
 
 def _checked(value: Any, kinds: tuple[type, ...]) -> Any:
+    # By exact type, since True is an int to isinstance, and a file that says so was tampered with or damaged.
     if type(value) not in kinds:
         raise CheckpointError(f"its value {value!r} is not of the type that its description says")
     return value
 
 
 def _tensor_dtype(name: str) -> DType:
-    found = {f"torch.{dtype.name}": dtype for dtype in CODES}.get(name)
-    if found is None:
+    dtype = {f"torch.{dtype.name}": dtype for dtype in CODES}.get(name)
+    if dtype is None:
         raise CheckpointError(f"the checkpoint format has no tensors of {name}")
-    return found
+    return dtype
 
 
 def _shape(sizes: Any) -> tuple[int, ...]:
@@ -193,14 +212,26 @@ def _shape(sizes: Any) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _filled(reader: _Reader, key: str, descriptor: dict) -> LazyArray:
+def _filled(reader: _Reader, key: str, descriptor: dict[str, Any]) -> LazyArray:
     dtype, shape = _tensor_dtype(descriptor["dtype"]), _shape(descriptor["shape"])
+    # Any other array is bounded by the bytes that the file holds for it. Here a few digits of JSON could ask for
+    # all of the memory, some time later and in an unrelated line of the script.
     if math.prod(shape) * dtype.host.itemsize > _MOST_FILL_BYTES:
         raise CheckpointError(f"its shape {shape} is larger than any memory")
     with np.errstate(all="ignore"):  # an infinity is a fill value too
         value = dtypes.round_to(np.asarray(_checked(descriptor["fill_value"], SCALARS), dtype.host), dtype)
     load = partial(np.full, shape, encoded(value, dtype), STORED[dtype])
-    return LazyArray(key, shape, dtype, STORED[dtype], True, reader.source.path, load, 0, "fill")
+    return LazyArray(
+        key=key,
+        shape=shape,
+        dtype=dtype,
+        kind=STORED[dtype],
+        is_tensor=True,
+        where=reader.source.path,
+        load=load,
+        stored_bytes=0,
+        packing="fill",
+    )
 
 
 def _stored(
@@ -208,23 +239,38 @@ def _stored(
 ) -> LazyArray:
     """The array in a dataset; `dtype` and `shape` are what the file says elsewhere, and have to agree."""
     dataset = reader.file[name]
+    # A key with a slash would lead to a group, and the original's pickles are datasets without a shape.
     if not isinstance(dataset, h5py.Dataset) or dataset.shape is None or not is_storable(dataset.dtype):
         raise CheckpointError("there is no array of numbers under its name")
+    # Compared in one byte order: files of big-endian hosts are read, and turned round when they are loaded.
     kind = dataset.dtype.newbyteorder("<")
     if dtype is not None and kind != np.dtype(CODES[dtype][1]):
         raise CheckpointError(f"it is declared {dtype!r} but stored as {kind}")
     if shape not in (None, dataset.shape):
         raise CheckpointError(f"it is declared {shape} but stored as {dataset.shape}")
+    # Legacy files and NumPy arrays say nothing of their type but what the dataset has. There a tensor of an
+    # unlisted type is an error, an array is not.
     if dtype is None:
         dtype = OF_STORED.get(kind)
         if is_tensor and dtype not in CODES:
             raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
+    # From here on h5py is not needed for this array, and its place in the file is checked.
     stored = StoredArray(reader.source, dataset)
     kind = kind if dtype is None else STORED[dtype]
     load = partial(_load, stored, kind)
     size = sum(extent.size for extent in stored.extents)
     packing = "lz4" if any(extent.is_packed for extent in stored.extents) else ""
-    return LazyArray(key, dataset.shape, dtype, kind, is_tensor, reader.source.path, load, size, packing)
+    return LazyArray(
+        key=key,
+        shape=dataset.shape,
+        dtype=dtype,
+        kind=kind,
+        is_tensor=is_tensor,
+        where=reader.source.path,
+        load=load,
+        stored_bytes=size,
+        packing=packing,
+    )
 
 
 def _load(stored: StoredArray, kind: np.dtype) -> np.ndarray:
@@ -233,7 +279,7 @@ def _load(stored: StoredArray, kind: np.dtype) -> np.ndarray:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).view(kind)
 
 
-def _read_legacy(reader: _Reader) -> tuple[dict[str, object], Callable]:
+def _read_legacy(reader: _Reader) -> tuple[Values, Build]:
     """The leaves of a file of the older layout: one dataset for each, under its percent-encoded key.
 
     Its tree is described by a pickle, so the nesting is guessed from the keys.
@@ -242,20 +288,24 @@ def _read_legacy(reader: _Reader) -> tuple[dict[str, object], Callable]:
     for name in reader.file:
         key = unquote(name)
         with reported(f"{key!r} cannot be read", reader.source.path):
+            # Legacy names are percent-encoded since HDF5 takes a slash for a path; the current layout does not
+            # encode them.
             values[key] = _read_legacy_leaf(reader, key, name)
     return values, treespec.nest
 
 
 def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
-    said = attributes(reader.file[name])
-    kind = said.get("__H5_TYPE__") or _marked(said)
+    marks = attributes(reader.file[name])
+    kind = marks.get("__H5_TYPE__") or _marked(marks)
     if kind in ("TorchTensorH5Type", "NumpyArrayH5Type"):
-        dtype = dtypes.bfloat16 if said.get("is_bfloat16") else None
+        dtype = dtypes.bfloat16 if marks.get("is_bfloat16") else None
         return _stored(reader, key, name, kind == "TorchTensorH5Type", dtype)
+    # A 0-d dataset where later layouts have JSON.
     if kind == "ScalarH5Type":
         return _checked(reader.file[name][()].item(), SCALARS)
     if kind == "StringH5Type":
-        return _checked(said["string_value"] if "string_value" in said else _text(reader.file[name]), (str,))
+        # An attribute beside `__H5_TYPE__`, a dataset of text in releases up to 1.8.
+        return _checked(marks["string_value"] if "string_value" in marks else _text(reader.file[name]), (str,))
     if kind == "NoneH5Type":
         return None
     if kind == "ObjectH5Type":
@@ -265,11 +315,12 @@ def _read_legacy_leaf(reader: _Reader, key: str, name: str) -> object:
     )
 
 
-def _marked(said: Mapping[str, Any]) -> str:
+def _marked(marks: Mapping[str, Any]) -> str:
     """The type of a leaf of the releases up to 1.8, which have a mark for everything that is no tensor."""
-    return next((kind for mark, kind in _KIND_OF_MARK.items() if said.get(mark)), "TorchTensorH5Type")
+    return next((kind for mark, kind in _KIND_OF_MARK.items() if marks.get(mark)), "TorchTensorH5Type")
 
 
 def _text(dataset: h5py.Dataset) -> object:
+    # Anything else under the mark of a text is damage, and the check of the value says so.
     is_text = isinstance(dataset, h5py.Dataset) and h5py.check_string_dtype(dataset.dtype) and dataset.shape == ()
     return dataset.asstr()[()] if is_text else None

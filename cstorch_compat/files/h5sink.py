@@ -11,9 +11,11 @@ from typing import Any
 class Sink(io.RawIOBase):
     """A new file whose first failure is remembered, and after which all else is accepted and forgotten."""
 
+    # Set on the class, so that `close` finds it when opening failed: the garbage collector closes every stream.
     _descriptor = -1
 
     def __init__(self, path: str):
+        # Exclusive: the temporary name is random, and whatever bears it already is not ours to overwrite.
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         self._at = 0
         self._error: OSError | None = None
@@ -31,10 +33,14 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Put all bytes where the position is."""
+        # After the first error all goes on as if it were well: a failure that HDF5 sees is one that it tries again
+        # when the process ends. `check` tells the truth.
         view = memoryview(data).cast("B")
         done = 0
         while self._error is None and done < len(view):
             try:
+                # At a position, not at the file's own: HDF5 seeks between every two writes, and a short write (a
+                # disk that is nearly full takes what it can) has to be continued where it stopped.
                 done += os.pwrite(self._descriptor, view[done:], self._at + done)
             except OSError as e:
                 self._error = e
@@ -44,14 +50,17 @@ class Sink(io.RawIOBase):
     def readinto(self, target: Any) -> int:
         """Fill `target` with the bytes at the position; what was never written is zero."""
         view = memoryview(target).cast("B")
-        found = os.pread(self._descriptor, len(view), self._at)
-        view[:] = found + bytes(len(view) - len(found))
+        # Where nothing was written, or writing failed: zeros, as a hole in a file gives. A short read would be an
+        # error within HDF5, whose text names no cause.
+        data = os.pread(self._descriptor, len(view), self._at)
+        view[:] = data + bytes(len(view) - len(data))
         self._at += len(view)
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
         """Make the file as long as HDF5 says."""
         size = self._at if size is None else size
+        # A limit on the size of files strikes here as well as in a write.
         if self._error is None:
             try:
                 os.ftruncate(self._descriptor, size)
@@ -61,6 +70,7 @@ class Sink(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Move the position."""
+        # The end is the real one, since HDF5 asks for it to learn how long the file is.
         starts = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}
         self._at = starts[whence] + offset
         return self._at

@@ -58,7 +58,7 @@ Leaf = ArrayLeaf | FullLeaf | LazyArray | None
 
 
 def write(
-    path: str | os.PathLike,
+    path: str | os.PathLike[str],
     tree: object,
     describe: Callable[[object], Leaf],
     namedtuples: Mapping[str, type] = _NO_NAMEDTUPLES,
@@ -73,8 +73,10 @@ def write(
     CheckpointError; then nothing is left behind.
     """
     path = os.fspath(path)
+    # The keys are checked before anything else: a collision must not cost the file that stands there now.
     flat = treespec.flatten(tree, namedtuples)
-    # Everything that can be refused is refused here, so that no file is begun in vain.
+    # Everything that can be refused is refused before the first byte, so that no file is begun in vain; the name of the
+    # target is looked at before the tensors, which may have to be computed.
     with new_file(path, replace) as temporary:
         leaves = [(leaf.key, _plan(leaf, describe)) for leaf in flat.leaves]
         _write_file(temporary, flat.spec, leaves)
@@ -83,15 +85,21 @@ def write(
 def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> object:
     """What to write: a leaf, a NumPy array, or the descriptor of something without a dataset."""
     key, leaf = occurrence.key, occurrence.value
+    # Identity decides, as in the original, and it does for interned scalars too: every further `1`, `True` or
+    # `None` of a state dict becomes a link to the first. Views of one storage are different objects and are stored
+    # twice.
     if occurrence.original != key:
         return {"key": occurrence.original, "__LINKED__": True, "__TYPE__": "LinkedObject", "__NONE__": True}
     array = describe(leaf)
     if array is None and not isinstance(leaf, np.ndarray):
         return _scalar_descriptor(key, leaf)
+    # The name of a dataset is its key, and a bare tensor at the root has none; the original fails there with a
+    # TypeError. A bare scalar can be saved: its descriptor is an attribute.
     if not key:
         raise LeafRefused("an array without a key cannot be saved", hint="Put it into a dict: {'x': tensor}.")
     if array is None:
         return _plain_array(key, leaf)
+    # What was a NumPy array in another file stays one, so that a conversion changes no type.
     if isinstance(array, LazyArray) and not array.is_tensor:
         return array
     if array.dtype not in CODES:
@@ -103,15 +111,17 @@ def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> obje
 
 
 def _plain_array(key: str, array: Any) -> np.ndarray:
+    # By exact type: masked arrays and records carry more than their numbers, and it would be lost in silence.
     if type(array) in (np.ndarray, np.memmap) and is_storable(array.dtype):
-        return array
+        plain: np.ndarray = array
+        return plain
     raise LeafRefused(
         f"{key!r} is a NumPy array of type {type(array).__name__} and {array.dtype}",
         hint="Save plain arrays of bool, integer, float or complex numbers.",
     )
 
 
-def _scalar_descriptor(key: str, leaf: object) -> dict:
+def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
     value = leaf.item() if isinstance(leaf, np.generic) else leaf  # a NumPy scalar would have to be pickled
     if value is None:
         return {"__TYPE__": "NoneSerializer", "__NONE__": True}
@@ -127,21 +137,30 @@ def _scalar_descriptor(key: str, leaf: object) -> dict:
 
 
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
-    # The 1.8 objects index many attributes and carry checksums; every HDF5 since reads them.
+    # The objects of HDF5 1.8 index many attributes and carry checksums, and every HDF5 since reads them. The oldest
+    # kind, h5py's default, looks through a list for each name, and the root has an attribute for each leaf.
     with Sink(path) as sink, h5py.File(sink, "w", libver=("v108", "latest")) as file:
+        # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
+        # of another layout; both readers refuse a file without __SUCCESS__.
         file.attrs["__version__"] = LAYOUT_VERSION
         file.attrs["__cstorch_version__"] = CSTORCH_VERSION
         file.attrs["__spec__"] = spec
         for key, leaf in leaves:
+            # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
+            # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
+            # into nothing.
             _write_leaf(file, key, leaf, path)
             with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
                 sink.check()
         file.attrs["__SUCCESS__"] = True
+        # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
         file.close()
         sink.check()
 
 
 def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
+    # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
+    # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
         with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
             file.attrs[key + METADATA] = json.dumps(_filled(key, leaf), indent=4)
@@ -150,11 +169,13 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
         descriptor = leaf if array is None else _write_array(file, key, leaf, array)
+        # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
+        # rebuilds it from there and fails without it, though the root's description says the same.
         metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
         file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
 
 
-def _filled(key: str, leaf: FullLeaf) -> dict:
+def _filled(key: str, leaf: FullLeaf) -> dict[str, Any]:
     fill = {
         "shape": list(leaf.shape),
         "dtype": f"torch.{leaf.dtype.name}",
@@ -162,32 +183,42 @@ def _filled(key: str, leaf: FullLeaf) -> dict:
         "__TYPE__": "DeferredFullTensor",
         "__NONE__": True,
     }
+    # Two objects, as the original writes them: `.0` is what fills the tensor and is the one listed, `.1` is the
+    # tensor itself, without __NUMPY__ since it has no dataset.
     tensor = {**_tensor_descriptor(leaf.shape, leaf.dtype), "__TYPE__": "TorchTensorSerializer"}
     parts = {f"{key}.0{METADATA}": fill, f"{key}.1{METADATA}": tensor}
     return {"__spec__": treespec.spec_of_nested(key), "__objects__": [f"{key}.0"], **parts}
 
 
-def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict:
+def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
     return {
         "__TORCH__": True,
+        # Lists, of one entry in every file that the original was seen to write; with `dtypes` what its reader
+        # cannot do without.
         "shapes": [list(shape)],
         "dtypes": [f"torch.{dtype.name}"],
         "rtfx_dtypes": [CODES[dtype][0]],
     }
 
 
-def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict:
+def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict[str, Any]:
     """Write the dataset of an array, and return what describes it."""
+    # HDF5's own refusal names neither the tensor nor the bound.
     if array.ndim > MOST_AXES:
         raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it.")
     descriptor = _array_descriptor(leaf, array)
+    # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and stock
+    # HDF5 readers can open the file.
     dataset = file.create_dataset(key, data=array)
+    # The original keeps the descriptor twice, in the JSON and on the dataset, and reads `__NUMPY__` from the
+    # dataset alone.
     for name, value in descriptor.items():
         dataset.attrs[name] = value
     return descriptor
 
 
-def _array_descriptor(leaf: Any, array: np.ndarray) -> dict:
+def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
+    # A NumPy array says for itself whether its int16 are bits of bfloat16; a tensor says so by its type.
     if isinstance(leaf, np.ndarray) or (isinstance(leaf, LazyArray) and not leaf.is_tensor):
         is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
         return {"is_bfloat16": is_bfloat16, "__TYPE__": "NumpyArraySerializer", "__NUMPY__": True, "compressed": False}
@@ -198,14 +229,19 @@ def _array_descriptor(leaf: Any, array: np.ndarray) -> dict:
 def _to_stored(key: str, leaf: Any) -> np.ndarray:
     """The values of a leaf as its dataset holds them: little-endian, in C order, half types in two bytes."""
     if isinstance(leaf, ArrayLeaf):
-        given = np.asarray(leaf.array() if callable(leaf.array) else leaf.array)
-        if not np.can_cast(given.dtype, leaf.dtype.host, "safe"):
+        values = np.asarray(leaf.array() if callable(leaf.array) else leaf.array)
+        # A cast that loses something would change what was saved without a word.
+        if not np.can_cast(values.dtype, leaf.dtype.host, "safe"):
             raise CheckpointError(
-                f"{key!r} is declared {leaf.dtype!r} but its values are {given.dtype}", hint="Convert the values first."
+                f"{key!r} is declared {leaf.dtype!r} but its values are {values.dtype}",
+                hint="Convert the values first.",
             )
-        array = encoded(dtypes.round_to(given.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
+        # Rounded first: `encoded` cuts a half type, and a value computed in float32 may lie between two of them.
+        array = encoded(dtypes.round_to(values.astype(leaf.dtype.host, copy=False), leaf.dtype), leaf.dtype)
     else:
+        # The bits as the other file has them, not decoded and encoded again, so that NaN payloads survive.
         array = leaf.stored() if isinstance(leaf, LazyArray) else np.asarray(leaf)
         array = np.asarray(array, array.dtype.newbyteorder("<"), order="C")
+    # The words of bfloat16 are unsigned here and signed in the format; the bits are the same.
     is_bfloat16 = not isinstance(leaf, np.ndarray) and leaf.dtype is dtypes.bfloat16
     return array.view(CODES[dtypes.bfloat16][1]) if is_bfloat16 else array

@@ -20,8 +20,11 @@ from cstorch_compat.files.rawfile import RawFile
 from lazytensor.errors import CheckpointError
 
 FILTER_ID = 32004
+# The bound matters: a few damaged bytes could otherwise announce a chunk of terabytes, and an array is allocated
+# before its bytes are seen.
 MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
 _MINIMUM_MATCH = 4
+# ENUM is how h5py writes bool.
 _PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
 _FRAME_HEADER = struct.Struct(">QI")
 _BLOCK_HEADER = struct.Struct(">I")
@@ -32,8 +35,8 @@ def attributes(item: h5py.HLObject) -> dict[str, Any]:
 
     Others stay unread: the format needs none, and HDF5 crashes on some damaged ones (nested variable lengths).
     """
-    found = item.attrs
-    return {name: found[name] for name in found if found.get_id(name).get_type().get_class() in _PLAIN_CLASSES}
+    values = item.attrs
+    return {name: values[name] for name in values if values.get_id(name).get_type().get_class() in _PLAIN_CLASSES}
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class StoredArray:
 
     def __init__(self, file: RawFile, dataset: h5py.Dataset):
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
+        # One rule for both layouts: a contiguous dataset is one chunk of the whole shape.
         self.block = dataset.chunks or dataset.shape  # the shape of each extent
+        # A link in a file may lead to a dataset of another file, whose offsets mean nothing in ours.
         if h5py.h5o.get_info(dataset.id).fileno != h5py.h5o.get_info(dataset.file.id).fileno:
             raise _damaged("its data is in another file")
         self.extents = self._extents(dataset)
@@ -61,29 +66,38 @@ class StoredArray:
     def _extents(self, dataset: h5py.Dataset) -> list[_Extent]:
         properties = dataset.id.get_create_plist()
         filters = [properties.get_filter(i)[0] for i in range(properties.get_nfilters())]
+        # Shuffle, deflate and the like are other programs' work; the original writes LZ4 alone.
         if filters not in ([], [FILTER_ID]):
             raise _damaged(f"it went through HDF5 filters {filters}; only LZ4 ({FILTER_ID}) is known here")
+        # The original makes empty tensors chunked as well, with no chunk stored.
         if math.prod(self.shape) == 0:
             return []
         if properties.get_layout() == h5py.h5d.CHUNKED:
             return self._chunks(dataset, bool(filters))
+        # None where HDF5 has not reserved the bytes: nothing was ever written there, which the writer never leaves.
+        # Compact datasets have theirs in a header, and external ones in another file.
         offset = dataset.id.get_offset()
         if properties.get_layout() != h5py.h5d.CONTIGUOUS or properties.get_external_count() or offset is None:
             raise _damaged("its bytes are not in the file in one piece or in chunks")
         return [_Extent((0,) * len(self.shape), offset, dataset.id.get_storage_size(), False)]
 
     def _chunks(self, dataset: h5py.Dataset, is_filtered: bool) -> list[_Extent]:
-        found: list = []
-        dataset.id.chunk_iter(found.append)
+        chunks: list[Any] = []
+        # One walk over the index of chunks; asking for them one by one searches it anew each time.
+        dataset.id.chunk_iter(chunks.append)
         # A set bit of the mask says that this chunk skipped the filter.
-        extents = [_Extent(c.chunk_offset, c.byte_offset, c.size, is_filtered and not c.filter_mask & 1) for c in found]
+        extents = [
+            _Extent(c.chunk_offset, c.byte_offset, c.size, is_filtered and not c.filter_mask & 1) for c in chunks
+        ]
         grid = [range(0, size, step) for size, step in zip(self.shape, self.block, strict=True)]
+        # Every place of the grid once: a missing chunk would leave memory as it was, whatever it held before.
         starts = {e.start for e in extents if all(s in g for s, g in zip(e.start, grid, strict=True))}
         if not len(starts) == len(extents) == math.prod(len(axis) for axis in grid):
             raise _damaged(f"{len(starts)} chunks are stored where its shape {self.shape} needs another number")
         return extents
 
     def _check(self, extent: _Extent) -> None:
+        # Chunks at the edge are stored in full size, so all extents need the same number of bytes.
         wanted = math.prod(self.block) * self.stored.itemsize
         if extent.offset + extent.size > self.file.size:
             raise _damaged("its bytes pass the end of the file")
@@ -99,6 +113,7 @@ class StoredArray:
         return np.asarray(array.view(np.uint8) != 0) if self.stored.kind == "b" else array
 
     def _place(self, array: np.ndarray, extent: _Extent) -> None:
+        # The common case for files of our own: no second buffer, the bytes go where they belong.
         if self.block == self.shape and not extent.is_packed:
             self.file.fetch(extent.offset, array.reshape(-1).view(np.uint8))
             return
@@ -107,6 +122,7 @@ class StoredArray:
         size = math.prod(self.block) * self.stored.itemsize
         plain = decode_chunk(data.tobytes(), size) if extent.is_packed else data.tobytes()
         target = tuple(slice(s, s + n) for s, n in zip(extent.start, self.block, strict=True))
+        # What of a chunk lies beyond the shape is padding.
         crop = tuple(slice(0, n - s) for s, n in zip(extent.start, self.shape, strict=True))
         array[target] = np.frombuffer(plain, self.stored).reshape(self.block)[crop]
 
@@ -121,6 +137,7 @@ def decode_chunk(data: bytes, size: int) -> bytes:
     if total and not block_size:
         raise _damaged("its blocks have no size")
     out, position = bytearray(), _FRAME_HEADER.size
+    # The format has no count of blocks; the announced size ends the loop, and each block has to bring it closer.
     while len(out) < size:
         wanted = min(block_size, size - len(out))
         stored, position = _stored_block(data, position)
@@ -150,17 +167,21 @@ def decode_block(data: bytes, limit: int) -> bytes:
     while True:
         if position >= len(data):
             raise _damaged("a block ends without its last literals")
+        # High half: literals; low half: the match that follows, less the four bytes that every match has at least.
         token = data[position]
         count, position = _length(data, position + 1, token >> 4)
         if position + count > len(data):
             raise _damaged("literals pass the end of a block")
+        # Before each copy, since a few bytes can ask for gigabytes.
         _check_room(out, count, limit)
         out += data[position : position + count]
         position += count
+        # The last sequence is literals without a match: the only way for a block to end well.
         if position == len(data):
             return bytes(out)
         if position + 2 > len(data):
             raise _damaged("a block ends inside an offset")
+        # Little-endian, unlike the framing around it: this one is LZ4's own.
         offset = int.from_bytes(data[position : position + 2], "little")
         count, position = _length(data, position + 2, token & 15)
         _check_room(out, count + _MINIMUM_MATCH, limit)
@@ -187,6 +208,8 @@ def _check_room(out: bytearray, count: int, limit: int) -> None:
 def _append_match(out: bytearray, offset: int, count: int) -> None:
     if not 0 < offset <= len(out):
         raise _damaged(f"a match reaches back {offset} bytes where only {len(out)} exist")
+    # Offset 0 is what the format leaves undefined; beyond the begin of the block there is nothing, since the writer
+    # compresses each block by itself.
     pattern = out[len(out) - offset :]
     # A match may run into what it is writing: the last `offset` bytes then repeat.
     out += pattern[:count] if count <= offset else (pattern * (count // offset + 1))[:count]

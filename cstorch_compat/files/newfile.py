@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 
 from lazytensor.errors import CheckpointError
 
+# The claims of this text are what `new_file` holds: the temporary file is removed, the target never opened.
 NO_ROOM = "Nothing is left of it, and what was there before is untouched. Make room on the disk, or save elsewhere."
 
 
@@ -26,29 +27,39 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     name is exchanged for the new one in one moment. Raises CheckpointMissing, CheckpointExists, or CheckpointError when
     the disk does not take it.
     """
+    # Before the caller fetches or computes a single tensor.
     _check_target(path, replace)
+    # In the same folder, since only a rename within one file system is atomic; the form of the name is the
+    # original's.
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         yield temporary
         _flush(temporary)  # else a power failure could leave the new name without its bytes
+        # Again, since another process may have saved under the name meanwhile. The gap between this look and the
+        # rename remains; closing it would need a link that not every file system has.
         _check_target(path, replace)
         os.replace(temporary, path)
+        # The rename is in the folder's list of names, and that is a file of its own to a disk that loses power.
         _flush(os.path.dirname(path) or os.curdir)
+    # These say already what is wrong, with the key; some are OSErrors too, which the next clause would rewrite.
     except CheckpointError:
         raise
     except OSError as e:
         raise CheckpointError(f"{path!r} cannot be written: {e.strerror or e}", hint=NO_ROOM) from e
     finally:
+        # Absent after a rename, and where opening it failed. An interrupt and any other exception pass here too.
         with suppress(FileNotFoundError):
             os.unlink(temporary)
 
 
 def _check_target(path: str, replace: bool) -> None:
+    # A link that leads nowhere counts as well: the rename would replace it.
     if os.path.lexists(path) and not replace:
         raise CheckpointExists(
             f"Checkpoint at '{path}' already exists. A checkpoint never overwrites another one.",
             hint="Save under another name, or delete the old file first.",
         )
+    # FileNotFoundError is the type that the original raises for a missing folder.
     directory = os.path.dirname(path)
     if not os.path.isdir(directory or os.curdir) or not path:
         raise CheckpointMissing(
@@ -59,6 +70,8 @@ def _check_target(path: str, replace: bool) -> None:
 
 def _flush(path: str) -> None:
     """Have the disk take what was written to a file, or to the list of names of a directory."""
+    # A descriptor of its own: fsync is about the file and not about who wrote to it, and a folder cannot be opened
+    # for writing.
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -17,6 +17,8 @@ class _Borrowed(io.FileIO):
     """A stream over a descriptor that belongs to its owner, whom it keeps alive."""
 
     def __init__(self, owner: "RawFile"):
+        # h5py and zipfile close what they are given. The descriptor is not theirs, and other arrays still read from
+        # it.
         super().__init__(owner.descriptor, "rb", closefd=False)
         self._owner = owner
 
@@ -29,12 +31,18 @@ class RawFile:
 
     def __init__(self, path: str):
         self.path = path
+        # Opened once: a script may delete the checkpoint after loading it (the original allows that), or a later
+        # save may replace it, and all tensors still have to come from the file that was looked at first.
         self.descriptor = os.open(path, os.O_RDONLY)
+        # A finalizer, not `__del__`: it runs at the end of the process too, and once only.
         self.close = weakref.finalize(self, os.close, self.descriptor)
+        # What headers claim is measured against this size before anything is allocated for it.
         self.size = os.fstat(self.descriptor).st_size
 
     def hdf5(self) -> h5py.File:
         """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
+        # HDF5 would look for its signature at 512, 1024 and so on too, behind a block of the user's. No writer of
+        # checkpoints leaves one, so a file that begins otherwise is something else.
         if self.head(len(HDF5_MAGIC)) != HDF5_MAGIC:
             raise ValueError(f"{self.path} is not an HDF5 file")
         return h5py.File(self.stream(), "r")
@@ -52,6 +60,8 @@ class RawFile:
         """Fill `target` (one axis of bytes) with the file's bytes from `offset` on."""
         room, done = target.data, 0
         while done < target.size:
+            # By position: arrays of one file may be read from several threads, which would move a shared position.
+            # Read straight into the array, since weights are too large to copy once more.
             count = os.preadv(self.descriptor, [room[done : done + _PIECE_BYTES]], offset + done)
             if not count:
                 raise CheckpointError(

@@ -62,6 +62,8 @@ class _Entry:
 
 def is_safetensors(head: bytes) -> bool:
     """Whether a file that begins with these 9 bytes may be one."""
+    # There is no magic. Two bytes, `{}`, are the shortest header; the bound keeps text and zip files out, whose
+    # first eight bytes read as an enormous length.
     return len(head) >= 9 and head[8:9] == b"{" and 2 <= _LENGTH.unpack_from(head)[0] <= LONGEST_HEADER_BYTES
 
 
@@ -70,36 +72,42 @@ def read(path: str) -> dict[str, LazyArray]:
     file = RawFile(path)
     with reported("the safetensors file cannot be read", path):
         header, start = _header(file)
+        # Texts, such as which framework wrote the file; no array depends on them.
         header.pop(_METADATA, None)
         entries = [_entry(key, said) for key, said in header.items()]
         _check_places(entries, file.size - start)
     return {e.key: _lazy(file, start, e) for e in entries}
 
 
-def _header(file: RawFile) -> tuple[dict, int]:
+def _header(file: RawFile) -> tuple[dict[str, Any], int]:
     head = file.head(_LENGTH.size)
     if len(head) < _LENGTH.size:
         raise CheckpointError(f"{file.size} bytes are too few for a header")
     (length,) = _LENGTH.unpack(head)
+    # Compared before reading: the length is whatever eight bytes say.
     if length > min(LONGEST_HEADER_BYTES, file.size - _LENGTH.size):
         raise CheckpointError(
             f"its header of {length} bytes passes the end of the file, or is longer than any real one"
         )
     text = file.head(_LENGTH.size + length)[_LENGTH.size :].decode()
+    # Python keeps the last of two equal names; the format forbids them, because readers then disagree on which one
+    # counts.
     header = json.loads(text, object_pairs_hook=_unique)
+    # JSON allows blanks before the object, the format does not.
     if not text.startswith("{") or not isinstance(header, dict):
         raise CheckpointError("its header is not a JSON object")
     return header, _LENGTH.size + length
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise CheckpointError("a name stands twice in its header")
-    return found
+    return members
 
 
 def _entry(key: str, said: Any) -> _Entry:
+    # Exactly these three: a field that is not known could change what the bytes mean.
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
     name, shape, offsets = said["dtype"], said["shape"], said["data_offsets"]
@@ -114,16 +122,18 @@ def _entry(key: str, said: Any) -> _Entry:
     begin, end = offsets
     if end - begin != math.prod(shape) * kind.itemsize:
         raise CheckpointError(f"{key!r} has {end - begin} bytes for {name}{shape}")
-    return _Entry(key, dtype, kind, tuple(shape), begin, end)
+    return _Entry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end)
 
 
 def _are_sizes(values: Any) -> bool:
+    # By exact type, as True is an int; bounded, so that products of sizes stay cheap numbers.
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 1 << 63 for n in values)
 
 
 def _check_places(entries: list[_Entry], size: int) -> None:
     """The arrays have to follow each other from the first byte to the last: no overlap, no gap."""
     at = 0
+    # Ordered by both ends, so that an empty array goes before the one that begins at the same byte.
     for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
         if entry.begin != at:
             raise CheckpointError(f"{entry.key!r} begins at byte {entry.begin} of the data instead of {at}")
@@ -134,7 +144,15 @@ def _check_places(entries: list[_Entry], size: int) -> None:
 
 def _lazy(file: RawFile, start: int, e: _Entry) -> LazyArray:
     load = partial(_load, file, start + e.begin, e)
-    return LazyArray(e.key, e.shape, e.dtype, e.kind, e.dtype is not None, file.path, load)
+    return LazyArray(
+        key=e.key,
+        shape=e.shape,
+        dtype=e.dtype,
+        kind=e.kind,
+        is_tensor=e.dtype is not None,
+        where=file.path,
+        load=load,
+    )
 
 
 def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
@@ -148,14 +166,17 @@ def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
     """Write a new file, one array after another. Raises CheckpointError for names and types that it cannot hold."""
+    # Hugging Face's loader asks for this entry and refuses files that lack it.
     header: dict[str, Any] = {_METADATA: {"format": "pt"}}
     header |= {key: {"dtype": _name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
+    # The sort is stable: within a width the arrays stay in the order of the dict.
     order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # so that every array is aligned
     at = 0
     for key in order:
         header[key]["data_offsets"] = [at, at + arrays[key].nbytes]
         at += arrays[key].nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
+    # Blanks are allowed after the object, and eight bytes align the data that follows.
     text += b" " * (-len(text) % 8)
     with new_file(path, replace) as temporary, open(temporary, "xb") as stream:
         stream.write(_LENGTH.pack(len(text)) + text)
@@ -164,6 +185,7 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
 
 
 def _name(key: str, a: LazyArray) -> str:
+    # Its entry in the header would be read as the texts.
     if key == _METADATA:
         raise CheckpointError(f"an array cannot be called {_METADATA!r} in a safetensors file", hint="Rename it.")
     name = _NAME_OF.get(a.dtype or a.kind.newbyteorder("<"))

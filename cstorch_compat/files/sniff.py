@@ -13,10 +13,14 @@ _ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothin
 
 def kind_of(path: str) -> Kind:
     """The format of the file at `path`. Raises OSError when it cannot be opened."""
+    # The order is that of certainty: two magics first, then safetensors, which has none and is told by the
+    # plausible length of its header and a brace. The original tries HDF5, safetensors and torch.load in turn.
     with open(path, "rb") as stream:
         head = stream.read(9)
         if head.startswith(HDF5_MAGIC):
             return "h5"
+        # torch.save writes zip files as NumPy does; what they hold tells them apart. The older form of torch.save,
+        # a bare pickle, is unknown here as pickles are not opened.
         if head.startswith(_ZIP_MAGICS):
             return "npz" if _holds_numpy(path) else "torch"
     return "safetensors" if is_safetensors(head) else "unknown"
@@ -28,4 +32,5 @@ def _holds_numpy(path: str) -> bool:
             names = archive.namelist()
     except FOREIGN_ERRORS:
         return False  # whoever reads it will say what is wrong
+    # Also true of an empty archive, which numpy.savez() without arrays leaves; torch.save always writes data.pkl.
     return all(name.endswith(".npy") for name in names)

@@ -8,6 +8,7 @@ from lazytensor.tensor import Tensor
 
 
 def _children(tree: Any) -> Iterator[tuple[Any, Any]]:
+    # Only these are walked, as the original's batches are: a tensor inside any other object does not take part.
     if isinstance(tree, Mapping):
         yield from tree.items()
     elif isinstance(tree, list | tuple):
@@ -26,8 +27,11 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(tree, Tensor):
         return change(tree)
     if isinstance(tree, Mapping):
+        # A mapping is made anew from pairs, which dict, OrderedDict and most of their subclasses take; a
+        # defaultdict does not.
         return type(tree)((k, map_tensors(v, change)) for k, v in tree.items())  # type: ignore[call-arg]
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        # A namedtuple is a tuple whose class takes its fields one by one.
         return type(tree)(*(map_tensors(v, change) for v in tree))
     if isinstance(tree, list | tuple):
         return type(tree)(map_tensors(v, change) for v in tree)
@@ -38,5 +42,7 @@ def visit(tensors: Iterable[Tensor], function: Callable[[Tensor], Tensor | None]
     """Call a function with every tensor; what it returns takes the place of the values."""
     for t in tensors:
         changed = function(t)
+        # A function that only looks returns nothing. Copied into the tensor and not put in its place: state keeps
+        # its name, and whoever holds the tensor sees the change.
         if changed is not None:
             copy_(t, changed)

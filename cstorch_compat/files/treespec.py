@@ -12,11 +12,16 @@ from typing import Any
 
 from lazytensor.errors import CheckpointError
 
+Description = dict[str, Any]
 _DICTS: dict[str, type] = {"builtins.dict": dict, "collections.OrderedDict": OrderedDict}
 _SEQUENCES: dict[str, type] = {"builtins.list": list, "builtins.tuple": tuple, "builtins.set": set}
+# Classes cannot be found by name without importing what a file says, so callers list those they know.
 _NAMEDTUPLE = "collections.namedtuple"
 _TYPE_NAMES = {kind: name for name, kind in (_DICTS | _SEQUENCES).items()}
-_LEAF: dict = {"type": None, "context": None, "children_spec": []}
+# The nodes have the form of PyTorch's own pytree serialization, protocol 1, which the original calls and its reader
+# expects to the letter.
+_LEAF: Description = {"type": None, "context": None, "children_spec": []}
+# A tuple as a key would come back as a list, on which the original's load breaks.
 _KEY_TYPES = (str, int, float, bool, type(None))  # what JSON gives back as it was
 _PROTOCOL = 1
 
@@ -43,7 +48,7 @@ class Node:
     """One container of a described tree, or a leaf when `make` is None. `labels` are its keys or positions."""
 
     make: Any
-    labels: tuple
+    labels: tuple[Any, ...]
     children: tuple["Node", ...]
 
 
@@ -62,50 +67,60 @@ def flatten(tree: object, namedtuples: Mapping[str, type]) -> FlatTree:
         raise CheckpointError(
             "the saved object is nested too deeply", hint="Save a flat dict; look for a list or dict that holds itself."
         ) from e
+    # Checked when all keys are known: `{"a.b": x, "a": {"b": y}}` is fine as a tree, and one name in the file. The
+    # original writes such a file and cannot load it.
     _check_keys([key for key, _ in pairs])
+    # By identity, as the original links leaves. The tree keeps all of them alive, so no number is used twice.
     first: dict[int, str] = {}
     return FlatTree(tuple(Leaf(key, value, first.setdefault(id(value), key)) for key, value in pairs), spec)
 
 
-def spec_of_leaf(key: str) -> list:
+def spec_of_leaf(key: str) -> list[Any]:
     """The `__spec__` pair that every leaf's own metadata repeats: a dict with this one leaf."""
     return _spec_pair(key, "*", _LEAF)
 
 
-def spec_of_nested(key: str) -> list:
+def spec_of_nested(key: str) -> list[Any]:
     """The same for a leaf that is described by two objects: what fills it, and the tensor that it is."""
+    # The original fills such tensors through a namedtuple class of its own called so; two leaves, as its fields.
     nested = {"type": "collections.namedtuple", "context": "NestedObject", "children_spec": [_LEAF, _LEAF]}
     return _spec_pair(key, ["*", "*"], nested)
 
 
-def _spec_pair(key: str, outline: object, child: dict) -> list:
+def _spec_pair(key: str, outline: object, child: Description) -> list[Any]:
     node = {"type": "builtins.dict", "context": json.dumps([key]), "children_spec": [child]}
     return [{key: outline}, json.dumps([_PROTOCOL, node])]
 
 
-def spec_text(node: dict) -> str:
+def spec_text(node: Description) -> str:
     """The JSON text of `__spec__` for the node of the root."""
+    # A set has no JSON. The outline is for people alone, so the original gives up the whole of it, and so do we.
     outline = None if _holds_set(node) else _outline(node)
     return json.dumps([outline, json.dumps([_PROTOCOL, node])], indent=4)
 
 
-def _describe(tree: object, path: tuple[str, ...], leaves: list, names: Mapping[type, str]) -> dict:
+def _describe(
+    tree: object, path: tuple[str, ...], leaves: list[tuple[str, object]], names: Mapping[type, str]
+) -> Description:
     kind = type(tree)
+    # Exact types: a subclass would come back as its base, so it counts as a leaf, which the writer refuses by name.
     if isinstance(tree, dict) and kind in _TYPE_NAMES:
         name, context = _TYPE_NAMES[kind], _context(tree, path)
-        items: Iterable = tree.items()
+        items: Iterable[tuple[Any, object]] = tree.items()
     elif isinstance(tree, (list, tuple, set)) and (kind in _TYPE_NAMES or kind in names):
         name, context = (_NAMEDTUPLE, names[kind]) if kind in names else (_TYPE_NAMES[kind], "null")
         items = enumerate(tree)
     else:
         leaves.append((".".join(path), tree))
         return _LEAF
+    # Depth first, in the order of the containers: leaves are later told apart by this order alone.
     children = [_describe(child, (*path, str(label)), leaves, names) for label, child in items]
     return {"type": name, "context": context, "children_spec": children}
 
 
-def _context(tree: dict, path: tuple[str, ...]) -> str:
+def _context(tree: dict[Any, Any], path: tuple[str, ...]) -> str:
     for key in tree:
+        # By exact type: an IntEnum is an int to isinstance, and would come back as a plain number.
         if type(key) not in _KEY_TYPES:
             raise CheckpointError(
                 f"the dict at {'.'.join(path)!r} has a key {key!r} of type {type(key).__name__}",
@@ -128,26 +143,30 @@ def _check_keys(keys: list[str]) -> None:
 
 def check_name(key: str) -> None:
     """Raise CheckpointError for a key that cannot name anything in a file."""
+    # HDF5 ends names at a NUL, and lone surrogates (which file systems hand to Python) have no UTF-8.
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
         raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")
 
 
-def _outline(node: dict) -> object:
+def _outline(node: Description) -> object:
     if node["type"] is None:
         return "*"
     children = [_outline(child) for child in node["children_spec"]]
+    # Tuples become lists here, as in the original's outline.
     if node["type"] in _DICTS:
         return dict(zip(json.loads(node["context"]), children, strict=True))
     return children
 
 
-def _holds_set(node: dict) -> bool:
+def _holds_set(node: Description) -> bool:
     return node["type"] == "builtins.set" or any(_holds_set(child) for child in node["children_spec"])
 
 
 def parse(text: object, namedtuples: Mapping[str, type]) -> Node:
     """The tree that a `__spec__` text describes. Raises CheckpointError when it is not such a text."""
     try:
+        # The second entry is a text within the text: it is PyTorch's, and the first one only tells people what is
+        # in it.
         described = json.loads(text)[1]  # type: ignore[arg-type]
         protocol, root = json.loads(described)
         if protocol != _PROTOCOL:
@@ -157,9 +176,10 @@ def parse(text: object, namedtuples: Mapping[str, type]) -> Node:
         raise _unreadable(f"{type(e).__name__}: {e}") from e
 
 
-def _node(spec: dict, namedtuples: Mapping[str, type]) -> Node:
+def _node(spec: Description, namedtuples: Mapping[str, type]) -> Node:
     name, context = spec["type"], spec["context"]
     children = tuple(_node(child, namedtuples) for child in spec["children_spec"])
+    # The type of a leaf is null; that of no container is.
     if name is None:
         if children:
             raise _unreadable("a leaf has children")
@@ -173,10 +193,11 @@ def _node(spec: dict, namedtuples: Mapping[str, type]) -> Node:
     raise _unreadable(f"it names a container {name!r} ({context!r}) that is not known here")
 
 
-def _labels(context: str, count: int) -> tuple:
+def _labels(context: str, count: int) -> tuple[Any, ...]:
     labels = json.loads(context)
     if not isinstance(labels, list) or any(type(label) not in _KEY_TYPES for label in labels):
         raise _unreadable(f"{context} is not a list of plain dict keys")
+    # Two equal keys (1 and 1.0 are) would swallow a value without anybody noticing.
     if len(set(labels)) != count or len(labels) != count:
         raise _unreadable(f"a dict has {len(set(labels))} keys for {count} values")
     return tuple(labels)
@@ -197,12 +218,13 @@ def keys(node: Node, path: tuple[str, ...] = ()) -> Iterator[str]:
         yield from keys(child, (*path, str(label)))
 
 
-def rebuild(node: Node, values: Iterator) -> object:
+def rebuild(node: Node, values: Iterator[object]) -> object:
     """The tree of `node` with `values` as its leaves. Raises CheckpointError when they do not fit its containers."""
     if node.make is None:
         return next(values)
     children = [rebuild(child, values) for child in node.children]
     try:
+        # Pairs, not keywords: keys may be numbers, and their order is that of the file.
         if issubclass(node.make, dict):
             return node.make(zip(node.labels, children, strict=True))
         return node.make(*children) if hasattr(node.make, "_fields") else node.make(children)
@@ -210,7 +232,7 @@ def rebuild(node: Node, values: Iterator) -> object:
         raise _unreadable(str(e)) from e
 
 
-class _Branch(dict):
+class _Branch(dict[str, object]):
     """An inner dict of `nest`, told from a leaf that happens to be a dict."""
 
 
@@ -221,9 +243,11 @@ def nest(leaves: Mapping[str, object]) -> object:
     """
     root = _Branch()
     for key, value in leaves.items():
+        # The legacy description is a pickled TreeSpec, so only the keys are left to tell the nesting.
         *parents, last = key.split(".")
         branch: object = root
         for name in parents:
+            # None marks a value that something tries to nest below: the test after the loop refuses it.
             branch = branch.setdefault(name, _Branch()) if isinstance(branch, _Branch) else None
         if not isinstance(branch, _Branch) or last in branch:
             raise _unreadable(f"{key!r} is both a value and a group of values")
@@ -235,8 +259,11 @@ def _guess(value: object) -> object:
     if not isinstance(value, _Branch):
         return value
     children = {name: _guess(child) for name, child in value.items()}
+    # `isdecimal` alone lets "01" and digits of other scripts through, which no str(int) of the writer gives.
     if not children or not all(name.isdecimal() and str(int(name)) == name for name in children):
         return children
+    # A dict with the keys 0..n-1 (the state of an optimizer is one) cannot be told from a list; the list is the
+    # likelier one, and both are indexed alike.
     if set(children) == {str(i) for i in range(len(children))}:
         return [children[str(i)] for i in range(len(children))]
     return {int(name): children[name] for name in sorted(children, key=int)}

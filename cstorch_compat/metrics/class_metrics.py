@@ -125,8 +125,8 @@ class FBetaScoreMetric(ConfusionMetric):
         hits, square = self.hits(), self.beta**2
         if self.average_type == "macro":
             return self.class_mean(hits * (1 + square), predictions + labels * square)
-        found, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
-        return ratio(found * (1 + square), claimed + true * square)
+        right, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
+        return ratio(right * (1 + square), claimed + true * square)
 
 
 class MeanPerClassAccuracyMetric(Metric):

@@ -47,18 +47,17 @@ class Metric(Module, ABC):
         if name in self._buffers:  # reset starts over in the state that is there
             self._buffers[name].copy_(value)
             return
-        made = value
-        made.device = process.state_device()
-        self.register_buffer(name, made, persistent)
+        value.device = process.state_device()
+        self.register_buffer(name, value, persistent)
 
     def _name_state(self) -> None:
         """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
         store = process.current_backend().store if process.use_cs() else None
-        for name, made in self.named_buffers():
-            if not made.cell.state:
-                trace.register(made.cell, f"metrics.{self.name}.{self._index}.{name}")
+        for name, buffer in self.named_buffers():
+            if not buffer.cell.state:
+                trace.register(buffer.cell, f"metrics.{self.name}.{self._index}.{name}")
             if isinstance(store, WaferState):
-                store.free.add(made.cell.state)
+                store.free.add(buffer.cell.state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Update with a batch and give the value so far."""
@@ -102,7 +101,8 @@ class AccuracyMetric(Metric):
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
-        return self.total_correct_predictions / self.total_num_tokens
+        share: Tensor = self.total_correct_predictions / self.total_num_tokens
+        return share
 
 
 class MeanMetric(Metric):
@@ -114,18 +114,19 @@ class MeanMetric(Metric):
 
     def update(self, value: Any, weight: Any = 1.0, dtype: Any = None) -> None:
         """A number or tensor; a number for all of its elements or a tensor of weights for each."""
-        given = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
+        values = pw.cast_to(value, dtype or float32) if isinstance(value, Tensor) else tensor(float(value))
         count: Tensor | float
         if isinstance(weight, Tensor):
-            given, count = given * weight, reductions.sum(weight)
+            values, count = values * weight, reductions.sum(weight)
         else:
-            given = given if weight == 1 else given * weight
-            count = float(weight) * given.numel()
-        self.mean_value.add_(reductions.sum(given) if given.ndim else given)
+            values = values if weight == 1 else values * weight
+            count = float(weight) * values.numel()
+        self.mean_value.add_(reductions.sum(values) if values.ndim else values)
         self.weight.add_(count)
 
     def compute(self) -> Tensor:
-        return self.mean_value / self.weight
+        mean: Tensor = self.mean_value / self.weight
+        return mean
 
 
 class PerplexityMetric(Metric):
@@ -147,8 +148,8 @@ class PerplexityMetric(Metric):
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:
     """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1"."""
-    taken = Counter(m.name for m in _all.value)
-    return ((m.name if taken[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)
+    shared = Counter(m.name for m in _all.value)
+    return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)
 
 
 def compute_all_metrics() -> dict[str, float]:

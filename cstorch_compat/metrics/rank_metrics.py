@@ -75,8 +75,7 @@ class AUCMetric(Metric):
         weight = creation.ones_like(true) if weights is None else shapes.reshape(pw.cast_to(weights, float32), (1, -1))
         below, false = pw.rsub(above, 1.0), pw.rsub(true, 1.0)
         for name, where, what in zip(COUNTS, (above, below, above, below), (true, false, false, true), strict=True):
-            found = where * what * weight
-            getattr(self, name).add_(reductions.sum(found, 1))
+            getattr(self, name).add_(reductions.sum(where * what * weight, 1))
 
     def compute(self) -> Tensor:
         if self.curve == "PR" and self.summation_method == "interpolation":
@@ -110,8 +109,8 @@ class AUCMetric(Metric):
 def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """How many labels are among the k best classes of their row, and what each row weighs."""
     places = topk(predictions, k, -1).indices
-    found = shapes.unsqueeze(labels, -1) == shapes.unsqueeze(places, -2)
-    rows = reductions.sum(pw.cast_to(found, float32), (-2, -1))
+    matches = shapes.unsqueeze(labels, -1) == shapes.unsqueeze(places, -2)
+    rows = reductions.sum(pw.cast_to(matches, float32), (-2, -1))
     weight = creation.ones(rows.shape, device=rows.device) if weights is None else pw.cast_to(weights, float32)
     return reductions.sum(rows * weight), reductions.sum(weight)
 
@@ -144,7 +143,8 @@ class _AtKMetric(Metric):
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 
     def compute(self) -> Tensor:
-        return self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed))
+        share: Tensor = self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed))
+        return share
 
 
 class PrecisionAtKMetric(_AtKMetric):

@@ -42,12 +42,13 @@ class DiceLoss:
     def __call__(self, prediction: Tensor, target: Tensor, input_shape: Any) -> Tensor:
         """The coefficients."""
         _check(prediction, target, self.num_classes)
-        found: Any = nn.Softmax(dim=1)(prediction) if self.use_softmax else prediction
+        scores: Any = nn.Softmax(dim=1)(prediction) if self.use_softmax else prediction
         wanted: Any = F.one_hot(target, self.num_classes)
         wanted = wanted.permute(0, 4, 1, 2, 3)
         if not self.include_background:
-            found, wanted = found[:, 1:], wanted[:, 1:]
-        return 2 * (found * wanted).sum(VOLUME) / (found.sum(VOLUME) + wanted.sum(VOLUME))
+            scores, wanted = scores[:, 1:], wanted[:, 1:]
+        overlap: Tensor = 2 * (scores * wanted).sum(VOLUME) / (scores.sum(VOLUME) + wanted.sum(VOLUME))
+        return overlap
 
 
 class DiceCELoss(nn.Module):
@@ -62,7 +63,8 @@ class DiceCELoss(nn.Module):
     def forward(self, outputs: Tensor, labels: Tensor, input_shape: Any) -> Tensor:
         """The loss, 0-d."""
         dice: Any = self.dice(outputs, labels, input_shape)
-        return self.wc * self.entropy(outputs, labels) + self.wd * (1 - dice.mean())
+        loss: Tensor = self.wc * self.entropy(outputs, labels) + self.wd * (1 - dice.mean())
+        return loss
 
 
 def _check(prediction: Tensor, target: Tensor, num_classes: int) -> None:

@@ -76,8 +76,9 @@ def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType |
     kind = dtype or start.dtype
     holds = tensor_of(cast(arg(mask), bool_), mask)
     rank = lt.cumsum(holds, 0) - 1
-    kept, other = (tensor_of(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
-    return lt.where(holds, kept, other)
+    ranked, other = (tensor_of(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
+    out: Tensor = lt.where(holds, ranked, other)
+    return out
 
 
 def scope_boundary(input: Tensor, boundary_type: str, scope_name: str) -> Tensor:
@@ -105,8 +106,8 @@ def constant(value: Tensor, device: Device) -> Tensor:
     """
     if value.device == device:
         return value
-    made_of = arg(value)
-    array = made_of.value if made_of.value is not None else evaluate([made_of], {})[0]
+    node = arg(value)
+    array = node.value if node.value is not None else evaluate([node], {})[0]
     out = Tensor(Cell(const(np.array(array), value.spec)))
     out.device = device
     return out

@@ -12,6 +12,9 @@ from lazytensor.functions.creation import tensor
 from lazytensor.gradients import Handle
 from lazytensor.tensor import Tensor
 
+Hook = Callable[..., Any]
+Step = Callable[..., Any]
+
 
 class Optimizer(optim.Optimizer):
     """Base of optimizers. Needs a backend, since its state belongs to the run.
@@ -25,7 +28,7 @@ class Optimizer(optim.Optimizer):
         process.current_backend()
         self.schedules: list[Any] = []
         self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
-        self._hooks: dict[str, dict[int, Callable]] = {}
+        self._hooks: dict[str, dict[int, Hook]] = {}
         self._is_stepping = False
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
@@ -41,15 +44,15 @@ class Optimizer(optim.Optimizer):
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
-        taken = self.param_groups[-1]
-        if taken.get("tags"):
-            taken["tags"] = {taken["tags"]} if isinstance(taken["tags"], str) else set(taken["tags"])
+        own = self.param_groups[-1]
+        if own.get("tags"):
+            own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once, with the values that the schedules have now."""
         return self._surround(super().step, closure)
 
-    def _surround(self, step: Callable, *args: Any, **kwargs: Any) -> Any:
+    def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
         """Run a step after its schedules and between its hooks; a step inside another one is part of it."""
         if self._is_stepping:
             return step(*args, **kwargs)
@@ -75,38 +78,38 @@ class Optimizer(optim.Optimizer):
             state_dict = state_dict if answer is None else answer
         return state_dict
 
-    def _register(self, moment: str, hook: Callable) -> Handle:
+    def _register(self, moment: str, hook: Hook) -> Handle:
         return Handle(self._hooks.setdefault(moment, {}), hook)
 
-    def register_step_pre_hook(self, hook: Callable) -> Handle:
+    def register_step_pre_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) before each step."""
         return self._register("step_pre", hook)
 
-    def register_step_post_hook(self, hook: Callable) -> Handle:
+    def register_step_post_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) after each step."""
         return self._register("step_post", hook)
 
-    def register_zero_grad_pre_hook(self, hook: Callable) -> Handle:
+    def register_zero_grad_pre_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) before each zero_grad."""
         return self._register("zero_grad_pre", hook)
 
-    def register_zero_grad_post_hook(self, hook: Callable) -> Handle:
+    def register_zero_grad_post_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) after each zero_grad."""
         return self._register("zero_grad_post", hook)
 
-    def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
+    def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer) before each state_dict."""
         return self._register("state_dict_pre", hook)
 
-    def register_state_dict_post_hook(self, hook: Callable) -> Handle:
+    def register_state_dict_post_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, state_dict) after each state_dict; a dict that it returns takes the place."""
         return self._register("state_dict_post", hook)
 
-    def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
+    def register_load_state_dict_pre_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, state_dict) before each load_state_dict; a dict that it returns is loaded instead."""
         return self._register("load_state_dict_pre", hook)
 
-    def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
+    def register_load_state_dict_post_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer) after each load_state_dict."""
         return self._register("load_state_dict_post", hook)
 
@@ -154,7 +157,7 @@ class Optimizer(optim.Optimizer):
         return f(self)
 
 
-def _scheduled(step: Callable) -> Callable:
+def _scheduled(step: Step) -> Step:
     """A step of a user's optimizer, with its schedules and hooks."""
 
     @functools.wraps(step)

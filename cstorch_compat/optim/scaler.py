@@ -55,14 +55,14 @@ class GradScaler:
         self._state = self._new_state(init_scale or INIT_SCALE) if self.dynamic else {}
 
     def _new_state(self, scale: float) -> dict[str, Tensor]:
-        made = {"loss_scale": tensor(scale, dtype=float32)}
+        state = {"loss_scale": tensor(scale, dtype=float32)}
         for name in ("steps_since_rescale", "overflows_since_rescale", "num_skipped_steps"):
-            made[name] = tensor(0, dtype=int64)
+            state[name] = tensor(0, dtype=int64)
         number = next(_numbers.value)
-        for name, value in made.items():
+        for name, value in state.items():
             value.device = process.state_device()
             trace.register(value.cell, f"grad_scaler.{number}.{name}")
-        return made
+        return state
 
     def get_scale(self) -> Tensor:
         """The factor of the next loss."""
@@ -104,12 +104,12 @@ class GradScaler:
     def clip_gradients_and_return_isfinite(self, optimizers: Iterable[Any]) -> Tensor:
         """Whether the global norm is finite; gradients of a larger norm than max_gradient_norm are shrunk to it."""
         with grad_mode(False):
-            found = [g for o in optimizers for g in gradients(o)]
-            squared = squared_norm(found)
+            grads = [g for o in optimizers for g in gradients(o)]
+            squared = squared_norm(grads)
             if self._max_norm is not None and self._max_norm > 0:
                 norm = pw.sqrt(squared) + NORM_EPS
                 factor = pw.minimum(self._max_norm / norm, tensor(1.0))
-                for g in found:
+                for g in grads:
                     g.mul_(factor)
             return is_finite_norm(squared)
 
@@ -156,20 +156,20 @@ class GradScaler:
             kept = pw.rsub(down, 1)
             steps = steps * kept
             up = pw.cast_to(steps > self._steps_per_increase, int64)
-            held = pw.rsub(up, 1)
+            level = pw.rsub(up, 1)
             lower = state["loss_scale"] / pw.cast_to(down + 1, float32)
             self._raw = lower * pw.cast_to(up + 1, float32)
             state["loss_scale"].write(pw.clamp(self._raw, self._smallest, self._largest).node)
-            state["steps_since_rescale"].write((steps * held).node)
-            state["overflows_since_rescale"].write((overflows * kept * held).node)
+            state["steps_since_rescale"].write((steps * level).node)
+            state["overflows_since_rescale"].write((overflows * kept * level).node)
         self._finite = None
 
-    def state_dict(self, destination: dict | None = None) -> dict[str, Tensor]:
+    def state_dict(self, destination: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The scale and its counters; empty for a fixed scale and on the CPU backend."""
-        found = {} if destination is None else destination
+        state = {} if destination is None else destination
         if process.use_cs():
-            found.update(self._state)
-        return found
+            state.update(self._state)
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a scale and counters. Raises KeyError if some are missing."""

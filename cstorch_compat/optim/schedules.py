@@ -70,11 +70,11 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def value(self) -> Tensor:
         """The value for groups without a factor of their own: 0-d, on the device of the run."""
-        given = self._get_closed_form()
-        made = given if isinstance(given, Tensor) else tensor(float(given))
+        form = self._get_closed_form()
+        value = form if isinstance(form, Tensor) else tensor(float(form))
         if process.use_cs():
-            made.device = process.state_device()
-        return made
+            value.device = process.state_device()
+        return value
 
     def _values(self) -> list[Any]:
         value = self.value()
@@ -108,8 +108,8 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         )
 
     def _keep(self, values: list[Any]) -> None:
-        taking = [self._applies_to(group) for group in self.optimizer.param_groups]
-        self._last_value = [v if takes else None for v, takes in zip(values, taking, strict=True)]
+        applies = [self._applies_to(group) for group in self.optimizer.param_groups]
+        self._last_value = [v if does else None for v, does in zip(values, applies, strict=True)]
 
     def refresh(self) -> None:
         """Compute the values from the counter, within a traced step; outside they are those of the last `step`."""
@@ -151,8 +151,8 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     def _name(self) -> None:
         """Give the counters their identity: a schedule is numbered when it is first used in a traced step."""
         if self._number is None:
-            taken = {s._number for s in _numbered.value}
-            self._number = next(n for n in itertools.count() if n not in taken)
+            others = {s._number for s in _numbered.value}
+            self._number = next(n for n in itertools.count() if n not in others)
             _numbered.value.add(self)
             self._register(f"schedulers.{self._number}")
 

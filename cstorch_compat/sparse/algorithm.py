@@ -21,10 +21,11 @@ from lazytensor.gradients import Handle
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
+Hook = Callable[..., Any]
 _numbers = process.Slot(itertools.count)
 
 
-class Levels(dict):
+class Levels(dict[Tensor, HyperParameterSchedule]):
     """Schedule of sparsity by parameter; one that has none of its own has the algorithm's."""
 
     default: HyperParameterSchedule | None = None
@@ -40,10 +41,10 @@ class Levels(dict):
 
     def schedules(self) -> list[tuple[HyperParameterSchedule, list[Tensor]]]:
         """Each schedule once, with its parameters."""
-        found: dict[int, tuple[HyperParameterSchedule, list[Tensor]]] = {}
+        users: dict[int, tuple[HyperParameterSchedule, list[Tensor]]] = {}
         for p, schedule in self.items():
-            found.setdefault(id(schedule), (schedule, []))[1].append(p)
-        return list(found.values())
+            users.setdefault(id(schedule), (schedule, []))[1].append(p)
+        return list(users.values())
 
 
 def constant_level(value: float) -> float:
@@ -71,8 +72,8 @@ class SparsityAlgorithm(ABC):
         self._modules: list[Any] = []
         self._is_waiting = False
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-        self._target_hooks: dict[int, Callable] = {}
-        self._computed_hooks: dict[int, Callable] = {}
+        self._target_hooks: dict[int, Hook] = {}
+        self._computed_hooks: dict[int, Hook] = {}
         if sparsity is not None:
             self.sparsity = sparsity
 
@@ -103,12 +104,12 @@ class SparsityAlgorithm(ABC):
         if isinstance(obj, Tensor):
             return self._by_id.get(id(obj))
         if isinstance(obj, Module):
-            return self._found(obj.parameters())
+            return self._among(obj.parameters())
         if hasattr(obj, "param_groups"):
-            return self._found(p for group in obj.param_groups for p in group["params"])
+            return self._among(p for group in obj.param_groups for p in group["params"])
         raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(obj)}")
 
-    def _found(self, parameters: Any) -> Iterator[SparseParameter]:
+    def _among(self, parameters: Any) -> Iterator[SparseParameter]:
         return (self._by_id[id(p)] for p in parameters if id(p) in self._by_id)
 
     # -- application -------------------------------------------------------------------------------------------------
@@ -161,9 +162,9 @@ class SparsityAlgorithm(ABC):
             raise ValueError(
                 f"{type(self).__name__} sparsity algorithm expected `sparsity` to be specified, but got none."
             )
-        made = SparseParameter(module, name, self.first_mask(param))
-        self._take(made)
-        self.csx_annotate_sparsity(made)
+        sparse_param = SparseParameter(module, name, self.first_mask(param))
+        self._take(sparse_param)
+        self.csx_annotate_sparsity(sparse_param)
 
     def _take(self, sparse_param: SparseParameter) -> None:
         self.sparse_params[sparse_param.name] = sparse_param
@@ -258,18 +259,18 @@ class SparsityAlgorithm(ABC):
 
     # -- summaries ---------------------------------------------------------------------------------------------------
 
-    def register_target_sparsity_hook(self, hook: Callable) -> Any:
+    def register_target_sparsity_hook(self, hook: Hook) -> Any:
         """Call hook(algorithm, name, sparsity) at each update, once for all parameters that share a schedule.
 
         The name is what the names of these parameters begin with, and a star. Returns a handle that removes the hook.
         """
         return Handle(self._target_hooks, hook)
 
-    def register_computed_sparsity_hook(self, hook: Callable) -> Any:
+    def register_computed_sparsity_hook(self, hook: Hook) -> Any:
         """Call hook(algorithm, name, sparsity) at each update with the measured sparsity of each parameter's mask."""
         return Handle(self._computed_hooks, hook)
 
-    def _call_hooks(self, hooks: dict[int, Callable], name: str, sparsity: Any) -> None:
+    def _call_hooks(self, hooks: dict[int, Hook], name: str, sparsity: Any) -> None:
         for hook in list(hooks.values()):
             hook(self, name, sparsity)
 

@@ -118,10 +118,10 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         }
 
     def counters(self) -> dict[str, Tensor]:
-        found = {"step": self.step}
+        counters = {"step": self.step}
         for name, schedule in self._stateful().items():
-            found.update({f"sparsity.{name}.{k}": t for k, t in schedule.state_dict().items()})
-        return found
+            counters.update({f"sparsity.{name}.{k}": t for k, t in schedule.state_dict().items()})
+        return counters
 
     def state_dict(self) -> dict[str, Any]:
         """The step, and the state of the schedules of sparsity. The masks are in the state dict of the model."""
@@ -241,8 +241,8 @@ class RigL(_DropAndGrow):
 
     def _keep_dense(self, param: Tensor, gradient: Tensor) -> None:
         """Add a gradient that is not masked yet; a step may have several backward passes."""
-        before, found = self._dense_grads.get(id(param)), gradient.detach()
-        self._dense_grads[id(param)] = found if before is None else before + found
+        before, dense = self._dense_grads.get(id(param)), gradient.detach()
+        self._dense_grads[id(param)] = dense if before is None else before + dense
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
         dense = self._dense_grads.pop(id(p), None)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.run.warn import warn
-from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
+from cstorch_compat.sparse.algorithm import Hook, SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.sparse_schedules import subclasses
 from lazytensor.nn.module import Module
@@ -44,8 +44,8 @@ class Group(SparsityAlgorithm):
     def __init__(self, groups: Mapping[Any, SparsityAlgorithm] | None = None):
         super().__init__(None)
         self._groups: list[Group.Filter] = []
-        for taken, algorithm in (groups or {}).items():
-            self.add(taken, algorithm)
+        for names, algorithm in (groups or {}).items():
+            self.add(names, algorithm)
 
     def __getitem__(self, index: int) -> SparsityAlgorithm:
         return self._groups[index].algorithm
@@ -56,9 +56,9 @@ class Group(SparsityAlgorithm):
     def add(self, filter: Any, algorithm: SparsityAlgorithm) -> None:
         """Add an algorithm for the parameters that the filter takes. Raises TypeError for what is neither."""
         if isinstance(filter, str):
-            taken: Filter = _matching([filter])
+            takes: Filter = _matching([filter])
         elif callable(filter):
-            taken = filter
+            takes = filter
         else:
             raise TypeError(f"filter must be a string or callable, got {type(filter)}")
         if not isinstance(algorithm, SparsityAlgorithm):
@@ -67,7 +67,7 @@ class Group(SparsityAlgorithm):
             raise TypeError(
                 "algorithm must not be a Group sparsity algorithm. If you want to merge groups, use the extend method."
             )
-        self._groups.append(Group.Filter(taken, algorithm))
+        self._groups.append(Group.Filter(takes, algorithm))
 
     def extend(self, group: "Group") -> None:
         """Add the algorithms of another group after these. Raises TypeError for anything else."""
@@ -115,11 +115,11 @@ class Group(SparsityAlgorithm):
         for algorithm, state in zip(self, state_dict, strict=True):
             algorithm.load_state_dict(state)
 
-    def register_target_sparsity_hook(self, hook: Callable) -> list[Any]:
+    def register_target_sparsity_hook(self, hook: Hook) -> list[Any]:
         """Register the hook with each algorithm; returns their handles."""
         return [algorithm.register_target_sparsity_hook(hook) for algorithm in self]
 
-    def register_computed_sparsity_hook(self, hook: Callable) -> list[Any]:
+    def register_computed_sparsity_hook(self, hook: Hook) -> list[Any]:
         """Register the hook with each algorithm; returns their handles."""
         return [algorithm.register_computed_sparsity_hook(hook) for algorithm in self]
 
@@ -156,31 +156,31 @@ def _entry(settings: dict[str, Any]) -> tuple[Filter, SparsityAlgorithm]:
         warn("The 'type' key is deprecated, please use 'algorithm' instead")
         settings["algorithm"] = settings.pop("type")
     kind = map_sparsity_algorithm(settings.pop("algorithm", "static"))
-    taken = settings.pop("param_filter", None)
+    names = settings.pop("param_filter", None)
     if issubclass(kind, Static) and "sparsity" not in settings:
         raise KeyError("sparsity")
-    return _configured_filter(taken), kind(**settings)
+    return _configured_filter(names), kind(**settings)
 
 
-def _configured_filter(taken: Any) -> Filter:
-    if taken is None:
+def _configured_filter(names: Any) -> Filter:
+    if names is None:
         return default_sparse_param_filter
-    patterns = [taken] if isinstance(taken, str) else taken
+    patterns = [names] if isinstance(names, str) else names
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
-        raise TypeError(f"filter must be a string or list of strings, got {type(taken)}")
+        raise TypeError(f"filter must be a string or list of strings, got {type(names)}")
     return _matching(list(patterns))
 
 
-BUILT_IN: dict[str, type] = {k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)}
+BUILT_IN: dict[str, type[SparsityAlgorithm]] = {k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)}
 
 
-def map_sparsity_algorithm(algorithm: str) -> type:
+def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
     """The class of an algorithm by its name, in any case.
 
     Raises NameError for an unknown one: the type that the original raises, whose own message does not name the choice.
     """
-    known = {**subclasses(SparsityAlgorithm), **BUILT_IN}
-    found = known.get(str(algorithm).lower())
-    if found is None:
+    known: dict[str, type[SparsityAlgorithm]] = {**subclasses(SparsityAlgorithm), **BUILT_IN}
+    kind = known.get(str(algorithm).lower())
+    if kind is None:
         raise NameError(f"Unknown sparsity algorithm {algorithm!r}: expected one of {sorted(known)}")
-    return found
+    return kind

@@ -53,7 +53,8 @@ METHODS: dict[str, InitMethod] = {f.__name__: f for f in (random, topk, from_zer
 def make_init_method(init_method: Any) -> InitMethod:
     """A method by its name, or a function as it is. Raises ValueError for others."""
     if callable(init_method):
-        return init_method
+        method: InitMethod = init_method
+        return method
     if not isinstance(init_method, str) or init_method not in METHODS:
         raise ValueError(
             f'Unknown `init_method`: "{init_method}". Valid options are one of the built-in {list(METHODS)} or a '

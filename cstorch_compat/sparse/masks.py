@@ -96,8 +96,8 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
 
 def _count(without: Level, of: Any) -> Tensor:
     """trunc((1 - without) * of) in float32."""
-    known = not isinstance(without, Tensor)
-    rest = creation.tensor(np.float32(1) - np.float32(without)) if known else 1.0 - without
+    is_number = not isinstance(without, Tensor)
+    rest = creation.tensor(np.float32(1) - np.float32(without)) if is_number else 1.0 - without
     return pw.cast_to(rest * of, dt.int32)
 
 

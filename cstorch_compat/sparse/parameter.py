@@ -51,7 +51,8 @@ class SparseParameter:
     @property
     def param(self) -> Tensor:
         """The parameter."""
-        return getattr(self.module, self.param_name)
+        param: Tensor = getattr(self.module, self.param_name)
+        return param
 
     @property
     def data(self) -> Tensor:
@@ -61,7 +62,8 @@ class SparseParameter:
     @property
     def mask(self) -> Tensor:
         """Which elements are kept, as bool of the parameter's shape."""
-        return getattr(self.module, self.mask_name)
+        mask: Tensor = getattr(self.module, self.mask_name)
+        return mask
 
     @mask.setter
     def mask(self, new_mask: Tensor) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cstorch_compat.optim.optimizers import Optimizer
+from cstorch_compat.optim.optimizers import Optimizer, Step
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.group import Group, default_sparse_param_filter
@@ -106,7 +106,7 @@ class SparsityWrapperOptimizer(Optimizer):
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
-    def _surround(self, step: Callable, *args: Any, **kwargs: Any) -> Any:
+    def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
         return step(*args, **kwargs)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -126,7 +126,7 @@ class SparsityWrapperOptimizer(Optimizer):
 def configure_sparsity_optimizer(
     sparsity_type: str,
     named_parameters: Named,
-    param_name_patterns: str | list[str] | dict[str, dict] | None = None,
+    param_name_patterns: str | list[str] | dict[str, dict[str, Any]] | None = None,
     sparse_param_filter: Filter | None = None,
     **kwargs: Any,
 ) -> SparsityOptimizer:
@@ -142,8 +142,8 @@ def configure_sparsity_optimizer(
     named = list(named_parameters)
     if param_name_patterns is not None:
         return kind(_by_pattern(named, param_name_patterns, sparse_param_filter), **kwargs)
-    taken = sparse_param_filter or default_sparse_param_filter
-    chosen = [p for name, p in named if taken(name, p)]
+    takes = sparse_param_filter or default_sparse_param_filter
+    chosen = [p for name, p in named if takes(name, p)]
     if not chosen:
         raise ValueError(f"No parameter passes the filter. The parameters are {[name for name, _ in named]}")
     return kind([{"params": chosen}], **kwargs)
@@ -156,12 +156,12 @@ def _by_pattern(named: list[tuple[str, Tensor]], patterns: Any, extra: Filter | 
     groups: list[dict[str, Any]] = []
     left = [(name, p) for name, p in named if extra is None or extra(name, p)]
     for pattern in listed:
-        found = [(name, p) for name, p in left if re.search(pattern, name)]
-        if not found:
+        matches = [(name, p) for name, p in left if re.search(pattern, name)]
+        if not matches:
             raise ValueError(f"The pattern {pattern!r} takes no parameter. The names are {[name for name, _ in named]}")
-        taken = {id(p) for _, p in found}
-        left = [(name, p) for name, p in left if id(p) not in taken]
-        groups.append({"params": [p for _, p in found], **(settings.get(pattern) or {})})
+        matched = {id(p) for _, p in matches}
+        left = [(name, p) for name, p in left if id(p) not in matched]
+        groups.append({"params": [p for _, p in matches], **(settings.get(pattern) or {})})
     if settings:
         return groups
     return [{"params": [p for group in groups for p in group["params"]]}]
@@ -171,13 +171,13 @@ def configure_sparsity_wrapper(
     model: Module,
     optimizer: Optimizer,
     sparsity_type: str,
-    param_name_patterns: str | list[str] | dict[str, dict] | None = None,
+    param_name_patterns: str | list[str] | dict[str, dict[str, Any]] | None = None,
     sparse_param_filter: Filter | None = None,
     **kwargs: Any,
 ) -> SparsityWrapperOptimizer:
     """The three steps in one: a sparsity optimizer for the model's parameters, its hooks, and the wrapper."""
-    made = configure_sparsity_optimizer(
+    sparsity_optimizer = configure_sparsity_optimizer(
         sparsity_type, model.named_parameters(), param_name_patterns, sparse_param_filter, **kwargs
     )
-    made.hook_module(model)
-    return SparsityWrapperOptimizer(optimizer, made)
+    sparsity_optimizer.hook_module(model)
+    return SparsityWrapperOptimizer(optimizer, sparsity_optimizer)

@@ -167,7 +167,7 @@ class Lambda(HyperParameterSchedule):
         return
 
 
-SCHEDULES: dict[str, type] = {
+SCHEDULES: dict[str, type[HyperParameterSchedule]] = {
     kind.__name__.lower(): kind for kind in (Constant, Cosine, Cycling, Exp, Lambda, Linear, Power)
 }
 
@@ -198,21 +198,21 @@ def _configured(settings: dict[str, Any]) -> HyperParameterSchedule:
     if "type" not in settings:
         raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
     kind = settings.pop("type")
-    known = {**subclasses(HyperParameterSchedule), **SCHEDULES}
-    found = known.get(str(kind).lower())
-    if found is None:
+    known: dict[str, type[HyperParameterSchedule]] = {**subclasses(HyperParameterSchedule), **SCHEDULES}
+    schedule = known.get(str(kind).lower())
+    if schedule is None:
         raise TypeError(f"Unknown type of schedule {kind!r}: expected one of {sorted(known)}")
-    return found(**settings)
+    return schedule(**settings)
 
 
 def subclasses(kind: Any) -> dict[str, Any]:
     """Subclasses at any depth that can be made, those of users too, by their names in lower case."""
-    found: dict[str, Any] = {}
+    kinds: dict[str, Any] = {}
     for k in kind.__subclasses__():
         if not inspect.isabstract(k) and not k.__name__.startswith("_"):
-            found[k.__name__.lower()] = k
-        found.update(subclasses(k))
-    return found
+            kinds[k.__name__.lower()] = k
+        kinds.update(subclasses(k))
+    return kinds
 
 
 class UpdateSchedule(ABC):
@@ -277,7 +277,8 @@ def make_update_schedule(update: Any) -> Callable[[Tensor], Tensor]:
     if isinstance(update, list | tuple | Tensor):
         return ListSchedule(update)
     if callable(update):
-        return update
+        function: Callable[[Tensor], Tensor] = update
+        return function
     raise ValueError(
         f'Invalid `update`: {update}. Valid options are None (every step), {{"freq": freq, "start": start, "stop": '
         'stop}}, {{"steps": steps}}, a list of steps, or a function of the step'
