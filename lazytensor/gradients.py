@@ -211,8 +211,8 @@ def _uid() -> Any:
     return ("step", step.rules)
 
 
-def ruled(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
-    """x as a node whose gradient goes through `rule`: None for x itself, then one for each input."""
+def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
+    """x as a node whose gradient goes through `rule`, which gives one for x, or None, and one for each input."""
     # The rule is no attribute: attributes are part of what makes nodes equal, and a closure is equal to nothing.
     node = call("custom_vjp", x, *inputs, uid=_uid())
     node.memo = {**(node.memo or {}), VJP: rule}
@@ -221,9 +221,7 @@ def ruled(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | N
 
 def observed(n: Node, report: Callable[[Node], Node]) -> Node:
     """The same value as a node whose gradient passes through `report`."""
-    node = call("custom_vjp", n, uid=_uid())
-    node.memo = {**(node.memo or {}), VJP: lambda g: (report(g),)}
-    return node
+    return custom_vjp(n, (), lambda g: (report(g),))
 
 
 def _attached(
@@ -244,7 +242,7 @@ def _attached(
             given = [wrap(g) if k == i else None if z is None else wrap(z) for k, z in enumerate(zeros)]
             return (None, *_backward_of(cls, ctx, given, args))
 
-        n = tracked[id(r)] = ruled(untracked(r.node), inputs, rule)
+        n = tracked[id(r)] = custom_vjp(untracked(r.node), inputs, rule)
         attached.append(_result(r, n, any(r is d for d in ctx._dirty)))
     return attached
 
