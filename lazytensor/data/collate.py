@@ -28,10 +28,13 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return list(batch)
     if isinstance(first, np.ndarray | np.generic):
         return _stacked_arrays(batch)
+    # Python's floats are double; PyTorch keeps them so here, though `torch.tensor` would make float32 of them.
     if isinstance(first, float):
         return creation.tensor(list(batch), dtype=float64)
+    # Truth values are integers too, and stay bool, since `tensor` sees what they are.
     if isinstance(first, int):
         return creation.tensor(list(batch))
+    # The keys of the first sample count: one that a later sample has besides is dropped, as in PyTorch.
     if isinstance(first, Mapping):
         return _like(first, {key: default_collate([sample[key] for sample in batch]) for key in first})
     if isinstance(first, Sequence):
@@ -54,6 +57,7 @@ def _collate_sequences(batch: Sequence[Any]) -> Any:
 
 def _like(first: Any, members: Any) -> Any:
     """The members in a container of the type of `first`, or in a plain list or dict if that type refuses."""
+    # A named tuple takes its members one by one, other containers as one argument.
     if hasattr(first, "_fields"):
         return type(first)(*members)
     try:
@@ -90,6 +94,7 @@ def stacked(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors of one shape side by side in a new first dimension, copied once where no gradient is to be kept."""
     specs = [t.spec for t in tensors]
     _check_shapes([s.shape for s in specs])
+    # The usual case without a graph: one copy in NumPy, instead of a node for each sample and a program to compile.
     is_plain = all(s.dtype is specs[0].dtype for s in specs) and not any(
         t.requires_grad or t.device != CPU for t in tensors
     )
@@ -99,6 +104,7 @@ def stacked(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _stacked_arrays(batch: Sequence[Any]) -> Tensor:
+    # Texts, dates and objects have no tensor type.
     if batch[0].dtype.kind not in "biuf":
         raise _unknown(batch[0].dtype)
     arrays = [np.asarray(sample) for sample in batch]
@@ -111,16 +117,19 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
 
     None for any other data set, also for a subclass, which may give other samples.
     """
+    # Subsets of subsets too, as two splits in a row make them.
     while type(dataset) is Subset:
         indices, dataset = [dataset.indices[i] for i in indices], dataset.dataset
     if type(dataset) is not TensorDataset or any(t.requires_grad or t.device != CPU for t in dataset.tensors):
         return None
+    # A list of numbers, unlike a slice, copies: the batch does not see what is written to the data set later.
     at = np.asarray(indices, np.intp)
     return [from_values(t.array("collating a batch")[at], t.dtype) for t in dataset.tensors]
 
 
 def default_convert(sample: Any) -> Any:
     """A sample that is no part of a batch: its arrays become tensors, everything else stays as it is."""
+    # A copy: from_numpy would share memory with the data set.
     if isinstance(sample, np.ndarray | np.generic) and sample.dtype.kind in "biuf":
         return creation.from_numpy(np.array(sample))
     if isinstance(sample, str | bytes):

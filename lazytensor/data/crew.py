@@ -35,6 +35,7 @@ class Crew:
     """
 
     def __init__(self, posts: Sequence[Post], context: Any, title: str = "DataLoader worker", may_hire: bool = False):
+        # Python forbids daemons to have children, with an assertion that does not say what to do.
         if multiprocessing.current_process().daemon:
             raise DataError(
                 "a worker of a DataLoader cannot have workers of its own",
@@ -44,6 +45,7 @@ class Crew:
         self.title = title
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
+        # Still pickled: a batch is opened when it is asked for, so an error in it is raised at its turn.
         self._come: list[deque[bytes]] = [deque() for _ in posts]
         # Runs when this object is dropped, and when Python ends before it waits for processes that may hire; not in
         # a forked worker that drops its copy.
@@ -52,9 +54,12 @@ class Crew:
             self._start(post, context, not may_hire)
 
     def _start(self, post: Post, context: Any, is_daemon: bool) -> None:
+        # One pipe for each worker, both ways. Queues that workers share have locks, and one who dies with a lock stops
+        # all.
         mine, theirs = context.Pipe()
         open_ends.add(mine)
         self.pipes.append(mine)
+        # A daemon ends with its parent even if nobody dismisses it; one that may hire cannot be a daemon.
         process = context.Process(target=work, args=(post, theirs), daemon=is_daemon, name=f"{self.title} {post.id}")
         with warnings.catch_warnings():
             # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
@@ -75,6 +80,7 @@ class Crew:
     def ask(self, worker: int, turn: int, index: Any) -> None:
         """Send an index to a worker. Raises WorkerError if it has died."""
         try:
+            # Cannot lock up: the worker's sender thread leaves its main thread free to read.
             self.pipes[worker].send((turn, index))
         except (BrokenPipeError, ConnectionResetError):
             self._lost(worker)
@@ -87,10 +93,14 @@ class Crew:
         # A worker may have answered an earlier pass that was left in the middle: its turn says so.
         end = time.monotonic() + timeout if timeout else None
         while True:
+            # Each worker answers in the order that it was asked, so the next answer of this turn is the one that is
+            # wanted.
             while self._come[worker]:
                 answer = self._opened(self._come[worker].popleft())
                 if answer.turn == turn:
                     return answer
+            # A worker that is late may be stuck for good, and its answer would stand in the way of the next: the crew
+            # is given up.
             if end is not None and time.monotonic() >= end:
                 pid = self.pid(worker)
                 self.close()
@@ -119,6 +129,7 @@ class Crew:
                 continue
             try:
                 letter = pipe.recv_bytes()
+            # The worker's end is closed: only the end of its process does that.
             except (EOFError, OSError):
                 self._lost(worker)
             self._come[worker].append(letter)
@@ -130,9 +141,11 @@ class Crew:
 
     def _lost(self, worker: int) -> NoReturn:
         process = self._processes[worker]
+        # The pipe ends a moment before the process has a code to report.
         process.join(GRACE_SECONDS)
         pid, code = process.pid, process.exitcode
         how = f"exited unexpectedly with code {code}"
+        # Python gives the signal as a negative code; SIGKILL is what the system sends when memory runs out.
         if code is not None and code < 0:
             how = f"was killed by signal {_signal_name(-code)}"
         self.close()
@@ -180,8 +193,11 @@ class WorkerBatches(Iterator[Any]):
     def begin(self, order: Iterator[Any]) -> "WorkerBatches":
         """Start a pass over these indices; one that has not come to its end is forgotten."""
         self._turn += 1
+        # Answers of the pass before are still to come; the new turn tells them apart, so nobody waits for them here.
         self._order, self._ended = order, set[int]()
         self._next_worker, self._due = 0, deque[int]()
+        # As PyTorch does, and for each answer that is taken one more is asked: memory holds a bounded number of
+        # batches, however slow the loop is.
         for _ in range(self._depth * len(self._crew.pipes)):
             self._ask()
         return self
@@ -207,10 +223,12 @@ class WorkerBatches(Iterator[Any]):
     def __next__(self) -> Any:
         while self._due and self._crew.is_open:
             worker = self._due.popleft()
+            # Asked ahead, before its end was known: these answers say the same, and the next turn skips them.
             if worker in self._ended:
                 continue
             # In the order of asking, so batches do not depend on which worker is fast.
             answer = self._crew.answer(worker, self._turn, self._timeout)
+            # Each worker of a stream has a stream of its own, of its own length.
             if answer.has_ended:
                 self._ended.add(worker)
             self._ask()
@@ -218,6 +236,7 @@ class WorkerBatches(Iterator[Any]):
                 raise raised(answer.failure, worker)
             if not answer.has_ended:
                 return answer.value
+        # At the end of the pass the workers go home, unless the loader keeps them for the next.
         if not self._is_kept:
             self._crew.close()
         raise StopIteration
@@ -232,6 +251,7 @@ class _Verbatim(str):
 
 def raised(failure: Failure, worker: int) -> Exception:
     """The exception of a worker as the parent raises it: of its own type if that can be made from a message alone."""
+    # PyTorch's words, which programs search for.
     text = f"Caught {failure.name} in DataLoader worker process {worker}.\nOriginal {failure.text}"
     kind = _kind(failure)
     # StopIteration would end the parent's loop as if there were no more batches.
@@ -248,6 +268,7 @@ def _kind(failure: Failure) -> Any:
     """The type of the exception; None if it cannot be found from here."""
     if failure.kind is None:
         return None
+    # A spawned worker may have imported modules that the parent has not, or has under other names.
     with contextlib.suppress(ImportError, AttributeError):
         return pickle.loads(failure.kind)
     return None

@@ -27,6 +27,7 @@ class Dataset(Generic[T]):
         return ConcatDataset([self, other])
 
 
+# No `__len__` by default: a length that is missing is told from one that is wrong, and `len(loader)` raises TypeError.
 class IterableDataset(Dataset[T]):
     """Samples as a stream. A subclass defines `__iter__`."""
 
@@ -64,6 +65,7 @@ class Subset(Dataset[T]):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: Any) -> Any:
+        # PyTorch's older protocol of whole batches, for data sets that take a list as an index.
         if isinstance(index, list):
             return self.dataset[[self.indices[i] for i in index]]
         return self.dataset[self.indices[index]]
@@ -77,6 +79,7 @@ class Subset(Dataset[T]):
 
 def samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
     """The samples at several indices, fetched at once where the data set offers `__getitems__`."""
+    # PyTorch's protocol for data sets that read many samples faster than one by one.
     fetch = getattr(dataset, "__getitems__", None)
     return fetch(indices) if fetch is not None else [dataset[i] for i in indices]
 
@@ -102,9 +105,11 @@ class ConcatDataset(Dataset[T]):
 
     def __getitem__(self, index: int) -> T:
         if not -len(self) <= index < len(self):
+            # PyTorch raises ValueError for a negative index; past the end IndexError ends a `for` over the data set.
             kind = IndexError if index >= 0 else DataOptionError
             raise kind(f"index {index} is outside a data set of {len(self)} samples")
         index %= len(self)
+        # On the right: a data set without samples has the same end as the one before it, and is stepped over.
         which = bisect.bisect_right(self.cumulative_sizes, index)
         sample: T = self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
         return sample
@@ -130,6 +135,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
     split. Raises DataOptionError if the lengths do not sum to that of the data set.
     """
     total = len(dataset)  # type: ignore[arg-type]
+    # Fractions and counts share an argument: what sums to 1 is fractions, as in PyTorch, and [1] is the whole data set.
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         lengths = _counts(lengths, total)
     if sum(lengths) != total:
@@ -138,6 +144,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
             where=source.where(),
             hint=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
         )
+    # One permutation for all parts, cut in order.
     order = random.chosen(generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
@@ -152,6 +159,7 @@ def _counts(fractions: Sequence[float], total: int) -> list[int]:
             )
     counts = [math.floor(total * fraction) for fraction in fractions]
     for i in range(total - sum(counts)):
+        # Rounding down loses less than one sample a part, so one round is enough.
         counts[i % len(counts)] += 1
     for i, count in enumerate(counts):
         if count == 0:

@@ -50,6 +50,7 @@ class DataLoader(Generic[T]):
         pin_memory_device: str = "",
         in_order: bool = True,
     ):
+        # All options before anything is built: a loader that is refused has drawn no number and started nothing.
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self._context = _context(num_workers, multiprocessing_context)
         is_stream = isinstance(dataset, IterableDataset)
@@ -58,11 +59,14 @@ class DataLoader(Generic[T]):
         self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
         self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
         self.persistent_workers, self.in_order = persistent_workers, in_order
+        # PyTorch's default, which the attribute shows.
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.sampler: Any = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler: Any = batch_sampler
+        # `batch_size=None` leaves out batching altogether: the sampler's indices are asked for one by one.
         if batch_sampler is None and batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        # None where batches come of a sampler of the user's, as PyTorch shows it.
         self.batch_size = batch_size if batch_sampler is None else None
         self.collate_fn: Collate = collate_fn or (default_convert if self.batch_sampler is None else default_collate)
         self._kept: WorkerBatches | None = None
@@ -71,6 +75,7 @@ class DataLoader(Generic[T]):
         """The number of batches. Raises TypeError for a stream without a length."""
         if not isinstance(self.dataset, IterableDataset):
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        # Of a stream the length is only what it says of itself; several workers may give more batches than this.
         total = len(self.dataset)  # type: ignore[arg-type]
         if self.batch_size is None:
             return total
@@ -80,6 +85,7 @@ class DataLoader(Generic[T]):
         # Workers that persist go on with the random numbers that they have: no new seed is drawn, as in PyTorch.
         if self._kept is not None and self._kept.is_open:
             return self._kept.begin(self._order())
+        # Before the sampler draws: the order of the two draws decides every later number of the generator.
         seed = draw_seed(self.generator)
         is_batched = self.batch_sampler is not None
         recipe = Recipe(self.dataset, self.collate_fn, is_batched, self.batch_size, self.drop_last)
@@ -89,6 +95,7 @@ class DataLoader(Generic[T]):
 
     def _by_workers(self, recipe: Recipe, seed: int) -> WorkerBatches:
         posts = [LoaderPost(i, self.num_workers, seed, recipe, self.worker_init_fn) for i in range(self.num_workers)]
+        # New processes each pass, unless they persist: a pass begins with fresh copies of the data set.
         crew = Crew(posts, self._context)
         batches = WorkerBatches(crew, self.prefetch_factor or 1, self.timeout, self.persistent_workers)
         if self.persistent_workers:

@@ -22,6 +22,7 @@ DRAW = 32
 
 def draw_seed(generator: Generator | None) -> int:
     """A seed of 63 bits, which takes two words of the generator."""
+    # PyTorch draws an int64 over its whole positive range, as `torch.empty((), dtype=torch.int64).random_()` does.
     return int(random.chosen(generator).integers(0, 1 << 63, ()))
 
 
@@ -70,10 +71,14 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
+        # A seed and not the default generator itself: what the loop draws between two batches does not change the
+        # order.
         generator = self.generator or Generator().manual_seed(draw_seed(None))
         yield from self._draws(generator) if self.replacement else self._orders(generator)
 
     def _draws(self, generator: Generator) -> Iterator[int]:
+        # In blocks, as PyTorch draws: the numbers are the same as in one draw, and a loop that breaks off leaves the
+        # generator where PyTorch's stands.
         for start in range(0, self.num_samples, DRAW):
             count = min(DRAW, self.num_samples - start)
             yield from generator.integers(0, len(self.data_source), (count,)).tolist()
@@ -100,6 +105,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.indices, self.generator = indices, generator
 
     def __iter__(self) -> Iterator[int]:
+        # From the default generator itself, unlike RandomSampler: PyTorch draws no seed here.
         for i in random.chosen(self.generator).permutation(len(self.indices)).tolist():
             yield self.indices[i]
 
@@ -119,6 +125,7 @@ class WeightedRandomSampler(Sampler[int]):
     ):
         check_count("num_samples", num_samples)
         check_flag("replacement", replacement)
+        # Double, as PyTorch keeps them: float32 sums of many weights would shift the bounds.
         self.weights = np.asarray(weights, np.float64)
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
         self._check()
@@ -139,6 +146,7 @@ class WeightedRandomSampler(Sampler[int]):
         yield from draw(random.chosen(self.generator)).tolist()
 
     def _with_replacement(self, generator: Generator) -> np.ndarray:
+        # A uniform number falls into a place's part of the line with the place's probability.
         bounds = np.cumsum(self.weights)
         places = np.searchsorted(bounds / bounds[-1], generator.uniform((self.num_samples,), dt.float64), "right")
         # A number just below 1 can round up to the end of the last place that has a weight.
@@ -167,6 +175,7 @@ class BatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = iter(self.sampler)
+        # A short batch can only be the last, so nothing comes after one that is dropped.
         while batch := list(itertools.islice(indices, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield batch

@@ -23,6 +23,7 @@ import numpy as np
 from lazytensor import random, trace
 from lazytensor.data.fetch import Recipe, fetched, streamed
 
+# A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
 _at_work: "WorkerInfo | None" = None
 
 open_ends: set[Connection] = set()
@@ -88,6 +89,7 @@ class LoaderPost:
     def begin(self) -> Callable[[int, Any], Answer]:
         """Take the worker's own random numbers and call the user's `init`."""
         global _at_work
+        # Seeds that differ by one: each worker draws other numbers, and the same ones whatever the others do.
         seed = self.base_seed + self.id
         random.default_generator.manual_seed(seed)
         python_random.seed(seed)
@@ -110,8 +112,10 @@ class _Reader:
     def answer(self, turn: int, index: Any) -> Answer:
         if not self._recipe.is_stream:
             return Answer(turn, fetched(self._recipe, index))
+        # A kept worker sees the next pass by its turn and starts its stream again.
         if turn != self._turn:
             self._turn, self._stream = turn, streamed(self._recipe)
+        # Once ended, it says so each time that it is asked: the parent has asked ahead.
         return next((Answer(turn, batch) for batch in self._stream), Answer(turn, has_ended=True))
 
 
@@ -119,10 +123,13 @@ def work(post: Post, pipe: Connection) -> None:
     """The life of a worker: until the pipe ends, each `(turn, wanted)` that comes gets its answer."""
     _settle()
     outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+    # A pipe takes some kilobytes before its writer waits. The thread waits in the worker's place, which makes the next
+    # batch meanwhile.
     sender = threading.Thread(target=_send, args=(pipe, outbox), daemon=True)
     sender.start()
     for letter in _letters(post, pipe):
         outbox.put(letter)
+    # The parent has closed the pipe or is gone: the sender ends by its first error or by this, and never waits in vain.
     outbox.put(None)
     sender.join()
 
@@ -131,10 +138,13 @@ def _settle() -> None:
     """Make the process a worker: signals are the parent's business, and so are its pipes and its trace."""
     # Ctrl-C reaches every process of the terminal; the parent ends its workers by closing their pipes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The parent's handler, inherited by a fork, would run its cleaning up in the worker.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
     for end in open_ends:
         end.close()
     open_ends.clear()
+    # A fork in the middle of a traced step would record the samples' operations into a graph that nobody reads.
     trace.current = None
 
 
@@ -151,6 +161,7 @@ def _letters(post: Post, pipe: Connection) -> Iterator[bytes]:
     # A start that failed is told with the first answer: nobody reads before something was asked.
     late: Failure | None = None
     try:
+        # Here and not in the constructor: seeds and the user's `init` belong to the worker's process.
         answer = post.begin()
     except Exception as error:
         late = _failure(error)
@@ -160,6 +171,7 @@ def _letters(post: Post, pipe: Connection) -> Iterator[bytes]:
         except (EOFError, OSError):
             return
         try:
+            # After a failure the worker goes on: the parent may skip the batch and ask for others.
             letter = pickle.dumps(Answer(turn, failure=late) if late else answer(turn, wanted), protocol=5)
         except Exception as error:
             letter = pickle.dumps(Answer(turn, failure=_failure(error)))
@@ -168,6 +180,7 @@ def _letters(post: Post, pipe: Connection) -> Iterator[bytes]:
 
 def _failure(error: Exception) -> Failure:
     try:
+        # The type only. An exception with arguments of its own may not survive pickling, and the traceback never does.
         kind = pickle.dumps(type(error))
     except (pickle.PicklingError, AttributeError, TypeError):
         kind = None  # a class inside a function has no name to be found by

@@ -10,6 +10,8 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.elementary import erfinv
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
+# PyTorch's values. Half of the signal does not pass relu, so its variance is doubled; those of tanh and selu are found
+# by trial. Linear layers and sigmoid have 1, and so has here what PyTorch refuses by name.
 _GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
 
 
@@ -31,6 +33,7 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Uniform from a to b."""
+    # Not recorded: the drawn values are where a leaf begins, and writing to a leaf that records is an error.
     with grad_mode(False):
         return tensor.uniform_(a, b, generator)
 
@@ -72,6 +75,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: random.Generato
 
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    # With the default a = 0 leaky_relu is relu.
     fan = _calculate_fan_in_and_fan_out(tensor)[0 if mode == "fan_in" else 1]
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
@@ -118,6 +122,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     out, inputs, *kernel = tensor.spec.shape
     if out % groups:
         raise ValueError("dim 0 must be divisible by groups")
+    # Outputs beyond the inputs of their group stay zero.
     values = np.zeros(tensor.spec.shape)
     centre = tuple(k // 2 for k in kernel)
     for group in range(groups):
@@ -139,6 +144,8 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
+    # Both bounds as probabilities; what is drawn between them is uniform, and the quantile of p is sqrt(2) erfinv(2p -
+    # 1).
     low, high = below((a - mean) / std), below((b - mean) / std)
     # One draw for each element, whatever is cut off: others would draw again until all lie inside.
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
@@ -156,6 +163,8 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
         return tensor
     rows = tensor.spec.shape[0]
     shape = (rows, tensor.spec.size // rows)
+    # Drawn as it lies and turned afterwards, so that the numbers are PyTorch's for wide matrices too. QR wants at least
+    # as many rows as columns: there are no more orthonormal columns than rows.
     drawn = random.chosen(generator).normal(shape, tensor.dtype)
     q, r = np.linalg.qr(drawn.T if shape[0] < shape[1] else drawn)
     # The signs that make a QR decomposition unique, and the result uniform over rotations (Mezzadri 2007).
@@ -171,6 +180,8 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: rando
     rows, columns = tensor.spec.shape
     source = random.chosen(generator)
     values = source.normal((rows, columns), tensor.dtype, 0, std)
+    # Rounded up, and the same number in each column: columns are the inputs, none of which is to be lost or whole by
+    # chance.
     zeros = math.ceil(sparsity * rows)
     for column in range(columns):
         # Always from the default generator, as in PyTorch.

@@ -9,6 +9,7 @@ from lazytensor.optim.traced.optimizer import Optimizer
 
 
 def _cosine(start: float, end: float, part: float) -> float:
+    # From the end, as PyTorch writes it: the last rate comes out exact.
     return end + (start - end) / 2.0 * (math.cos(math.pi * part) + 1)
 
 
@@ -21,6 +22,7 @@ def _momentum_name(group: dict[str, Any]) -> str | None:
 
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
+    # What Adam calls beta1 is momentum to these schedules; the other betas stay.
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:
@@ -60,10 +62,13 @@ class OneCycleLR(LRScheduler):
             [rise, float(2 * pct_start * total_steps) - 2, total_steps - 1] if three_phase else [rise, total_steps - 1]
         )
         names = ["initial", "max", "initial", "min"] if three_phase else ["initial", "max", "min"]
+        # Which rates lie at both sides of each phase; "initial" twice where there are three, since the way down ends
+        # where it began.
         self._phases = list(zip(ends, names, names[1:], strict=False))
         if last_epoch == -1:
             groups = zip(optimizer.param_groups, _one_each(max_lr, optimizer, "max_lr"), strict=True)
             for group, top in groups:
+                # The rate that the optimizer was given does not count: it is overwritten, as in PyTorch.
                 group["initial_lr"] = group["lr"] = top / div_factor
                 group["max_lr"], group["min_lr"] = top, top / div_factor / final_div_factor
             if cycle_momentum:
@@ -81,14 +86,17 @@ class OneCycleLR(LRScheduler):
     def get_lr(self) -> list[float]:
         """The rates of this batch; momentum is set on the way. Raises ValueError after the last step."""
         t = self.last_epoch
+        # Not >=: the constructor's step counts as one, so one more is allowed than there are updates, as in PyTorch.
         if t > self.total_steps:
             raise ValueError(f"Tried to step {t} times. The specified number of total steps is {self.total_steps}")
         start = 0.0
         for end, low, high in self._phases:
+            # The last phase also takes what rounding left over.
             if t <= end or (end, low, high) == self._phases[-1]:
                 break
             start = end
         anneal = _cosine if self._anneal_func_type == "cos" else _line
+        # Bounds may lie between two batches, and the part with them: the peak need not fall on a batch.
         part = (t - start) / (end - start)
         # Momentum is low where the rate is high.
         opposite = {"initial": "max_momentum", "max": "base_momentum", "min": "max_momentum"}
@@ -142,6 +150,7 @@ class CyclicLR(LRScheduler):
     def _scale(self, x: float) -> float:
         if self._scale_fn is not None:
             return self._scale_fn(x)
+        # x counts cycles from 1, or batches from 0.
         scale: float = {"triangular": 1.0, "triangular2": 0.5 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
         return scale
 
@@ -150,9 +159,11 @@ class CyclicLR(LRScheduler):
         turns = self.last_epoch / self.total_size
         cycle = math.floor(1 + turns)
         x = 1.0 + turns - cycle
+        # x runs from 0 to 1 in a cycle; up to the ratio it rises, behind it falls back to 0.
         part = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         height = part * self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
+            # Momentum falls as the rate rises, by the same height.
             momenta = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
             for group, low, high in momenta:
                 _set_momentum(group, high - (high - low) * height)
@@ -180,6 +191,7 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"mode {mode} is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        # Not by the constructor of the others: no step is taken here, since there is no measure yet.
         self.optimizer, self.factor, self.mode, self.patience = optimizer, factor, mode, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = _one_each(min_lr, optimizer, "min_lrs")
@@ -189,6 +201,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     def is_better(self, a: float, best: float) -> bool:
         """Whether a measure is better than the best by more than the threshold."""
+        # "rel" is relative to the best itself, so for a negative measure the margin turns round; PyTorch has it so.
         margin = self.threshold * (1.0 if self.threshold_mode == "abs" else best)
         return a < best - margin if self.mode == "min" else a > best + margin
 
@@ -201,15 +214,18 @@ class ReduceLROnPlateau(LRScheduler):
         """Take in the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        # Against infinity a relative margin would be infinite as well, and nothing ever better.
         if math.isinf(self.best) or self.is_better(current, self.best):
             self.best, self.num_bad_epochs = current, 0
         else:
             self.num_bad_epochs += 1
+        # Bad epochs are wiped out and not only left out: patience starts anew after the pause.
         if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
             lowered = [max(lr * self.factor, low) for lr, low in zip(self._rates(), self.min_lrs, strict=True)]
+            # Changes too small to matter are not made, but the pause begins all the same.
             self._set(new if lr - new > self.eps else lr for lr, new in zip(self._rates(), lowered, strict=True))
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._last_lr = self._rates()

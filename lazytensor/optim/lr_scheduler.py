@@ -22,6 +22,8 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
+                # In the group and not here: it is saved with the optimizer, and schedules that follow each other start
+                # from the same.
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
                 raise KeyError(
@@ -47,6 +49,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Go on by one epoch, or to the one given."""
+        # Once, at the first step after the constructor's; optimizers that do not count are taken to have stepped.
         if self._step_count == 1 and getattr(self.optimizer, "steps_taken", 1) == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`: the first rate is skipped.",
@@ -99,6 +102,7 @@ class LambdaLR(LRScheduler):
         return [base * f(self.last_epoch) for f, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
 
 
+# Has no closed form, since its factors can be anything; LambdaLR needs none, because it starts from the base each time.
 class MultiplicativeLR(LambdaLR):
     """The present rate times a function of the epoch."""
 
@@ -127,6 +131,7 @@ class StepLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """lr, or lr * gamma at a multiple of the step size"""
+        # Epoch 0 is a multiple of everything, and is the constructor's step.
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._rates()
         return [lr * self.gamma for lr in self._rates()]
@@ -139,6 +144,7 @@ class MultiStepLR(LRScheduler):
     """Times gamma at each milestone."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
+        # Counted, since a milestone may stand twice and then multiplies twice; PyTorch saves it so.
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
@@ -168,6 +174,7 @@ class ConstantLR(LRScheduler):
             return [lr * self.factor for lr in self._rates()]
         if self.last_epoch != self.total_iters:
             return self._rates()
+        # Divided out again, so that what other schedules did to the rate meanwhile stays.
         return [lr * (1.0 / self.factor) for lr in self._rates()]
 
     def _closed_form(self) -> list[float]:
@@ -200,6 +207,7 @@ class LinearLR(LRScheduler):
         if self.last_epoch > self.total_iters:
             return self._rates()
         rise = self.end_factor - self.start_factor
+        # f(e) / f(e - 1) of the line f, with both times `total_iters`, as PyTorch has it rounded.
         quotient = 1.0 + rise / (self.total_iters * self.start_factor + (self.last_epoch - 1) * rise)
         return [lr * quotient for lr in self._rates()]
 
@@ -235,6 +243,7 @@ class PolynomialLR(LRScheduler):
         e, n = self.last_epoch, self.total_iters
         if e == 0 or e > n:
             return self._rates()
+        # At e = n the quotient is 0, and the rate stays 0 from there on, whatever is chained to it.
         quotient = ((1.0 - e / n) / (1.0 - (e - 1) / n)) ** self.power
         return [lr * quotient for lr in self._rates()]
 
@@ -252,6 +261,7 @@ class CosineAnnealingLR(LRScheduler):
 
     def get_lr(self) -> list[float]:
         """The distance to `eta_min` changes by the quotient of the waves; from the lowest point it is built anew."""
+        # Chained, the wave is of what other schedules left of the rate: only the distance to `eta_min` is scaled.
         e, n, low = self.last_epoch, self.T_max, self.eta_min
         if e == 0:
             return self._rates()
@@ -278,6 +288,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
             raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        # T_cur is where in the wave, T_i how long it is: PyTorch's names, which its state dicts have.
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -291,6 +302,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if epoch is None and self.last_epoch >= 0:
             self.last_epoch += 1
             self.T_cur += 1
+            # Not `last_epoch`: with waves that grow the place in a wave is no remainder of it.
             if self.T_cur >= self.T_i:
                 self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
         else:
@@ -321,6 +333,7 @@ class SequentialLR(LRScheduler):
                 f"SequentialLR expects one milestone less than schedulers: got {len(schedulers)} schedulers and "
                 f"{len(milestones)} milestones"
             )
+        # A schedule of another optimizer would move rates that nobody looks at here.
         if any(s.optimizer is not optimizer for s in schedulers):
             raise ValueError("SequentialLR expects all schedulers to belong to its optimizer")
         self._schedulers, self._milestones = list(schedulers), list(milestones)
@@ -337,9 +350,12 @@ class SequentialLR(LRScheduler):
     def step(self, epoch: int | None = None) -> None:
         """Let the schedule in charge go on; at its milestone it starts."""
         self.last_epoch += 1
+        # On the right: a milestone belongs to the schedule that it starts.
         i = bisect_right(self._milestones, self.last_epoch)
         s = self._schedulers[i]
         if i and self._milestones[i - 1] == self.last_epoch:
+            # A jump to its own epoch 0, which takes the closed form: it must not go on from where the one before left
+            # the rate.
             s.step(0)
         else:
             s.step()
@@ -347,6 +363,7 @@ class SequentialLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """The state of each schedule inside its own."""
+        # The schedules hold the optimizer too: their own state dicts leave it out.
         state = {k: v for k, v in self.__dict__.items() if k != "optimizer"}
         return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 

@@ -32,16 +32,20 @@ def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2,
     """
     writer = Writer()
     writer.write(obj)
+    # Never compressed: readers map the storages into memory as they lie in the file.
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
 
         def add(name: str, raw: Any) -> None:
             archive.writestr(zipfile.ZipInfo(f"archive/{name}"), raw)  # no date: equal objects give equal files
 
+        # The order of PyTorch's own writer. The full stop is pickle's STOP.
         add("data.pkl", bytes(writer.out) + b".")
+        # Only newer files say it; one that does not is little endian.
         add("byteorder", b"little")
         # One at a time: what is read lazily from another file is never in memory twice.
         for key, elements in writer.storages.items():
             add(f"data/{key}", elements().reshape(-1).view(np.uint8))
+        # The number that torch.save writes; PyTorch refuses an archive without one.
         add("version", b"3\n")
 
 
@@ -61,11 +65,15 @@ def load(
     damaged, of the old format, on a device that is not there, or that asks for anything but tensors and plain
     containers. Nothing of the file is executed, whatever `weights_only` says.
     """
+    # Opened here, so that it is also closed here; a stream stays the caller's, and is not closed.
     if isinstance(f, str | pathlib.Path):
         with open(f, "rb") as stream:
             return load(stream, map_location)
+    # Before the file is touched: a wrong `map_location` is the caller's error, whatever the file holds.
     place = placement(map_location)
     with closing(_archive(f)) as archive:
+        # Two passes: the description names storages in any order and views before all of their companions, so tensors
+        # get their cells when everything has been read.
         answer, storages = _interpreted(archive, lambda root: Storages(archive, root, place))
         storages.finish()
         return answer
@@ -76,6 +84,7 @@ def load_lazily(f: BinaryIO, path: str) -> Any:
 
     `path` is what errors call it. Raises CheckpointError like `load`.
     """
+    # The archive stays open: the arrays read from it for as long as they live.
     archive = _archive(f)
     return _interpreted(archive, lambda root: LazyStorages(archive, root, path))[0]
 
@@ -93,6 +102,8 @@ def _interpreted(archive: zipfile.ZipFile, open_storages: Callable[[str], S]) ->
         root = description_root(archive)
         storages = open_storages(root)
         return Reader(storages).run(archive.read(f"{root}/data.pkl")), storages
+    # Ours says what is wrong already. The foreign ones come of zip structures and byte counts that a damaged file gets
+    # wrong in ways that nobody can list.
     except CheckpointError:
         raise
     except FOREIGN_ERRORS as e:

@@ -9,6 +9,7 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import CheckpointError
 
+# Complex, quantized and 8-bit float storages have no tensor type here, so their files are refused by name.
 STORAGES = {
     "DoubleStorage": dt.float64,
     "FloatStorage": dt.float32,
@@ -22,6 +23,8 @@ STORAGES = {
     "BoolStorage": dt.bool_,
 }
 """The tensor type of each storage class."""
+# A description has some 100 bytes for each tensor, so this is millions of them. Without a limit a file of a few bytes
+# could claim gigabytes that are read before anything is checked.
 LARGEST_DESCRIPTION = 1 << 28
 """Bytes of data.pkl beyond which a file is not believed."""
 
@@ -37,6 +40,8 @@ def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zip
         info = archive.getinfo(name)
     except KeyError:
         raise refused(f"the file has no storage {name!r}") from None
+    # One size is stated twice, in the archive's directory and in the description. If they differ, one of them lies, and
+    # which one decides how much memory a reader takes or how far it reads.
     if isinstance(count, bool) or not isinstance(count, int) or info.file_size != count * dtype.itemsize:
         raise refused(f"storage {name!r} has {info.file_size} bytes for {count} elements of {dtype}")
     return info
@@ -48,8 +53,11 @@ def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any
     numbers = (offset, *size, *stride)
     if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
         raise refused("a tensor of the file is described by something else than numbers")
+    # PyTorch has no negative strides, so the last element of a view is the one farthest in, and one check of it is
+    # enough.
     if len(size) != len(stride) or min(numbers) < 0:
         raise refused(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
+    # A view without elements reaches nothing, wherever it starts.
     last = last_element(offset, size, stride)
     if math.prod(size) and last >= count:
         raise refused(f"a tensor reaches element {last} of a storage of {count}")
@@ -62,9 +70,11 @@ def last_element(offset: int, size: tuple[int, ...], stride: tuple[int, ...]) ->
 
 def description_root(archive: zipfile.ZipFile) -> str:
     """The folder of data.pkl in an archive. Raises CheckpointError unless there is one, and all else is as written."""
+    # PyTorch names the folder after the file, and other writers call it `archive`: any name will do, at one level.
     names = [n for n in archive.namelist() if n.rpartition("/")[2] == "data.pkl" and n.count("/") == 1]
     if len(names) != 1:
         raise refused(f"the archive has {len(names)} descriptions (data.pkl); one is expected")
+    # Before it is read, not after.
     if archive.getinfo(names[0]).file_size > LARGEST_DESCRIPTION:
         raise refused("the description of the file is larger than any real one")
     root = names[0].rpartition("/")[0]
@@ -75,6 +85,7 @@ def description_root(archive: zipfile.ZipFile) -> str:
 def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     """Refuse what no writer makes: compressed records, two of one name, big endian."""
     names = archive.namelist()
+    # Which of the two is read depends on the reader: a file could show one content to a scanner, another to us.
     if len(set(names)) != len(names):
         raise refused("the archive has two records of one name")
     for info in archive.infolist():
@@ -85,6 +96,7 @@ def _check_records(archive: zipfile.ZipFile, root: str) -> None:
     assert stream is not None
     if sum(info.file_size for info in archive.infolist()) > stream.seek(0, 2):
         raise refused("the records of the archive claim more bytes than the file has")
+    # The size first, since the record is read to be compared.
     order = f"{root}/byteorder"
     if order in names and archive.getinfo(order).file_size < 16 and archive.read(order) != b"little":
         raise refused("the file was written on a big-endian machine")

@@ -29,6 +29,7 @@ class LazyStorages:
     def __init__(self, archive: zipfile.ZipFile, root: str, path: str):
         self._archive, self._root, self._path = archive, root, path
 
+    # The location is not asked: an array on the host has no device to be restored to.
     def storage(self, key: str, dtype: DType, count: Any, location: str) -> _Storage:
         """The storage of a key. Raises CheckpointError if its bytes are not those of `count` elements."""
         name = f"{self._root}/data/{key}"
@@ -42,6 +43,7 @@ class LazyStorages:
         if not isinstance(storage, _Storage):
             raise refused("a tensor of the file is described by something else than numbers")
         check_view(storage.count, offset, size, stride)
+        # Checked now and read later: an error of the file should come while somebody loads it.
         load = partial(self._read, storage, offset, size, stride)
         return LazyArray(storage.name, size, storage.dtype, STORED[storage.dtype], True, self._path, load)
 
@@ -51,6 +53,7 @@ class LazyStorages:
 
     def _read(self, storage: _Storage, offset: int, size: tuple[Any, ...], stride: tuple[Any, ...]) -> np.ndarray:
         kind = STORED[storage.dtype]
+        # Such a view may start behind the last element, where there is nothing to seek.
         if not math.prod(size):
             return np.empty(size, kind)
         # From the first to the last element that the view sees, which of a slice of rows is little of the storage.
@@ -58,7 +61,10 @@ class LazyStorages:
         with self._archive.open(storage.name) as stream:
             stream.seek(offset * kind.itemsize)
             fill(stream, span)
+        # Elements in the file's terms, bytes in NumPy's.
         strides = tuple(s * kind.itemsize for s in stride)
+        # Copied out of the span, which would otherwise be held as long as the array. ascontiguousarray makes a vector
+        # of a number, so the shape is set again.
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(span, size, strides)).reshape(size)
 
 

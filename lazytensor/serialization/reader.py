@@ -13,7 +13,10 @@ from lazytensor.serialization.lazy import LazyStorages
 from lazytensor.serialization.storages import Storages
 from lazytensor.tensor import Device, Size, Tensor
 
+# A global is written as "module name" with a space, as pickletools gives it. The wafer's own type is no name of
+# PyTorch's.
 _DTYPES = {f"torch {d.name}": d for d in dt.ALL if d is not dt.cbfloat16}
+# No value of a file can be this object, so a file cannot forge a mark.
 _MARK = object()
 
 
@@ -35,6 +38,8 @@ class Reader:
     def run(self, raw: bytes) -> Any:
         """The object. Raises CheckpointError for any opcode or name that is not on the list."""
         try:
+            # genops only splits the bytes: it imports nothing and calls nothing. What the opcodes mean is decided
+            # below, by lists of what is allowed; whatever is on no list is refused, not skipped.
             for opcode, argument, position in pickletools.genops(raw):
                 action = _OPCODES.get(opcode.name)
                 if action is None:
@@ -42,18 +47,21 @@ class Reader:
                         f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed"
                     )
                 action(self, argument)
+            # At the end a pickle leaves one value; more or fewer are an error of the file.
             (answer,) = self.stack
         except CheckpointError:
             raise
         # Any of these can come of opcodes in an order that no writer makes.
         except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as e:
             raise refused(f"the description of the file is damaged: {e}") from e
+        # A name is no object: without a call it stands for nothing that could be given back.
         if isinstance(answer, _Named):
             raise refused(f"the file holds nothing but the name {answer.path!r}")
         return answer
 
     def since_mark(self) -> list[Any]:
         """What was pushed after the last mark, which goes too."""
+        # The innermost one: marks nest.
         mark = len(self.stack) - 1 - self.stack[::-1].index(_MARK)
         items = self.stack[mark + 1 :]
         del self.stack[mark:]
@@ -61,6 +69,7 @@ class Reader:
 
     def take(self, n: int) -> list[Any]:
         """The last n values."""
+        # A slice would be content with fewer.
         if len(self.stack) < n:
             raise IndexError("an operation finds too few values")
         items = self.stack[len(self.stack) - n :]
@@ -71,6 +80,7 @@ class Reader:
         """A global, if it is one of ours."""
         if path in _DTYPES:
             self.stack.append(_DTYPES[path])
+        # Kept as a text: the class or function that it names in PyTorch is never looked up, here or elsewhere.
         elif path in _CALLS or path.removeprefix("torch ") in STORAGES:
             self.stack.append(_Named(path))
         else:
@@ -89,6 +99,8 @@ class Reader:
     def persistent(self, _: Any) -> None:
         """The storage that a tensor refers to."""
         (answer,) = self.take(1)
+        # What PyTorch puts there: the word, the storage class, the record's key, the device it lay on, and the number
+        # of elements.
         kind, name, key, location, count = answer
         if kind != "storage" or not isinstance(name, _Named):
             raise refused("the file refers to something that is no storage")
@@ -117,10 +129,13 @@ class Reader:
 
     def build(self, _: Any) -> None:
         """Attributes of an OrderedDict, such as the versions in a state dict: dropped. Nothing else may have any."""
+        # PyTorch's state dicts carry `_metadata`, the version of each module, as an attribute; BUILD would set it. On
+        # another object it could call `__setstate__`, which is code.
         (_state,) = self.take(1)
         self._container(OrderedDict)
 
     def _container(self, kind: type) -> Any:
+        # In Python's pickle these opcodes call methods of whatever is there; here only true containers are filled.
         if not isinstance(self.stack[-1], kind):
             raise refused(f"the file fills a {type(self.stack[-1]).__name__} as if it were a {kind.__name__}")
         return self.stack[-1]
@@ -160,6 +175,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "torch._utils _rebuild_tensor_v2": _tensor,
     "torch._utils _rebuild_parameter": _parameter,
     "collections OrderedDict": _ordered,
+    # What comes as an argument is made ours by int() and str(): no object of the file's choice gets through.
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
     "torch device": lambda r, kind, index=None: Device(str(kind), index),
 }
@@ -185,8 +201,11 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "SETITEMS": Reader.set_items,
     "BUILD": Reader.build,
     "REDUCE": Reader.reduce,
+    # The names: GLOBAL alone, with its text in the opcode. STACK_GLOBAL, INST and OBJ are missing on purpose, since
+    # names that are computed cannot be read off the file; protocol 2 does without them.
     "GLOBAL": Reader.named,
     "BINPERSID": Reader.persistent,
+    # The memo, by which what occurs twice is one object again.
     "BINPUT": Reader.put,
     "LONG_BINPUT": Reader.put,
     "BINGET": lambda r, number: r.push(r.memo[number]),

@@ -32,6 +32,7 @@ class Storage:
     device: Device = CPU
     users: list[tuple[Tensor, int, Dims, Dims]] = field(default_factory=list)
 
+    # What functions given as `map_location` usually call.
     def cpu(self) -> "Storage":
         """The storage, as a function that maps locations may ask for it."""
         return self
@@ -54,10 +55,13 @@ def placement(map_location: Any) -> Placement:
         return lambda storage, said: _restored(str(map_location))
     if not callable(map_location):
         raise TypeError(f"map_location is a device, a dict or a function, not {type(map_location).__name__}")
+    # PyTorch's contract: the storage itself means that it stays where it was put, None that the file's device is to be
+    # tried.
     return lambda storage, said: CPU if map_location(storage, said) is storage else _restored(said)
 
 
 def _restored(location: str) -> Device:
+    # "cuda:1" names the second of a kind; the kind decides.
     kind = location.partition(":")[0]
     if kind in ("cpu", "meta"):
         return Device(kind)
@@ -77,6 +81,7 @@ class Storages:
 
     def __init__(self, archive: zipfile.ZipFile, root: str, place: Placement):
         self._archive, self._root, self._place = archive, root, place
+        # By key: the second tensor over a record finds the elements of the first, which is what makes them share.
         self._known: dict[str, Storage] = {}
         self._parameters: list[tuple[Parameter, Tensor, bool]] = []
         self._requiring: list[Tensor] = []
@@ -86,9 +91,11 @@ class Storages:
         storage = self._known.get(key)
         if storage is None:
             info = record(self._archive, f"{self._root}/data/{key}", dtype, count)
+            # The bytes as they are: a big-endian file was refused when the archive was opened.
             raw = np.frombuffer(self._archive.read(info), STORED[dtype])
             storage = self._known[key] = Storage(dtype, decoded(raw, dtype))
             storage.device = self._place(storage, location)
+        # torch.save refuses tensors that see one storage as different types, so no file of PyTorch's has this.
         if storage.dtype is not dtype or len(storage.elements) != count:
             raise refused(f"storage {key!r} is used as two different ones")
         return storage
@@ -107,6 +114,7 @@ class Storages:
 
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
         """A parameter over a tensor of the file; it has a value after `finish`."""
+        # Without its constructor, which wants data that do not exist before `finish`.
         parameter = Parameter.__new__(Parameter)
         self._parameters.append((parameter, data, requires_grad))
         return parameter
@@ -115,6 +123,7 @@ class Storages:
         """Give every tensor its cell."""
         for storage in self._known.values():
             _settle(storage)
+        # After the cells: what has no value yet cannot ask for a gradient.
         for t in self._requiring:
             t.requires_grad_()
         for parameter, data, requires_grad in self._parameters:

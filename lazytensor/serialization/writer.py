@@ -34,6 +34,8 @@ class Writer:
 
     def write(self, value: Any) -> None:
         """One value. Raises CheckpointError for a type that the format has no place for."""
+        # By identity, as pickle does: a tensor that stands twice in the object is one tensor after loading. Numbers,
+        # texts and tuples are not entered, and are written each time.
         if id(value) in self.memo:
             return self._get(id(value))
         # In the table's order: a truth value is an integer too, and a Parameter is a Tensor.
@@ -59,11 +61,13 @@ class Writer:
         """A global such as "torch FloatStorage"."""
         if path in self.memo:
             return self._get(path)
+        # GLOBAL: the module and the name, each ended by a line feed.
         self.out += b"c" + path.replace(" ", "\n").encode() + b"\n"
         return self._put(path)
 
     def number(self, value: Any) -> None:
         """None, a truth value, an integer or a float."""
+        # NONE, NEWTRUE, NEWFALSE, then BINFLOAT, the only big-endian number of a pickle, and BININT.
         if value is None or isinstance(value, bool):
             self.out += b"N" if value is None else b"\x88" if value else b"\x89"
         elif isinstance(value, float):
@@ -79,12 +83,14 @@ class Writer:
 
     def text(self, value: str) -> None:
         """A string."""
+        # Half a surrogate pair is text in Python and no UTF-8; pickle passes it through as well.
         raw = value.encode("utf-8", "surrogatepass")
         self.out += b"X" + struct.pack("<I", len(raw)) + raw
 
     def some(self, value: Any) -> None:
         """A tuple, or a shape."""
         if isinstance(value, Size):
+            # Calls the name with a tuple of one argument, REDUCE.
             self.name("torch Size")
             self.some((tuple(value),))
             self.out += b"R"
@@ -104,6 +110,8 @@ class Writer:
 
     def mapping(self, value: Mapping[Any, Any]) -> None:
         """A dict or an OrderedDict, in order."""
+        # State dicts are OrderedDicts, and come back as such. Attributes are not written: `_metadata` of PyTorch's is
+        # not kept here.
         if isinstance(value, OrderedDict):
             self.name("collections OrderedDict")
             self.out += b")R"
@@ -130,6 +138,7 @@ class Writer:
 
     def tensor(self, t: Tensor) -> None:
         """A tensor or parameter: its storage once, and how it is seen."""
+        # A parameter is a tensor without a gradient inside, and the flag outside of it, as PyTorch writes it.
         if isinstance(t, Parameter):
             self.name("torch._utils _rebuild_parameter")
             self.out += b"("
@@ -146,6 +155,7 @@ class Writer:
         """An array of another file: read when its storage is written."""
         if a.dtype is None:
             raise refused(f"{a.key!r} holds numbers for which there is no tensor type", "Leave it out.")
+        # Each array its own storage: what other files share is not known of lazy arrays.
         key = str(len(self.storages))
         self.storages[key] = a.stored
         self._rebuilt(a.dtype, key, math.prod(a.shape), 0, a.shape, order_strides(a.shape), False)
@@ -167,12 +177,15 @@ class Writer:
         self.text("storage")
         self.name(f"torch {_STORAGE_OF[dtype]}")
         self.text(key)
+        # Whatever the device: there is one memory, and such a file loads everywhere.
         self.text("cpu")
+        # The elements of the storage, not of the view.
         self.number(size)
         self.out += b"tQ"
         self.number(offset)
         self.some(shape)
         self.some(stride)
+        # Then the backward hooks, of which nothing is saved: an empty OrderedDict.
         self.number(requires_grad)
         self.name("collections OrderedDict")
         self.out += b")RtR"
@@ -182,12 +195,14 @@ class Writer:
         # Tensors of one cell share a storage in the file as here. What no strides describe is saved as a copy.
         layout = strided(t)
         base = t.cell.type if layout is not None else t.spec
+        # The cell stands for the storage: views of it give the same owner and so the same key.
         owner: Any = t.cell if layout is not None else t
         offset, stride = layout if layout is not None else (0, order_strides(t.spec.shape))
         if id(owner) not in self.keys:
             self.keys[id(owner)] = key = str(len(self.storages))
             self.kept.append(owner)
             whole = Tensor(t.cell) if layout is not None else t
+            # Computed when its record is written, so that a large model is in memory once.
             self.storages[key] = partial(_elements, whole)
         return self.keys[id(owner)], base.size, offset, stride
 
@@ -197,6 +212,7 @@ def _elements(t: Tensor) -> np.ndarray:
 
 
 _WRITERS: tuple[tuple[Any, Callable[[Any, Any], None]], ...] = (
+    # Only types that the reader has on its lists: what is saved here can be loaded here.
     (Tensor, Writer.tensor),
     (LazyArray, Writer.lazy),
     ((type(None), bool, int, float), Writer.number),

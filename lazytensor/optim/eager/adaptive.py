@@ -37,6 +37,7 @@ class Adagrad(Optimizer):
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
         """The sum of squares, and a step by the decayed rate."""
         total = started(s, "sum", p, group["initial_accumulator_value"])
+        # PyTorch counts from 0 here: the first step has the whole rate.
         rate = group["lr"] / (1 + (counted(s) - 1) * group["lr_decay"])
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
@@ -81,11 +82,15 @@ class RMSprop(Optimizer):
         s["square_avg"] = square = alpha * started(s, "square_avg", p) + (1 - alpha) * (g * g)
         if group["momentum"]:
             buffer = started(s, "momentum_buffer", p)
+        # The variance instead of the mean square: what is constant in the gradient no longer slows its own steps.
         if group["centered"]:
             mean = started(s, "grad_avg", p)
             s["grad_avg"] = mean = mean + (g - mean) * (1 - alpha)
             square = square - mean * mean
+        # eps outside of the root, as in all of PyTorch's but Adadelta; TensorFlow's RMSprop has it inside, and other
+        # numbers.
         step = g / (np.sqrt(square) + group["eps"])
+        # The rate multiplies what leaves the buffer, not what enters: a schedule acts on all of the past at once.
         if group["momentum"]:
             s["momentum_buffer"] = step = group["momentum"] * buffer + step
         stepped: np.ndarray = p - group["lr"] * step
@@ -132,6 +137,7 @@ class Adadelta(Optimizer):
         s["square_avg"] = square = rho * started(s, "square_avg", p) + (1 - rho) * (g * g)
         # The mean of steps before this one, as the paper has it: the step is not known yet.
         past = started(s, "acc_delta", p)
+        # eps inside of both roots: it is what lets the very first step, with no past, be more than zero.
         step = np.sqrt(past + eps) / np.sqrt(square + eps) * g
         s["acc_delta"] = rho * past + (1 - rho) * (step * step)
         stepped: np.ndarray = p - group["lr"] * step

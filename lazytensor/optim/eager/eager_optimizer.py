@@ -21,12 +21,14 @@ from lazytensor.tensor import Tensor, from_array, grad_mode, wrap
 
 State = dict[str, Any]
 """Arrays by the names that PyTorch's state dict gives them, and the host's float32 numbers for the 0-d ones."""
+# PyTorch's state dicts have them as tensors without dimensions.
 SCALARS = ("step", "eta", "mu", "mu_product")
 """State that is a float32 scalar whatever the parameter is."""
 
 
 def refuse_negative(what: str, value: Any) -> None:
     """Raise ValueError for a setting below zero (or NaN)."""
+    # Asked this way around, so that NaN, which compares as False, is refused.
     if not isinstance(value, Tensor) and not value >= 0.0:
         raise ValueError(f"Invalid {what}: {value}")
 
@@ -44,13 +46,17 @@ def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.nda
     return np.full_like(like, value) if array is None else array
 
 
+# Settings such as foreach, fused, capturable and differentiable choose among PyTorch's implementations of one rule.
+# They are kept, since state dicts have them, in PyTorch's order, and change nothing here.
 class Optimizer(optimizer.Optimizer):
     """Changes parameters by their gradients, as torch.optim does."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        # A model's parameters usually come as a generator, which can be read once.
         members = list(params)
         if members and isinstance(members[0], tuple):  # named parameters
             members = [p for _, p in members]
+        # By this a schedule notices that it was asked to go on before the first update.
         self.steps_taken = 0
         super().__init__(members, defaults)
 
@@ -80,10 +86,14 @@ class Optimizer(optimizer.Optimizer):
 
     def _apply(self, group: dict[str, Any], p: Tensor) -> None:
         state = self.state[p]
+        # Scalars as Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
         arrays = {k: v.array().item() if k in SCALARS else v.array() for k, v in state.items()}
         g = p.grad.array()  # type: ignore[union-attr]
+        # Before the rule, whose weight decay is not turned round with the gradient.
         if group.get("maximize"):
             g = -g
+        # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
+        # each operation.
         updated = self.rule(group, p.array(), g, arrays)
         for name, value in arrays.items():
             _set(state, name, np.asarray(value, np.float32 if name in SCALARS else value.dtype), p)
@@ -95,6 +105,7 @@ class Optimizer(optimizer.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over state and settings. Raises ValueError if the groups do not fit."""
+        # State that the file does not have is that of an optimizer before its first step.
         self.state.clear()
         super().load_state_dict(state_dict)
 
@@ -106,11 +117,13 @@ class Optimizer(optimizer.Optimizer):
         elif value is not None:
             _set(self.state[p], name, np.array(value.array(), p.dtype.host), p)
 
+    # What PyTorch's optimizers pickle. The number that names state in a graph is not part of it.
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         self.__dict__.update(saved)
+        # Absent in what PyTorch has pickled.
         self.__dict__.setdefault("steps_taken", 0)
 
 

@@ -28,6 +28,7 @@ class SGD(Optimizer):
         refuse_negative("learning rate", lr)
         refuse_negative("momentum value", momentum)
         refuse_negative("weight_decay value", weight_decay)
+        # The look-ahead g + momentum * buffer is the next buffer only if gradients enter it whole.
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         defaults: dict[str, Any] = {
@@ -48,7 +49,9 @@ class SGD(Optimizer):
             # Only later gradients are dampened: the first one fills the buffer whole.
             before = s.get("momentum_buffer")
             s["momentum_buffer"] = buffer = g if before is None else momentum * before + (1 - group["dampening"]) * g
+            # No rate inside of the buffer, unlike Sutskever's: a new rate acts at once on everything the buffer holds.
             g = g + momentum * buffer if group["nesterov"] else buffer
+        # The buffer may be the gradient's own array in the first step: nothing here writes in place.
         stepped: np.ndarray = p - group["lr"] * g
         return stepped
 
@@ -77,11 +80,14 @@ class ASGD(Optimizer):
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
         """Decay and step; then the average and the rates of the next step."""
+        # Rates are state, made by the step before for this one: PyTorch's files hold them, and a loaded one goes on
+        # with its own.
         lr, lambd = group["lr"], group["lambd"]
         eta, mu, average = s.get("eta", lr), s.get("mu", 1.0), started(s, "ax", p)
         t = counted(s)
         if group["weight_decay"]:
             g = g + group["weight_decay"] * p
+        # `lambd` decays with the falling rate, `weight_decay` through the gradient: PyTorch has both.
         p = p * (1 - lambd * eta) - eta * g
         # Up to t0 the average is the parameter itself: mu stays 1.
         s["ax"] = p if mu == 1.0 else average + (p - average) * mu
@@ -117,7 +123,9 @@ class Rprop(Optimizer):
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
         previous, size = started(s, "prev", p), started(s, "step_size", p, group["lr"])
         counted(s)
+        # Only signs count: the size of a gradient moves nothing.
         turn = np.sign(g * previous)
+        # In the parameter's type, since NumPy makes double of plain numbers.
         factor = np.where(turn > 0, grow, np.where(turn < 0, shrink, 1)).astype(p.dtype)
         s["step_size"] = np.clip(size * factor, p.dtype.type(least), p.dtype.type(most))
         # A gradient of 0 in the state makes the next product 0, so the step after a turn keeps its size.

@@ -18,6 +18,7 @@ def _settings(lr: Any, betas: Betas, eps: float, weight_decay: float, **others: 
     refuse_negative("epsilon value", eps)
     check_betas(betas, "", is_numbered=True)
     refuse_negative("weight_decay value", weight_decay)
+    # A tuple, whatever was given: settings are compared and saved.
     return {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay, **others}
 
 
@@ -26,6 +27,7 @@ def _decayed(group: dict[str, Any], p: np.ndarray, g: np.ndarray) -> tuple[np.nd
     rate = group["weight_decay"]
     if not rate:
         return p, g
+    # Times the rate, as in PyTorch's AdamW: a schedule lowers the decay too. The paper has them apart.
     if group.get("decoupled_weight_decay"):
         return p * (1 - group["lr"] * rate), g
     return p, g + rate * p
@@ -65,6 +67,7 @@ class Adam(Optimizer):
         defaults = _settings(lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach)
         defaults |= {"capturable": capturable, "differentiable": differentiable, "fused": fused}
         is_decoupled = self.decoupled if decoupled_weight_decay is None else decoupled_weight_decay
+        # Last: PyTorch's AdamW is Adam with this setting, and its state dicts list it so.
         defaults["decoupled_weight_decay"] = is_decoupled
         super().__init__(params, defaults)
 
@@ -74,10 +77,13 @@ class Adam(Optimizer):
         t = counted(s)
         p, g = _decayed(group, p, g)
         mean, square = _moments(group, p, g, s)
+        # The largest before its correction, as PyTorch has it: the correction of this step meets a maximum of an
+        # earlier one.
         if group["amsgrad"]:
             s["max_exp_avg_sq"] = square = np.maximum(started(s, "max_exp_avg_sq", p), square)
         # In PyTorch's order: the root is corrected before eps is added, so eps weighs the same at every step.
         divisor = np.sqrt(square) / math.sqrt(1 - beta2**t) + group["eps"]
+        # The correction of the mean goes to the rate: one product less, and PyTorch's rounding.
         stepped: np.ndarray = p - group["lr"] / (1 - beta1**t) * (mean / divisor)
         return stepped
 
@@ -165,7 +171,9 @@ class NAdam(Optimizer):
         # The product is a float32 tensor in PyTorch, and rounds as one.
         s["mu_product"] = product = float(np.float32(s.get("mu_product", 1.0) * now))
         mean, square = _moments(group, p, g, s)
+        # Here PyTorch corrects inside of the root; for Adam outside. Equal on paper, not in the last bit.
         divisor = np.sqrt(square / (1 - beta2**t)) + group["eps"]
+        # Two updates one after the other, since PyTorch rounds the parameter in between.
         p = p - group["lr"] * (1 - now) / (1 - product) * (g / divisor)
         stepped: np.ndarray = p - group["lr"] * ahead / (1 - product * ahead) * (mean / divisor)
         return stepped
@@ -205,6 +213,7 @@ class RAdam(Optimizer):
         length = longest - 2 * t * beta2**t / (1 - beta2**t)
         if length > 5:
             trust = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+            # eps joins the root before the correction, other than in Adam, where it comes after it.
             step = step * math.sqrt(trust) * (math.sqrt(1 - beta2**t) / (np.sqrt(square) + group["eps"]))
         stepped: np.ndarray = p - group["lr"] * step
         return stepped

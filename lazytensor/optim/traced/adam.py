@@ -17,6 +17,7 @@ class AdamBase(Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float], eps: float, extra: dict[str, Any]):
+        # The vendor's words in the vendor's order; the interval of betas is said to be closed and is not.
         check_least(LEAST, lr=lr)
         check_betas(betas, " - should be in [0.0, 1.0]")
         check_least(LEAST, eps=eps)
@@ -24,11 +25,14 @@ class AdamBase(Optimizer):
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Both moments, their maximum if wanted, and the powers of both betas."""
+        # All state before the first step: a step's program has its state as inputs and outputs, so none can appear
+        # later.
         self.new_state(p, "exp_avg")
         self.new_state(p, "exp_avg_sq")
         if group["amsgrad"]:
             self.new_state(p, "max_exp_avg_sq")
         if group["correct_bias"]:
+            # For each parameter, although all have the same: checkpoints of the vendor's hold them so.
             for i in (0, 1):
                 self.new_state(p, f"beta{i + 1}_power", tensor(float(group["betas"][i])))
 
@@ -43,6 +47,7 @@ class AdamBase(Optimizer):
             square = state["max_exp_avg_sq"]
         # The vendor's order: eps meets the root before the correction, where torch.optim corrects first.
         d: Tensor = mean / (pw.sqrt(square) + group["eps"])
+        # AdamW with correct_bias=False, as BERT was trained: the first steps are too long by the missing correction.
         if "beta1_power" not in state:
             return d
         power1, power2 = state["beta1_power"], state["beta2_power"]
@@ -54,10 +59,12 @@ class AdamBase(Optimizer):
         return corrected
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
+        # Two ways of decay under two names, since Adam and AdamW share this rule; each class leaves one of them 0.
         if is_on(group["l2_regularization_rate"]):
             g = g + p * group["l2_regularization_rate"]
         d = self.direction(group, g, state)
         if is_on(group["weight_decay"]):
+            # Past the moments but within the rate.
             d = d + p * group["weight_decay"]
         p.sub_(d * group["lr"])
 
@@ -70,6 +77,7 @@ class Adam(AdamBase):
         params: Iterable[Any],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
+        # The vendor's default; PyTorch has 1e-8, which half types round to 0.
         eps: float = 1e-6,
         weight_decay: float = 0.0,
         amsgrad: bool = False,

@@ -45,6 +45,7 @@ class Adamax(Optimizer):
         weight_decay: float = 0.0,
         maximize: bool = False,
     ):
+        # Which checks explain themselves (LEAST) and which do not differs from class to class in the vendor's code too.
         check_least(LEAST, lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         more = {"eps": eps, "weight_decay": weight_decay, "maximize": maximize}
@@ -61,9 +62,11 @@ class Adamax(Optimizer):
         beta1, beta2 = group["betas"]
         mean, largest, power = state["exp_avg"], state["exp_inf"], state["beta1_power"]
         mean.mul_(beta1).add_(g * complement(beta1))
+        # eps goes to the gradient, so that the divisor is never 0, and fades with the maximum.
         largest.copy_(larger(largest * beta2, pw.abs(g) + group["eps"]))
         rate = group["lr"] / (1.0 - power)
         p.sub_(mean / largest * rate)
+        # After its use: the state is one ahead.
         power.mul_(beta1)
 
 
@@ -94,6 +97,7 @@ class NAdam(Optimizer):
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         step, product = state["step"], state["mu_product"]
         step.add_(1.0)
+        # The momenta of this step and of the next, which Nesterov's look ahead already uses.
         mu, after = _warmed(group, step), _warmed(group, step + 1.0)
         product.mul_(mu)
         g = directed(group, p, g)
@@ -141,6 +145,7 @@ class RAdam(Optimizer):
         step.add_(1.0)
         mean, square = _means(group, g, state)
         power = pw.pow(beta2, step)
+        # The length that the average has in the end; `terms` is what it has by now, as in the paper.
         most = 2 / (1 - beta2) - 1
         terms = most - step * 2.0 * power / (1.0 - power)
         product = (terms - 4.0) * (terms - 2.0) * most
@@ -148,6 +153,7 @@ class RAdam(Optimizer):
         root = pw.sqrt(1.0 - power) / (pw.sqrt(square) + group["eps"])
         # The root of a negative ratio is discarded; the bound only keeps it from being NaN.
         rectified = pw.sqrt(larger(ratio, 0.0)) * root
+        # Both ways are computed and one is chosen: a compiled step has no branches on values.
         d = mean / (1.0 - pw.pow(beta1, step))
         descend(p, d * pw.where(terms > 5.0, rectified, 1.0), group["lr"])
 
@@ -183,8 +189,10 @@ class Lamb(Optimizer):
         if is_on(group["weight_decay"]):
             d = d + p * group["weight_decay"]
         if not group["adam"]:
+            # You et al. call this bound phi: very large weights do not make the steps ever larger.
             weights = pw.clamp(length(p), 0.0, self.LONGEST)
             norm = length(d)
+            # Weights or steps that are zero have no ratio, and would make NaN of the layer.
             stands = pw.logical_or(weights == 0.0, norm == 0.0)
             d = d * pw.where(stands, 1.0, weights / norm)
         descend(p, d, group["lr"])
@@ -209,6 +217,7 @@ class ASGD(Optimizer):
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """Rate, weight of the newest value in the average, the average, and the step."""
+        # Rates are state, since they change with the step, which has no number inside of a compiled graph.
         self.new_state(p, "eta", tensor(float(group["lr"])))
         self.new_state(p, "mu", tensor(1.0))
         self.new_state(p, "ax")
@@ -220,6 +229,7 @@ class ASGD(Optimizer):
         step.add_(1.0)
         p.mul_(1.0 - eta * group["lambd"])
         p.sub_(eta * g)
+        # Before mu is set anew: the weight in this step's average was decided by the step before.
         average.add_((p - average) * mu)
         growth = step * group["lr"] * group["lambd"] + 1.0
         eta.copy_(group["lr"] / pw.pow(growth, group["alpha"]))

@@ -20,6 +20,7 @@ class Adagrad(Optimizer):
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
+        # The vendor's default; PyTorch has 1e-10.
         eps: float = 1e-6,
         maximize: bool = False,
     ):
@@ -42,6 +43,7 @@ class Adagrad(Optimizer):
         if group["lr_decay"]:
             lr = lr / ((state["step"] - 1) * group["lr_decay"] + 1)
         total = state["sum"]
+        # Before the division: the gradient of this step counts among the past.
         total.add_(g * g)
         descend(p, g / (pw.sqrt(total) + group["eps"]), lr)
 
@@ -73,6 +75,7 @@ class Adadelta(Optimizer):
         rho, eps = group["rho"], group["eps"]
         square, moved = state["square_avg"], state["acc_delta"]
         square.mul_(rho).add_(g * g * complement(rho))
+        # eps inside of both roots, unlike the others: without it nothing would ever start to move.
         spread = pw.sqrt(square + eps)
         d = pw.sqrt(moved + eps) / spread * g
         moved.mul_(rho).add_(d * d * complement(rho))
@@ -113,9 +116,12 @@ class RMSprop(Optimizer):
         if group["centered"]:
             mean = state["grad_avg"]
             mean.mul_(alpha).add_(g * complement(alpha))
+            # The variance; rounding can make it slightly negative, which eps outside of the root does not mend. PyTorch
+            # has the same.
             spread = square - mean * mean
         d = g / (pw.sqrt(spread) + group["eps"])
         if group["momentum"]:
+            # The rate is applied behind the buffer, so a schedule acts on all of the past at once.
             d = state["momentum_buffer"].mul_(group["momentum"]).add_(d)
         descend(p, d, group["lr"])
 
@@ -126,6 +132,7 @@ class Rprop(Optimizer):
     def __init__(
         self,
         params: Iterable[Any],
+        # The vendor's first step; PyTorch's is 0.01.
         lr: float = 0.001,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50.0),
@@ -140,12 +147,14 @@ class Rprop(Optimizer):
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         shrink, grow = group["etas"]
+        # Only its sign is used. Of tiny half-type gradients the product can underflow to 0, which counts as no turn.
         agreement = g * state["prev"]
         factor = pw.where(agreement > 0, grow, pw.where(agreement < 0, shrink, 1.0))
         state["step_size"].mul_(factor).clamp_(*group["step_sizes"])
         # Where the sign has turned nothing moves, and the next step takes it as new.
         g = pw.where(agreement < 0, 0.0, g)
         p.sub_(pw.sign(g) * state["step_size"])
+        # With the zeros: an element that rested goes on without shrinking again.
         state["prev"].copy_(g)
 
 
@@ -171,6 +180,7 @@ class Lion(Optimizer):
         beta1, beta2 = group["betas"]
         mean = state["exp_avg"]
         if is_on(group["weight_decay"]):
+            # The product in float32 whatever the rate is, so that a constant and a schedule round alike.
             p.mul_(1.0 - _tensor(group["lr"]) * group["weight_decay"])
         # The direction is taken with one decay and the mean goes on with the other.
         d = pw.sign(mean * beta1 + g * complement(beta1))

@@ -36,6 +36,7 @@ class Adafactor(Optimizer):
         relative_step: bool = False,
         warmup_init: bool = False,
     ):
+        # The original's arguments and messages: scripts that set them to their only value go on working.
         if lr is not None and relative_step:
             raise ValueError("Cannot combine manual `lr` and `relative_step=True` options")
         if relative_step or warmup_init:
@@ -51,6 +52,7 @@ class Adafactor(Optimizer):
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """The second moment, factored from two dimensions on, and the step."""
         if len(p.shape) >= 2:
+            # m + n numbers instead of m * n: the reason for this optimizer.
             self.new_state(p, "exp_avg_sq_row", zeros(*p.shape[:-1], dtype=p.dtype))
             self.new_state(p, "exp_avg_sq_col", zeros(*p.shape[:-2], p.shape[-1], dtype=p.dtype))
         else:
@@ -62,12 +64,15 @@ class Adafactor(Optimizer):
         # The share of the old moment grows from 0, so no correction of the start is needed.
         kept = 1.0 - pw.pow(state["step"], group["decay_rate"])
         d = _inverse_root(state, g * g + group["eps"][0], kept) * g
+        # A step longer than 1 on average is scaled down; a shorter one is left.
         d = d / larger(_root_mean_square(d) / group["clip_threshold"], 1.0)
         lr = group["lr"]
         if group["scale_parameter"]:
+            # Rates relative to the size of the parameter; eps lets one of zeros leave them.
             lr = larger(_root_mean_square(p), group["eps"][1]) * lr
         d = d * lr
         if is_on(group["weight_decay"]):
+            # Decay by the scaled rate, past the second moment.
             p.sub_(p * group["weight_decay"] * lr)
         p.sub_(d)
 
@@ -85,6 +90,7 @@ def _inverse_root(state: dict[str, Tensor], square: Tensor, kept: Tensor) -> Ten
     row.mul_(kept).add_(reductions.mean(square, -1) * added)
     column.mul_(kept).add_(reductions.mean(square, -2) * added)
     # The best approximation of rank 1 in the sense of the paper: row times column over the mean of the row.
+    # Two roots instead of one of their product, which would be of the whole matrix.
     share = row / reductions.mean(row, -1, keepdim=True)
     return shapes.unsqueeze(pw.rsqrt(share), -1) * shapes.unsqueeze(pw.rsqrt(column), -2)
 
@@ -121,9 +127,12 @@ class Muon(Optimizer):
         momentum = group["momentum"]
         buffer = state["momentum_buffer"]
         buffer.mul_(momentum).add_(g * complement(momentum))
+        # An average rather than a sum: the length of the step is normalized away, so the factor only weighs old against
+        # new.
         d = g * complement(momentum) + buffer * momentum if group["nesterov"] else buffer
         rows = p.shape[0]
         flat = orthogonalized(shapes.reshape(d, (rows, -1)), group["ns_steps"])
+        # Jordan's factor: columns of length 1 spread over many rows, so the elements of a tall matrix would be small.
         d = shapes.reshape(flat, p.shape) * math.sqrt(max(1.0, rows / flat.shape[1]))
         if is_on(group["weight_decay"]):
             d = d + p * group["weight_decay"]
@@ -139,6 +148,8 @@ def orthogonalized(x: Tensor, steps: int) -> Tensor:
         x = shapes.transpose(x, 0, 1)
     # The iteration converges for singular values up to 1, which the Frobenius norm bounds.
     x = x / (length(x) + TINY)
+    # Five steps bring values to about 0.7..1.2, not to 1: the coefficients were chosen for a steep start, which is
+    # enough here.
     for _ in range(steps):
         square = matrix.matmul(x, shapes.transpose(x, 0, 1))
         polynomial = square * b + matrix.matmul(square, square) * c

@@ -12,6 +12,7 @@ from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor, grad_mode
 
+# Weak, so that an optimizer that nobody uses is not kept with all its state.
 _alive: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
@@ -36,9 +37,11 @@ class Optimizer:
         members = list(params)
         if not members:
             raise ValueError("optimizer got an empty parameter list")
+        # Plain parameters are one group with the defaults.
         if isinstance(members[0], Tensor):
             members = [{"params": members}]
         self.defaults = defaults
+        # By the parameter itself: tensors hash by identity, and one that is moved or cast stays the same object.
         self.state: defaultdict[Tensor, dict[str, Tensor]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         for group in members:
@@ -60,6 +63,7 @@ class Optimizer:
     def _take_group(self, group: dict[str, Any]) -> None:
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
+        # A parameter in two groups would be updated twice in one step.
         known = {id(p) for p in self._parameters()}
         if any(id(p) in known for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
@@ -91,6 +95,8 @@ class Optimizer:
         prefix = f"optimizer_{self._number}" if self._number else "optimizer"
         for i, p in enumerate(self._parameters()):
             for name, value in self.state.get(p, {}).items():
+                # Names by number, like the keys of the state dict: reports, summaries and checkpoints speak of the same
+                # thing.
                 trace.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -107,6 +113,7 @@ class Optimizer:
     def _update_once(self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor) -> None:
         """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
         state = self.state.get(p, {})
+        # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
         if trace.current is None:
             self.update(group, p, g, state)
             return
@@ -140,6 +147,8 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State by the number of the parameter, and the settings of the groups."""
+        # By place in the groups, PyTorch's format: names are unknown to an optimizer, so the order of parameters is
+        # part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
         return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}, "param_groups": groups}
@@ -154,6 +163,7 @@ class Optimizer:
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
         for s, group in zip(saved, self.param_groups, strict=True):
+            # The settings of the file win, the rate among them; `params` of the file are numbers, and are only counted.
             group.update({k: v for k, v in s.items() if k != "params"})
         # Numbers become text in formats whose keys are text.
         by_number = {str(k): v for k, v in state_dict["state"].items()}
@@ -190,4 +200,5 @@ def loss_of(closure: Callable[[], Any] | None) -> Any:
 
 def _settings(group: dict[str, Any]) -> tuple[Any, ...]:
     """The settings of a group as something that can be compared; a tensor counts by its node."""
+    # Tags are names for people, and no update depends on them.
     return tuple(v.node if isinstance(v, Tensor) else v for k, v in group.items() if k not in ("params", "tags"))

@@ -29,6 +29,7 @@ def check_least(hint: str = "", **settings: Any) -> None:
     """Raise ValueError for a number below 0. Tensors are not looked at."""
     names = {"lr": "learning rate", "eps": "epsilon value", "momentum": "momentum value"}
     for name, value in settings.items():
+        # A tensor's value may not exist yet, and reading it would end the trace.
         if not isinstance(value, Tensor) and value < 0:
             raise ValueError(f"Invalid {names.get(name, f'{name} value')}: {value}{hint}")
 
@@ -69,4 +70,5 @@ def directed(group: dict[str, Any], p: Tensor, g: Tensor) -> Tensor:
     """The gradient, or its opposite to maximize, with the decay of the weights added."""
     if group.get("maximize"):
         g = -g
+    # With maximize the decay still shrinks: it is added after the sign is turned.
     return g + p * group["weight_decay"] if is_on(group["weight_decay"]) else g

@@ -40,6 +40,7 @@ class SGD(Optimizer):
 
     def _make_state(self, group: dict[str, Any], p: Tensor) -> None:
         """A momentum buffer, if there is momentum."""
+        # A setting of the group: groups without momentum keep no buffer, and save none.
         if group["momentum"]:
             self.new_state(p, "momentum_buffer")
 
