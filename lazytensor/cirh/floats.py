@@ -10,12 +10,15 @@ import numpy as np
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType, round_to
 
+# Bits of a significand, the hidden one included.
 _PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53, "cbf16": 10}
+# The words whose bits are printed, and their hexadecimal digits; the host holds bfloat16 and cbfloat16 in float32.
 _NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16": ("<f4", 4), "cbf16": ("<f4", 8)}
 
 
 def mlir_float(value: float, dtype: DType) -> str:
     """One number of a floating dtype as MLIR spells it in `dense<...>`."""
+    # MLIR has no word for infinity or NaN and prints their bits.
     if not np.isfinite(value):
         return _hexadecimal(value, dtype)
     short = _text(value, 6, 0, truncate_zero=False)
@@ -35,12 +38,14 @@ def _as(value: float, dtype: DType) -> float:
 def _hexadecimal(value: float, dtype: DType) -> str:
     kind, digits = _NAMED_BITS[dtype.mlir]
     bits = int.from_bytes(np.asarray(value, kind).tobytes(), "little")
+    # bfloat16 is the upper half of a float32.
     return f"0x{bits >> (16 if dtype.mlir == 'bf16' else 0):0{digits}X}"
 
 
 def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -> str:
     """`precision` significant digits; scientific if more than `max_padding` zeros would be needed."""
     sign = "-" if np.signbit(value) else ""
+    # Zero has no leading digit for what follows to count from.
     if value == 0:
         return sign + ("0.0" if truncate_zero else "0.000000e+00")
     # Every finite number is an integer times a power of two, and 2^-k = 5^k 10^-k: exact in decimal from here on.
@@ -60,6 +65,8 @@ def _text(value: float, precision: int, max_padding: int, truncate_zero: bool) -
 
 def _truncated(significand: int, exponent: int, precision: int) -> tuple[int, int]:
     """Cut the significand to about the bits that `precision` digits need (lg 10 is taken as 196/59)."""
+    # Rational numbers in place of logarithms, and a cut without rounding: both errors show in what is printed, and so
+    # belong here.
     surplus = significand.bit_length() - (precision * 196 + 58) // 59
     tens = surplus * 59 // 196 if surplus > 0 else 0
     return significand // 10**tens, exponent + tens

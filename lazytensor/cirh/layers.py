@@ -21,6 +21,7 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
 
     def attrs(n: Node) -> str:
         a = n.attrs
+        # CIRH has the attribute, but the front end refuses any other value: the text below can only ever say 1.
         if a["groups"] != 1:
             raise CompileError(
                 "'cirh.Convolution' op convolutions with groups != 1 are not supported",
@@ -30,6 +31,7 @@ def convolution(direction: str, transposed: bool = False) -> Legality:
         listed = {
             "dilation": ints_text(a["dilation"]),
             "groups": f"{a['groups']} : i64",
+            # One number for both sides: the odd place that padding="same" gives an even kernel is not in the text.
             "padding": ints_text(low for low, _ in a["padding"]),
             "stride": ints_text(a["stride"]),
         }
@@ -56,6 +58,7 @@ def pool(kind: str, gradient: bool = False) -> Legality:
             f'pool_type = "{kind}"',
             f"strides = {ints_text((1, 1, *a['stride']))}",
         ]
+        # Going forward both are the operand, which the front end prints twice; coming back the second is the gradient.
         given = (n.inputs[0], n.inputs[-1])
         names = ", ".join(out.names[i] for i in given)
         types = ", ".join(type_text(i.type) for i in given)
@@ -73,6 +76,7 @@ def batch_norm(training: bool) -> Callable[[Node], str]:
     """Statistics of the batch in training, those given else."""
 
     def attrs(n: Node) -> str:
+        # PyTorch's momentum is the weight of the new statistics, which the front end calls an averaging factor.
         factor = float_text(n.attrs["momentum"], float32)
         return f'data_format = "NCHW", {epsilon(n)}, exponential_avg_factor = {factor}, is_training = {truth(training)}'
 
@@ -113,6 +117,7 @@ def order(n: Node) -> str:
 
 def _scan(out: Listing, n: Node) -> str:
     name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
+    # The third kind, logaddexp, is legal nowhere; it is refused here, since the other two share its record.
     if name is None:
         raise CompileError(
             f"CIRH has no running {n.attrs['kind']!r}",
@@ -130,6 +135,7 @@ def padding(n: Node) -> str:
     """One value around the elements."""
     rank, a = len(n.type.shape), n.attrs
     value = float_text(a["value"], n.type.dtype) if n.type.dtype.kind == "f" else f"{a['value']} : {n.type.dtype.mlir}"
+    # One value fills a tensor of the operand's rank, as MLIR writes a splat.
     number, kind = value.split(" : ")
     return (
         f"constant_values = dense<{number}> : tensor<{rank}x{kind}>, "
@@ -168,6 +174,8 @@ def rank(n: Node) -> str:
 
 def slope(name: str) -> Callable[[Node], str]:
     """A float32 number, printed with the digits of a float64."""
+    # PyTorch hands the slope on as a double, and the front end has rounded it to float32 before: 0.01 becomes
+    # 0.0099999997764825821.
     return lambda n: f"alpha = {float_text(float(np.float32(n.attrs[name])), float64)}"
 
 

@@ -19,6 +19,7 @@ def type_text(t: Type) -> str:
 def ints_text(values: Iterable[int]) -> str:
     """A one-dimensional i64 attribute: dense<[0, 1]> : tensor<2xi64>, or a splat where all are equal."""
     given = [int(v) for v in values]
+    # MLIR prints equal elements once, and an empty vector without brackets.
     if given and all(v == given[0] for v in given):
         body = str(given[0])
     else:
@@ -51,6 +52,8 @@ def dense_text(array: np.ndarray, t: Type) -> str:
 class Listing:
     """The lines of a function while it is printed, and the names given to values."""
 
+    # Values, named results, constants and products of stacks each have a numbering of their own, as MLIR's printer
+    # does.
     names: dict[Node, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class Listing:
         """%base, or %base_0, %base_1, ... where it is taken."""
         taken = self.bases.get(base, 0)
         self.bases[base] = taken + 1
+        # The first keeps the plain name and the second has number 0, by MLIR's rule for names that clash.
         return f"%{base}_{taken - 1}" if taken else f"%{base}"
 
     def product_number(self) -> int:
@@ -77,6 +81,7 @@ class Listing:
 
     def constant(self, dense: str) -> str:
         """The name of a constant, which is printed once."""
+        # By text: equal constants are one, whichever operations ask for them.
         if dense not in self.constants:
             n = len(self.constants)
             self.constants[dense] = "%cst" if n == 0 else f"%cst_{n - 1}"

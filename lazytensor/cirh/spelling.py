@@ -62,6 +62,7 @@ def broadcast_dims(n: Node) -> str:
     return f"broadcast_dimensions = {ints_text(n.attrs['dims'])}"
 
 
+# Truncate is false in all that the front end printed, also from float32 to a half type.
 def _cast(out: Listing, n: Node) -> str:
     source = type_text(n.inputs[0].type)
     return f"cirh.Cast {arguments(out, n)} {{Truncate = false}} : {source} -> {type_text(n.type)}"
@@ -75,6 +76,7 @@ def truth(v: bool) -> str:
 def reduction(n: Node) -> str:
     """The attributes of a reduction over several dimensions, or of the place of an extreme along one."""
     kind = n.attrs["kind"]
+    # The place of an extreme is printed as a reduction too, of the kind ARGMAX or ARGMIN.
     if "dims" in n.attrs:
         dims, kind = n.attrs["dims"], REDUCTIONS[kind].cirh
     else:
@@ -94,6 +96,7 @@ def _product(out: Listing, n: Node) -> str:
         return f"cirh.MatMul {args} {{{body}}} : {types}"
     rank = len(a.type.shape)
     lead = ints_text(range(rank - 2))
+    # A transposed operand is contracted over its other matrix dimension: stacks need no flags.
     left, right = rank - 1 - flags[0], rank - 2 + flags[1]
     sides = [(f"{s}_batching_dimensions = {lead}", f"{s}_contracting_dimensions") for s in ("lhs", "rhs")]
     pairs = [f"{batching}, {k} = {ints_text([d])}" for (batching, k), d in zip(sides, (left, right), strict=True)]
@@ -123,6 +126,7 @@ def _slice(out: Listing, n: Node) -> str:
 
 def _uniform(out: Listing, n: Node) -> str:
     scalar = Type((), n.type.dtype)
+    # The seed is global in the text; the state that our numbers come from is hidden (see `text.HIDDEN_STATE`).
     low, high = (out.constant(dense_text(np.asarray(v), scalar)) for v in (0.0, 1.0))
     shape, t = out.integers(n.type.shape)
     s = type_text(scalar)
@@ -141,6 +145,7 @@ def clamped(is_maximum: bool) -> Legality:
     def spell(out: Listing, n: Node) -> str:
         a, b = n.inputs
         limit = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
+        # Clamp takes the lower bound before the upper: max(a, b) is a clamped from below by b.
         given = (out.names[b], limit) if is_maximum else (limit, out.names[b])
         t = type_text(n.type)
         return f"cirh.Clamp {out.names[a]}, {', '.join(given)} : ({t}, {t}, {t}) -> {t}"
@@ -158,6 +163,7 @@ def _limit(t: Type, upper: bool) -> float:
 def _arange(out: Listing, n: Node) -> str:
     start, step = n.attrs["start"], n.attrs["step"]
     scalar = Type((), n.type.dtype)
+    # The limit is exclusive, and the record keeps the count; that has to be turned back into a limit.
     given = (start, start + step * n.type.size, step)
     names = ", ".join(out.constant(dense_text(np.asarray(v), scalar)) for v in given)
     s = type_text(scalar)
@@ -167,6 +173,7 @@ def _arange(out: Listing, n: Node) -> str:
 def _band(out: Listing, n: Node) -> str:
     (x,) = n.inputs
     scalar = "tensor<i64>"
+    # -1 keeps a whole triangle.
     low, high = (-1 if v is None else v for v in (n.attrs["lower"], n.attrs["upper"]))
     names = ", ".join([out.names[x], *(out.constant(f"dense<{v}> : {scalar}") for v in (low, high))])
     t = type_text(x.type)

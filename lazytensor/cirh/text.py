@@ -31,6 +31,7 @@ def _result_names(out: Listing, n: Node, bases: tuple[str, ...]) -> tuple[str, l
 def _refuse_types(n: Node) -> None:
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     wide = [t for t in (*types, *(i.type for i in n.inputs)) if t.dtype is float64]
+    # A conversion to or from float64 is let through, since it is how a script gets out of that type.
     if wide and n.op != "cast":
         raise CompileError(
             f"'cirh.{n.op}' op has unsupported dtype: 'f64'. Supported dtypes are: 'bf16', 'f16', 'f32', 'i16', 'i32', "
@@ -41,6 +42,7 @@ def _refuse_types(n: Node) -> None:
 
 
 def _print_node(out: Listing, n: Node) -> None:
+    # Constants stand at the head of the function, so they are named and produce no line here.
     if n.op in ("full", "const"):
         array = np.asarray(n.attrs["value"]) if n.op == "full" else n.value
         assert array is not None
@@ -83,6 +85,7 @@ def cirh_text(graph: Graph, half: str = "float16", level: int = 1, notes: Notes 
             _print_node(out, n)
     states = len(results) - len(graph.outputs)
     types = [type_text(r.type) for r in results]
+    # Updated state is returned before the outputs, and only outputs have names of the user's.
     heads = [
         t if i < states else f'{t} {{cs.output_name = "{graph.output_names[i - states]}"}}' for i, t in enumerate(types)
     ]
@@ -110,6 +113,7 @@ def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> t
     for i, n in enumerate(leaves):
         out.names[n] = f"%arg{i}"
         if n in shown:
+            # Sorted, so that the text does not depend on who noted what first.
             known = sorted(notes.get(shown[n], {}).items())
             said = "".join(f"cs.{name} = {mlir_float(value, float32)} : f32, " for name, value in known)
             said += f'tf.aliasing_output = {place[shown[n]]} : i64, tf.resource_name = "state.{shown[n]}"'
