@@ -16,6 +16,7 @@ def softplus(x: Node, *, beta: float, threshold: float) -> Node:
     scaled = x * beta
     # The branch that is not chosen must not overflow: its gradient would be 0 times infinity.
     bounded = call("minimum", scaled, full_like(threshold, x))
+    # log1p, since exp(x) vanishes beside 1 for x below -17 in float32, where the result is still exp(x).
     soft = call("log1p", call("exp", bounded)) / beta
     return where(scaled > threshold, x, soft)
 
@@ -23,6 +24,7 @@ def softplus(x: Node, *, beta: float, threshold: float) -> Node:
 def elu(x: Node, *, alpha: float) -> Node:
     """x where it is positive, else alpha * (exp(x) - 1)."""
     above = x > 0
+    # The exponential sees no positive x: it would overflow there, and its gradient be 0 times infinity.
     return where(above, x, call("expm1", where(above, 0, x)) * alpha)
 
 
@@ -33,6 +35,7 @@ def leaky_relu(x: Node, *, slope: float) -> Node:
 
 def log_sigmoid(x: Node) -> Node:
     """log(sigmoid(x)) without overflow."""
+    # log(1 / (1 + exp(-x))) overflows for x below -88 in float32; here no exponent is above 0.
     smaller = call("minimum", x, full_like(0, x))
     return smaller - call("log1p", call("exp", -call("abs", x)))
 
@@ -80,23 +83,27 @@ def _square(x: Node) -> Node:
 composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
 
 
+# From logits: -t log s(x) - (1 - t) log(1 - s(x)), where 1 - s(x) = s(-x) = s(x) exp(-x) leaves one logarithm.
 def _binary_entropy(x: Node, target: Node) -> Node:
     return (1 - target) * x - call("log_sigmoid", x)
 
 
 def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, Node]:
+    # Written out, since what follows from the formula is the same slope as a sum of terms that cancel for large x.
     return g * (call("sigmoid", x) - target), g * -x
 
 
 composite("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp)
 
 
+# The gradients are operations too: CIRH prints GeluGrad, EluGrad and LeakyReluGrad where PyTorch has its `_backward`.
 def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
     return gelu_vjp(g, x, x, approximate=approximate)[0]
 
 
 def _elu_grad(g: Node, x: Node, *, alpha: float) -> Node:
     above = x > 0
+    # By x and not by the result, since a negative alpha would turn the sign that tells the two branches apart.
     below = g * (call("exp", where(above, 0, x)) * alpha)
     return where(above, g, below)
 

@@ -17,10 +17,13 @@ from lazytensor.ops.volume import in_volume
 
 def _counts(extents: Dims, *, kernel: Dims, stride: Dims, padding: Pairs, around: Dims, include_pad: bool) -> Any:
     """How many elements each window counts: those of the padding too, but never those beyond it."""
+    # A window is a product of intervals, so its count is a product too: one vector a dimension, multiplied out.
     counts = np.ones((), np.int64)
     for e, k, s, pair, p in zip(extents, kernel, stride, padding, around, strict=True):
         # Where each window starts, with 0 at the first element that is no padding.
         starts = np.arange(0, e + sum(pair) - k + 1, s) - p
+        # `pair` may reach farther than `around`: ceil_mode adds rows at the end that PyTorch does not count in either
+        # case.
         low, high = (-p, e + p) if include_pad else (0, e)
         counts = np.multiply.outer(counts, np.minimum(starts + k, high) - np.maximum(starts, low))
     return counts
@@ -55,6 +58,7 @@ def average(x: Node, *, divisor: int | None = None, **window: Any) -> Node:
 
 def _spread(x: Node, g: Node, *, divisor: int | None = None, **window: Any) -> Node:
     extents = x.type.shape[-len(window["kernel"]) :]
+    # Divided before it is spread: there are fewer windows than elements, and each has its own count.
     return call("window_spread", _shared(g, extents, divisor, window), extents=extents, **_places(window))
 
 
@@ -66,6 +70,7 @@ _NO_DIVISOR = "Leave divisor_override out and scale the result; give a batch dim
 
 
 def _average_in_volume(x: Node, *, divisor: int | None, **window: Any) -> Node | None:
+    # CIRH's Pool divides by the window and has no attribute for another number.
     if divisor is not None:
         return None
     return in_volume("pool_average", len(window["kernel"]), pooled(x.type.shape, **window), x, **window)

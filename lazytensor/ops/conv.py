@@ -45,6 +45,8 @@ def _conv_type(x: Type, w: Type, *, stride: Dims, padding: Pairs, dilation: Dims
             hint="The input is [N, C, ...], the weight [out, C / groups, ...]; groups divides out.",
         )
     spatial = output_extents(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    # Batch and channels lead in every layout that PyTorch and CIRH share, so any number of spatial dimensions may
+    # follow.
     return Type((x.shape[0], w.shape[0], *spatial), x.dtype)
 
 
@@ -72,6 +74,7 @@ def _patches(x: np.ndarray, kernel: Dims, out: Dims, groups: int, attrs: dict[st
     moves = tuple(s * t for s, t in zip(steps, attrs["stride"], strict=True))
     # Two more strides for each dimension: one from tap to tap of a window, one from window to window.
     windows = as_strided(x, (*x.shape[:2], *kernel, *out), (*x.strides[:2], *taps, *moves), writeable=False)
+    # This reshape is the copy that makes patches of a view: channel by channel, then tap by tap, as weights lie.
     rows = x.shape[1] // groups * math.prod(kernel)
     return windows.reshape(x.shape[0], groups, rows, math.prod(out))
 
@@ -93,7 +96,10 @@ def _conv_input(g: np.ndarray, w: np.ndarray, *, extents: Dims, groups: int, **a
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
     columns = np.matmul(_grouped(w, groups).swapaxes(1, 2), places)
     columns = columns.reshape(n, w.shape[1] * groups, *kernel, *out)
+    # The extents are an attribute: with a stride, inputs of several extents give a g of one shape.
     around = tuple(e + low + high for e, (low, high) in zip(extents, attrs["padding"], strict=True))
+    # Built with its padding and cut at the end: products that fall on padding have a place to go, and no case of their
+    # own.
     total = np.zeros((n, w.shape[1] * groups, *around), g.dtype)
     # One addition for each tap: within one, no two places of g reach the same element, so that += is right.
     for tap in product(*map(range, kernel)):
@@ -105,6 +111,7 @@ def under(tap: Dims, out: Dims, stride: Dims, dilation: Dims) -> Any:
     """Where one tap of the window lies at all places."""
     starts = [t * d for t, d in zip(tap, dilation, strict=True)]
     sizes = zip(starts, out, stride, strict=True)
+    # The limit is one past the last place that is used, not a stride past it: the array may end there.
     return (..., *(slice(a, a + (o - 1) * s + 1 if o else a, s) for a, o, s in sizes))
 
 
@@ -112,6 +119,8 @@ def _conv_weight(x: np.ndarray, g: np.ndarray, *, kernel: Dims, groups: int, **a
     n, out = g.shape[0], g.shape[2:]
     columns = _patches(x, kernel, out, groups, attrs)
     places = g.reshape(n, groups, g.shape[1] // groups, math.prod(out))
+    # A product for each sample and a sum over them: one product over all would first have to copy the patches once
+    # more.
     total = np.matmul(places, columns.swapaxes(2, 3)).sum(0, dtype=x.dtype)
     return np.asarray(total.reshape(g.shape[1], x.shape[1] // groups, *kernel))
 
@@ -131,6 +140,7 @@ def _conv_input_vjp(gg: Node, y: Node, g: Node, w: Node, *, extents: Dims, **att
 
 
 def _conv_weight_vjp(gg: Node, y: Node, x: Node, g: Node, *, kernel: Dims, **attrs: Any) -> tuple[Node, Node]:
+    # In the trilinear form (input, weight, result) each derivative leaves out the face that it is asked for.
     return call("conv_input", g, gg, extents=x.type.shape[2:], **attrs), call("conv", x, gg, **attrs)
 
 
@@ -146,6 +156,7 @@ def _input_type(g: Type, w: Type, *, extents: Dims, groups: int, **attrs: Any) -
 
 def _work(out: Type, a: Type, b: Type, **attrs: Any) -> Work:
     """Two flops for each product: an output element of `conv` takes as many as one filter has weights."""
+    # The three faces share this count; which one it is shows by the attribute that only it has.
     if "kernel" in attrs:
         products = b.size * math.prod(out.shape[1:])
     else:

@@ -14,6 +14,8 @@ from lazytensor.errors import ShapeError
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.op import op
 
+# 2 ** 64 over the golden ratio, the step of the counter; and the multipliers of D. Stafford's mixing function, variant
+# 13, with its shifts below.
 GOLDEN, MIX1, MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
@@ -43,6 +45,8 @@ def _uniform_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
 
 
 def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
+    # Two words for each number, of which the sine's half is never used: element i then needs the words i and n + i
+    # alone, and parts of a tensor can be drawn apart.
     words = random_words(state, call, 2 * type.size)
     u = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     u1, u2 = u[: type.size], u[type.size :]

@@ -20,6 +20,7 @@ from lazytensor.ops.op import call, combine, full_like, op, same_types
 FRONT_END_LOG2_E = 1.4427
 """The five digits that the front end multiplies a natural logarithm by; the host computes log2 itself."""
 SQRT_HALF, SQRT_TWO_OVER_PI = math.sqrt(0.5), math.sqrt(2 / math.pi)
+# NumPy has no error function; the one of C, an element at a time, is right to the last bit of a double or next to it.
 _erf = np.frompyfunc(math.erf, 1, 1)
 
 
@@ -44,11 +45,13 @@ def erf_array(x: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
+    # exp(-x) may be infinite: 1 / inf is the 0 that belongs there.
     with np.errstate(over="ignore"):
         return np.asarray((1 / (1 + np.exp(-x))).astype(x.dtype))
 
 
 def _gelu(x: np.ndarray, *, approximate: str) -> np.ndarray:
+    # 0.044715 is the fitted constant of D. Hendrycks and K. Gimpel (arXiv:1606.08415), as in PyTorch and CIRH.
     if approximate == "tanh":
         return np.asarray((0.5 * x * (1 + np.tanh(SQRT_TWO_OVER_PI * (x + 0.044715 * x * x * x)))).astype(x.dtype))
     return np.asarray((0.5 * x * (1 + erf_array(x * x.dtype.type(SQRT_HALF)))).astype(x.dtype))
@@ -93,6 +96,7 @@ def cast(x: Node, dtype: DType) -> Node:
 
 
 def _cast_array(x: np.ndarray, *, dtype: DType) -> np.ndarray:
+    # NaN and infinity have no integer; what NumPy gives then is the processor's answer, as it is in PyTorch.
     with np.errstate(invalid="ignore"):
         out = x.astype(dtype.host)
     return round_to(out, dtype)
@@ -124,6 +128,7 @@ def _whole_part(x: Node) -> Node:
 
 
 def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
+    # By the result, which is kept anyway, so that the operand can be let go.
     return (where(y > 0, g, 0),)
 
 
@@ -132,7 +137,8 @@ def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
     return (g * (s * (1 + x * (1 - s))),)
 
 
-# Transcendental functions are counted as 10 flops, the convention of the performance model.
+# Transcendental functions are counted as 10 flops, the convention of the performance model. Gradients are written in
+# the result where it allows that (exp, tanh, sigmoid, tan, expm1), as PyTorch's are: it is there already.
 _unary("exp", np.exp, lambda g, y, x: (g * y,), 10, cirh=plain("Exp", arrow=True), autocast="float32")
 _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast="float32")
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
@@ -189,6 +195,7 @@ _unary(
 _unary(
     "rsqrt",
     lambda x: 1 / np.sqrt(x),
+    # y ** 3 by products: a power is a library routine on a core.
     lambda g, y, x: (g * (-0.5 * (y * (y * y))),),
     4,
     cirh=plain("Rsqrt"),
@@ -199,6 +206,7 @@ _unary(
     np.reciprocal,
     lambda g, y, x: (-(g * (y * y)),),
     4,
+    # `one` is a one of the element's type: a literal 1 would widen float32 to float64 in compiled code.
     Body("(one / {0})", "special"),
     cirh=plain("Reciprocal"),
     autocast="float32",
@@ -240,6 +248,7 @@ _unary(
 )
 _unary(
     "relu",
+    # A NaN is not below 0 and goes through; -0.0 becomes 0.0.
     lambda x: np.where(x <= 0, x.dtype.type(0), x),
     lambda g, y, x: _relu_vjp(g, y),
     body=Body("relu({0})", is_exact=True, mixes=()),
@@ -250,6 +259,7 @@ _unary(
     np.negative,
     lambda g, y, x: (-g,),
     body=Body("(-{0})", kinds="fi", is_exact=True),
+    # CIRH has no negation.
     cirh=decomposed(lambda x: x * -1),
     saves=False,
 )
@@ -259,6 +269,7 @@ def _extremum_vjp(comparison: str) -> Any:
     """Ties share the gradient evenly, as in PyTorch."""
 
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+        # Computed once and shared by both operands.
         half = g * 0.5
         tie = eq(a, b)
         first = where(tie, half, where(call(comparison, a, b), g, 0))
@@ -270,7 +281,9 @@ def _extremum_vjp(comparison: str) -> Any:
 
 def _pow_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     exponent_zero = eq(b, 0)
+    # x ** 0 is 1 everywhere: without the choice its slope at 0 would be 0 * 0 ** -1, a NaN.
     da = where(exponent_zero, 0, g * (b * a ** (b - 1)))
+    # The logarithm of what is not positive must not reach the product, which would be NaN even where it is not chosen.
     safe = where(a > 0, a, 1)
     # 0 ** b with b >= 0 has slope 0 in b; a negative base has none.
     db = g * (y * call("log", safe))
@@ -306,6 +319,7 @@ _binary(
     body=Body("({0} * {1})", kinds="fi", mixes=("mul",)),
     cirh=plain("Mul"),
 )
+# -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
 _binary(
     "div", np.divide, lambda g, y, a, b: (g / b, -(g * y / b)), 4, Body("({0} / {1})", "special"), cirh=plain("Div")
 )
@@ -318,19 +332,23 @@ for _name, _extremum, _comparison, _python in (
         _extremum,
         _extremum_vjp(_comparison),
         body=Body(f"{_name}({{0}}, {{1}})", kinds="fi", integer=_python, is_exact=True, is_instruction=True),
+        # CIRH has neither: the front end writes a clamp whose other side is open.
         cirh=clamped(is_maximum=_name == "maximum"),
     )
 _binary("pow", _floating_pow, _pow_vjp, 20, cirh=plain("Pow"), autocast="float32")
 _binary(
     "fmod",
     np.fmod,
+    # a - trunc(a / b) b, with the quotient taken as constant between its jumps.
     lambda g, y, a, b: (g, -(g * call("trunc", a / b))),
     8,
+    # The front end's formula, which loses the remainder's digits where a / b is large; NumPy's on the host is exact.
     cirh=decomposed(lambda a, b: a - _whole_part(a / b) * b),
 )
 _binary(
     "atan2",
     np.arctan2,
+    # 0 / 0 at the origin stays a NaN, as in PyTorch: there is no angle to change.
     lambda g, y, a, b: (g * b / (a * a + b * b), -(g * a / (a * a + b * b))),
     10,
     cirh=plain("Atan2"),
@@ -341,12 +359,14 @@ def _is_finite(x: Node) -> Node | None:
     """Whether a number is equal to itself and its size to no infinity, as the front end writes it."""
     if x.type.dtype.kind != "f":
         return None
+    # A conjunction as a product of 0 and 1 in float32: the detour by which ATen's decomposition writes it.
     number, bounded = eq(x, x), ne(call("abs", x), math.inf)
     return cast(cast(number, float32) * cast(bounded, float32), bool_)
 
 
 def _larger(c: Node, a: Node, b: Node) -> Node | None:
     """The larger of two, written as a choice."""
+    # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
     return call("larger", a, b) if c.op == "gt" and c.inputs == (a, b) and a.type.dtype.kind == "f" else None
 
 
@@ -372,6 +392,7 @@ op(
     body=Body("({0} == 0)", kinds="fib"),
     cirh=decomposed(lambda x: eq(cast(x, bool_), False)),
 )
+# The decompositions keep PyTorch's names out of CIRH: only a NaN differs from itself.
 op("isnan", _tested, np.isnan, body=Body("({0} != {0})"), cirh=decomposed(lambda x: ne(x, x)))
 op("isfinite", _tested, np.isfinite, body=Body("(({0} - {0}) == 0)"), cirh=decomposed(_is_finite))
 op(
@@ -387,8 +408,11 @@ op(
     same_types,
     lambda x, low, high: np.minimum(np.maximum(x, low), high),
     vjp=lambda g, y, x, low, high: (
+        # On a bound the operand still takes the gradient, the bound none: PyTorch's convention, which hardtanh does not
+        # share.
         where(call("logical_and", x >= low, x <= high), g, 0),
         where(call("logical_and", x < low, low < high), g, 0),
+        # Where bounds cross the upper one is the result, whatever x is.
         where(call("logical_or", x > high, high < low), g, 0),
     ),
     body=Body("minimum(maximum({0}, {1}), {2})", kinds="fi", integer="min(max({0}, {1}), {2})", is_exact=True),
@@ -400,6 +424,7 @@ op(
     "cast",
     lambda x, *, dtype: Type(x.shape, dtype),
     _cast_array,
+    # The gradient goes back in the operand's type: under automatic casts that of a float32 weight is float32 again.
     vjp=lambda g, y, x, *, dtype: (cast(g, x.type.dtype) if x.type.dtype.kind == "f" else None,),
     body=Body("cast", "move", kinds="fib"),
     cirh=CAST,

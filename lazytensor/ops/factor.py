@@ -70,6 +70,8 @@ def _cubic(factor: float) -> Callable[..., Work]:
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
         m, n = types[0].shape[-2:]
+        # The factors are the leading terms of the textbook counts (Golub and Van Loan, Matrix Computations); where an
+        # algorithm iterates (svd, eigh, pinv) only their size means something.
         flops = int(factor * types[0].size * min(m, n))
         return Work(flops, sum(t.nbytes for t in types), out.nbytes)
 
@@ -120,6 +122,7 @@ def _half_lower(x: Node) -> Node:
 
 
 def _cholesky_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    # L^-T P(L^T G) L^-1 with P the lower half: two substitutions, where an inverse would cost more and lose digits.
     inner = _half_lower(matmul(y, g, True, False))
     left = triangular(y, inner, lower=True, adjoint=True)
     whole = turned(triangular(y, turned(left), lower=True, adjoint=True))
@@ -158,6 +161,7 @@ def triangular(a: Node, b: Node, lower: bool, adjoint: bool = False) -> Node:
 def _triangular_vjp(g: Node, y: Node, a: Node, b: Node, *, lower: bool, adjoint: bool) -> tuple[Node, Node]:
     db = triangular(a, g, lower, not adjoint)
     da = matmul(y, db, False, True) if adjoint else matmul(db, y, False, True)
+    # The other triangle was never read, so nothing flows there.
     return -(band(da, None, 0) if lower else band(da, 0, None)), db
 
 
@@ -242,6 +246,7 @@ _factor(
     "det",
     _scalars,
     lambda x: np.asarray(np.linalg.det(_wide(x))).astype(x.dtype),
+    # det * inverse^T would be 0 times infinity for a singular matrix, where the determinant still has a slope.
     vjp=lambda g, y, x: (_spread(g, x) * call("cofactor", x),),
     work=_cubic(2 / 3),
 )
@@ -256,6 +261,7 @@ _factor(
     "logabsdet",
     _scalars,
     lambda x: np.asarray(np.linalg.slogdet(_wide(x))[1]).astype(x.dtype),
+    # A singular matrix has no logarithm of its determinant to differentiate: the inverse raises, as it should.
     vjp=lambda g, y, x: (_spread(g, x) * turned(inverse(x)),),
     work=_cubic(2 / 3),
 )
@@ -288,6 +294,7 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     q, r = rows(y, 0, m), turned(rows(y, m, m + n))
     if m < n:
         rest = turned(rows(turned(x), k, n))
+        # R beyond its square is Q^T times those columns of A: their gradient flows through Q too.
         gq = gq + matmul(rest, turned(rows(turned(gr), k, n)), False, True)
         inner = _qr_square(gq, turned(rows(turned(gr), 0, k)), q, turned(rows(turned(r), 0, k)))
         outer = matmul(q, turned(rows(turned(gr), k, n)))
@@ -296,9 +303,12 @@ def _qr_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
 
 
 def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
+    # (gQ + Q C) R^-T, where C is the lower triangle of R gR^T - gQ^T Q mirrored up: Q stays orthogonal and R
+    # triangular, so only that half of the change is free.
     inner = matmul(r, gr, False, True) - matmul(gq, q, True, False)
     low = band(inner, None, 0)
     mirrored = low + turned(low - band(low, 0, 0))
+    # X R^T = B is solved as R X^T = B^T: the solver has its matrix on the left.
     return turned(triangular(r, turned(gq + matmul(q, mirrored)), lower=False))
 
 
@@ -308,6 +318,7 @@ _factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4))
 def _reflectors(x: np.ndarray) -> np.ndarray:
     """The Householder vectors below R, and in a last row their factors."""
     m, n = x.shape
+    # NumPy hands out LAPACK's array as it lies, by columns: its rows are our columns.
     h, tau = np.linalg.qr(x, mode="raw")
     out = np.zeros((m + 1, n))
     out[:m] = h.T
@@ -340,6 +351,7 @@ def _gaps(squares: Node, like: Node) -> Node:
     """1 / (s_j^2 - s_i^2) at [i, j]; 0 where the values agree, which leaves their vectors undetermined."""
     across = broadcast_to(squares, like.type.shape)
     gap = across - turned(across)
+    # A division by 0 would put NaN into all of the gradient, also where the choice of vectors does not matter.
     equal = eq(gap, 0)
     return where(equal, 0, 1 / where(equal, 1, gap))
 
@@ -352,9 +364,11 @@ def _svd_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     gaps = _gaps(s * s, ug)
     wide = broadcast_to(s, ug.type.shape)
     middle = gaps * (ug - turned(ug)) * wide
+    # S (F o W) as the transpose of (F o W) S: F and W are antisymmetric both, and the signs cancel.
     middle = middle + turned(gaps * (vg - turned(vg)) * wide)
     middle = middle + identity(x.type, min(m, n)) * broadcast_to(gs, ug.type.shape)
     out = matmul(matmul(u, middle), v, False, True)
+    # What changes U beyond the span of its columns; a square matrix has nothing beyond.
     if m > n:
         beyond = (gu - matmul(u, ug)) / broadcast_to(s, gu.type.shape)
         out = out + matmul(beyond, v, False, True)
@@ -376,6 +390,8 @@ _factor(
 
 def _singular_values_vjp(g: Node, x: Node) -> Node:
     m, n = x.type.shape[-2:]
+    # The vectors are computed for the gradient alone: a forward pass without one needs the values only, at half the
+    # cost.
     packed = call("svd", x)
     u, v = rows(packed, 0, m), rows(packed, m + 1, m + 1 + n)
     scales = broadcast_to(reshape(g, (*g.type.shape[:-1], 1, g.type.shape[-1])), u.type.shape)
@@ -425,6 +441,7 @@ def _exponential(a: np.ndarray) -> np.ndarray:
 def _exponential_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
     """The upper right block of the exponential of [[X^T, G], [0, X^T]]."""
     n, xt = x.type.shape[-1], turned(x)
+    # The columns of blocks are stacked first, then laid side by side by turning: `_stacked` joins rows only.
     whole = turned(_stacked(turned(_stacked(xt, full_like(0, xt))), turned(_stacked(g, xt))))
     return (turned(rows(turned(rows(call("matrix_exp", whole), 0, n)), n, 2 * n)),)
 
@@ -443,9 +460,12 @@ def _lu(a: np.ndarray) -> np.ndarray:
     m, n = a.shape
     out, pivots = a.copy(), np.zeros(n)
     for k in range(min(m, n)):
+        # Rows are exchanged for the largest pivot, as LAPACK does: the factors are PyTorch's, not just a pair that
+        # multiplies to the same matrix. Pivots count from 1, as torch.linalg.lu_factor gives them.
         best = k + int(np.argmax(np.abs(out[k:, k])))
         pivots[k] = best + 1
         out[[k, best]] = out[[best, k]]
+        # A column of zeros is left as it is: the matrix is singular, and U says so on its diagonal.
         if out[k, k] != 0:
             out[k + 1 :, k] /= out[k, k]
             out[k + 1 :, k + 1 :] -= np.outer(out[k + 1 :, k], out[k, k + 1 :])

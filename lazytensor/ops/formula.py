@@ -27,6 +27,8 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
         known = dict(zip(leaves, arrays, strict=True))
         roots = made if isinstance(made, tuple) else (made,)
         for n in topological(roots, known.__contains__):
+            # The arrays that were given stay as they are, in a wider type than the row's too: tests check a row in
+            # float64.
             if n not in known:
                 known[n] = _value(n, [known[i] for i in n.inputs])
         return tuple(known[n] for n in made) if isinstance(made, tuple) else known[made]
@@ -37,10 +39,12 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
 def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
     if n.value is not None:
         return n.value
+    # NumPy warns where PyTorch answers NaN or infinity in silence, and a warning is an error in the tests.
     with np.errstate(all="ignore"):
         made = OPS[n.op].eval(*arrays, **n.attrs)
     if isinstance(made, tuple):
         return made
+    # Each step of a formula is rounded, as it is where the graph runs node by node: half types live in float32 arrays.
     return round_to(np.asarray(made, n.type.dtype.host), n.type.dtype)
 
 
@@ -88,7 +92,9 @@ def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
     if rule is None:
         return
     place = n.where or source.where()
+    # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
     with source.at(Where(place.file, place.line, f"{place.scope}.bwd" if place.scope else ".bwd")):
+        # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
         for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
             if d is not None and i.tracks:
                 accumulate(found, i, d)

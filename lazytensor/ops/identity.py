@@ -46,6 +46,7 @@ op(
 )
 
 op(
+    # No `vjp`: that alone is what stops the gradient. On the host it costs nothing, since its composite is its operand.
     "detach",
     lambda x: x,
     lambda x: x,

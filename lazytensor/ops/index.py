@@ -33,6 +33,7 @@ def in_bounds(index: np.ndarray, extent: int, dim: int, low: int = 0) -> None:
 def _grid(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
     """An index tuple that takes place index[i] along `dim`, and i itself along the others."""
     in_bounds(index, extent, dim)
+    # Open grids broadcast against the index, so nothing of its size but the index itself is built.
     places = list(np.ogrid[tuple(slice(e) for e in index.shape)])
     places[dim] = index
     return tuple(places)
@@ -41,6 +42,7 @@ def _grid(index: np.ndarray, extent: int, dim: int) -> tuple[np.ndarray, ...]:
 def _gathered(x: Type, index: Type, *, dim: int) -> Type:
     if index.dtype is not int64 or len(index.shape) != len(x.shape):
         raise ShapeError(f"Index tensor must have the same number of dimensions as input tensor: {index} and {x}")
+    # An index may be shorter than x in the other dimensions: PyTorch then reads the first places only.
     if any(e > x.shape[d] for d, e in enumerate(index.shape) if d != dim):
         raise ShapeError(
             f"Size does not match at some dimension: expected index {list(index.shape)} to be no larger than self "
@@ -68,6 +70,7 @@ def _scattered(base: Type, index: Type, value: Type, *, dim: int, kind: str) -> 
 def _scatter_eval(base: np.ndarray, index: np.ndarray, value: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
     out, places = base.copy(), _grid(index, base.shape[dim], dim)
     if kind == "set":
+        # Where places repeat the last value stays; PyTorch promises none of them.
         out[places] = value
     elif kind == "add" and out.dtype.kind == "f" and value.size:
         # Counting with weights is many times faster than `add.at`, and sums in double precision.
@@ -82,6 +85,7 @@ def _scatter_vjp(
     g: Node, y: Node, base: Node, index: Node, value: Node, *, dim: int, kind: str
 ) -> tuple[Node, None, Node]:
     if kind == "set":
+        # Where places repeat every value takes the gradient, also those that were overwritten, as in PyTorch.
         return scatter(g, index, full_like(0, value), dim), None, gather(g, index, dim)
     if kind == "add":
         return g, None, gather(g, index, dim)
@@ -91,6 +95,7 @@ def _scatter_vjp(
     mine = where(eq(base, y), full_like(1, base), 0)
     theirs = where(eq(value, gather(y, index, dim)), full_like(1, value), 0)
     count = scatter(mine, index, theirs, dim, "add")
+    # A place that nobody equals (its result is NaN) is divided by 1: its share is multiplied by 0 below.
     share = g / where(eq(count, 0), 1, count)
     return share * mine, None, gather(share, index, dim) * theirs
 
@@ -101,6 +106,8 @@ def _product_vjp(g: Node, y: Node, base: Node, index: Node, value: Node, dim: in
     safe_base = where(base_zero, 1, base)
     to_base = g * (scatter(safe_base, index, value, dim, "mul") / safe_base)
     is_zero = eq(value, 0)
+    # A value that is the only zero among those of its place has a slope, the product of the others; with two zeros the
+    # product stays 0 whatever one of them does.
     zeros = scatter(full_like(0, base), index, where(is_zero, full_like(1, value), 0), dim, "add")
     lone = call("logical_and", is_zero, eq(gather(zeros, index, dim), 1))
     others = scatter(base, index, where(lone, 1, value), dim, "mul")
@@ -112,6 +119,7 @@ def _in_order(x: Node, index: Node, *, dim: int) -> Node | None:
     """Elements at their places in order are the values that come with the places; the one at the extreme is it."""
     if index.op == "arg_reduce" and index.inputs == (x,) and index.attrs["dim"] == dim and index.attrs["keepdim"]:
         return call("reduce", x, kind=f"{index.attrs['kind']}imum", dims=(dim,), keepdim=True)
+    # max(dim) and sort are recorded as places and a gather there; CIRH has the values as another result of the order.
     top = index.inputs[0] if index.op == "result" and index.attrs["index"] == 1 else None
     if top is None or top.op != "top" or top.inputs[0] is not x or top.attrs["dim"] != dim:
         return None
@@ -181,6 +189,7 @@ def _place_eval(base: np.ndarray, value: np.ndarray, *indices: np.ndarray, dims:
     out = base.copy()
     if not accumulate:
         out[_tuple(base, indices, dims)] = value
+    # The case of an embedding's gradient, the one that is large: whole rows are added at the leading dimensions.
     elif dims == tuple(range(len(dims))) and value.size and base.dtype != bool:
         _add_rows(out, value, indices)
     else:
@@ -193,6 +202,7 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
     lead = out.shape[: len(indices)]
     for d, (i, e) in enumerate(zip(indices, lead, strict=True)):
         in_bounds(i, e, d, -e)
+    # Places count from the end where they are negative; the numbers of rows must be equal for equal rows.
     wide = np.broadcast_arrays(*(np.where(i < 0, i + e, i) for i, e in zip(indices, lead, strict=True)))
     rows = np.ravel_multi_index([w.ravel() for w in wide], lead)
     order = np.argsort(rows, kind="stable")
@@ -206,6 +216,7 @@ def _add_rows(out: np.ndarray, value: np.ndarray, indices: tuple[np.ndarray, ...
 def _place_vjp(
     g: Node, y: Node, base: Node, value: Node, *indices: Node, dims: Dims, accumulate: bool
 ) -> tuple[Node | None, ...]:
+    # What was overwritten has no part in the result.
     to_base = g if accumulate else place(g, full_like(0, value), indices, dims)
     return to_base, pick(g, indices, dims), *(None for _ in indices)
 
@@ -238,6 +249,7 @@ def _reversed(x: Node, *, dims: Dims) -> Node:
     """One dimension after the other, read from its end."""
     for d in dims:
         extent = x.type.shape[d]
+        # CIRH has no reversal; rows read in falling order are one, and that is what the front end writes for flip.
         numbers = call("arange", start=extent - 1, step=-1, type=Type((extent,), int64))
         x = call("gather_rows", x, numbers, dim=d)
     return x

@@ -19,6 +19,7 @@ def _dividing(ufunc: Any) -> Any:
     """A division as PyTorch does it: integers cannot be divided by zero, floating-point numbers can."""
 
     def eval(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        # NumPy would warn and answer 0; PyTorch raises a RuntimeError with this very text, which ShapeError also is.
         if b.dtype.kind != "f" and not np.all(b):
             raise ShapeError("ZeroDivisionError", hint="Integers cannot be divided by zero; convert them to float.")
         with np.errstate(all="ignore"):
@@ -32,10 +33,12 @@ def _integer(name: str, eval: Any, vjp: Any = None, flops: int = 1, **facets: An
 
 
 def _floor_quotient(a: Node, b: Node) -> Node:
+    # CIRH's Div rounds integers down by itself.
     return call("floor", a / b) if a.type.dtype.kind == "f" else call("integer_div", a, b)
 
 
 def _floor_divide_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    # Zeros and no None, as torch.div with a rounding mode gives: an optimizer skips parameters without a gradient.
     return full_like(0, a), full_like(0, b)
 
 
@@ -48,6 +51,7 @@ _integer(
     cirh=decomposed(lambda a, b: a - _floor_quotient(a, b) * b),
 )
 _integer(
+    # CIRH's Div rounds integers down, where fmod rounds toward zero.
     "integer_fmod",
     _dividing(np.fmod),
     flops=8,
@@ -57,6 +61,7 @@ _integer(
 
 def _integer_power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Negative exponents give the whole part of the fraction: 0 unless the base is 1 or -1."""
+    # NumPy raises for a negative integer exponent, even where its result is not chosen.
     raised = np.power(a, np.where(b < 0, 0, b).astype(a.dtype))
     sign = np.where(b % 2 == 0, 1, a)
     return np.where(b < 0, np.where(np.abs(a) == 1, sign, 0), raised).astype(a.dtype)
@@ -77,12 +82,14 @@ _integer("lcm", np.lcm, flops=40, cirh=refused(_IN_THE_LOADER))
 
 def _shifted_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Every bit is lost where the distance is no place of the number."""
+    # The shift of a whole word is undefined in C, and x86 takes the distance modulo the word; PyTorch defines it.
     inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
     return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
 
 
 def _shifted_right(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Only the sign is left where the distance is no place of the number."""
+    # The sign bit is the last that may be shifted down; beyond it there are only copies of it.
     last = 8 * a.dtype.itemsize - 1
     inside = (b >= 0) & (b <= last)
     gone = np.where(a < 0, -1, 0).astype(a.dtype)
@@ -94,12 +101,14 @@ _integer("right_shift", _shifted_right, cirh=refused("Divide by 2 ** n with roun
 
 
 def _mantissa_vjp(g: Node, y: Node, x: Node) -> tuple[Node]:
+    # mantissa = x * 2 ** -exponent, and the exponent is constant but for its jumps.
     exponent = call("cast", call("frexp_exponent", x), dtype=x.type.dtype)
     return (g * call("exp2", -exponent),)
 
 
 def _exponent(x: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
+        # C leaves the exponent of infinity and NaN open; PyTorch answers 0.
         return np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32)
 
 

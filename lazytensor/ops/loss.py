@@ -15,6 +15,7 @@ from lazytensor.ops.reduce import kept_shape, reduce, spread
 
 
 def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
+    # Less the largest, so that no exponent is above 0; `initial` lets a row of no elements through.
     e = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf))
     return np.asarray(e / np.sum(e, axis=dim, keepdims=True))
 
@@ -27,6 +28,7 @@ def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
 def _log_softmax_parts(x: Node, *, dim: int) -> Node:
     shape = x.type.shape
     shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
+    # The logarithm of each sum is taken once and then repeated; the front end's order below takes it for every element.
     return shifted - spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,))
 
 
@@ -43,6 +45,7 @@ def _softmax_grad(g: Node, y: Node, *, dim: int) -> Node:
 
 def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
     """In float32 for half types; the sum is put back into its dimension before it is repeated."""
+    # As PyTorch's backward kernel accumulates; CIRH shows the casts.
     wide, probability = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
     shape = y.type.shape
     total = spread(reduce(wide * probability, "add", (dim,)), kept_shape(shape, (dim,)), (dim,))
@@ -52,6 +55,7 @@ def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
 
 def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
     total = spread(reduce(g, "add", (dim,)), x.type.shape, (dim,))
+    # From the result: exp(y) is the softmax, already normalized.
     return (g - call("exp", y) * total,)
 
 
@@ -95,6 +99,7 @@ def _xent(logits: Type, labels: Type) -> tuple[Type, Type]:
 
 def _xent_eval(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Loss of each row and its gradient; a label outside 0..C-1 gives NaN, since an array cannot raise."""
+    # One softmax serves both results: d loss / d logits is the probabilities, less 1 at the label.
     logp = _log_softmax(logits, dim=1)
     rows = np.arange(len(labels))
     good = (labels >= 0) & (labels < logits.shape[1])
@@ -142,13 +147,17 @@ def _nll_exact(logits: Node, labels: Node, *, reduction: str, ignore_index: int)
     """As PyTorch: rows with the label `ignore_index` count neither in the sum nor in the mean."""
     loss, _ = _pair(logits, labels)
     keep = _kept(labels, ignore_index)
+    # By choice and not by a product: the loss of an ignored label (-100, mostly) is NaN, and NaN times 0 stays NaN.
     loss = where(keep, loss, 0)
     if reduction == "none":
         return loss
     total = reduce(loss, "add", (0,))
+    # With all labels ignored this is 0 / 0: the NaN that PyTorch answers.
     return total / _count(keep, logits) if reduction == "mean" else total
 
 
+# CIRH's pair has no place for `ignore_index`, and the front end divides by the size of the batch. Equal to the host's
+# form as long as no label is ignored.
 def _nll_parts(logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> Node:
     loss, _ = _pair(logits, labels)
     if reduction == "none":
@@ -168,6 +177,8 @@ def _nll_eval(logits: np.ndarray, labels: np.ndarray, *, reduction: str, ignore_
 
 
 def _nll_vjp(g: Node, y: Node, logits: Node, labels: Node, *, reduction: str, ignore_index: int) -> tuple[Node, None]:
+    # One operation for the whole gradient, so that CIRH reads `backprop` from the pair that gave the loss: both call it
+    # on the same nodes, which are one node.
     return call("cross_entropy_grad", g, logits, labels, reduction=reduction, ignore_index=ignore_index), None
 
 
@@ -193,6 +204,7 @@ def _xent_grad_parts(g: Node, logits: Node, labels: Node, *, reduction: str, ign
     shape = logits.type.shape
     if reduction == "none":
         return backprop * spread(g, shape, (1,))
+    # The loss is mostly what `backward()` starts from, with a gradient of 1: the front end prints no product with it.
     if not _is_one(g):
         backprop = backprop * spread(g, shape, (0, 1))
     return backprop / labels.type.size if reduction == "mean" else backprop
@@ -227,6 +239,7 @@ def _xent_grad_vjp(
     scale = g if reduction != "mean" else g / _count(keep, logits)
     scale = spread(scale, shape, (1,) if reduction == "none" else (0, 1))
     scale = where(spread(keep, shape, (1,)), scale, 0)
+    # The softmax's derivative is diag(p) - p p^T, applied without building a matrix of classes by classes for each row.
     p = call("softmax", logits, dim=1)
     inner = spread(reduce(gg * p, "add", (1,)), shape, (1,))
     unit = call("cross_entropy_grad", full_like(1, g), logits, labels, reduction=reduction, ignore_index=ignore_index)
@@ -266,6 +279,7 @@ def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarra
 
 
 def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
+    # Divided by the size before it meets g: the front end's order, which its text shows.
     d = (x - target) * 2
     if reduction == "mean":
         d = d / x.type.size

@@ -30,6 +30,7 @@ def centred(x: Node, dims: Dims) -> tuple[Node, Node]:
     """x less its mean, and its variance (without correction); both keep all dimensions."""
     mean = call("mean", x, dims=dims, keepdim=True)
     rest = x - broadcast_to(mean, x.type.shape)
+    # The mean of squares less the square of the mean would cancel for values far from 0.
     return rest, call("mean", rest * rest, dims=dims, keepdim=True)
 
 
@@ -48,6 +49,7 @@ def _unit(x: Node, dims: Dims, eps: float) -> tuple[Node, Node]:
 def _pulled(g: Node, unit: Node, factor: Node, dims: Dims) -> Node:
     """The gradient of what has become `unit` from the gradient of `unit`."""
     shape = g.type.shape
+    # x moves its own mean and its own deviation: what g has in common with either direction is taken out of it.
     mean, along = (call("mean", n, dims=dims, keepdim=True) for n in (g, g * unit))
     return factor * (g - broadcast_to(mean, shape) - unit * broadcast_to(along, shape))
 
@@ -65,6 +67,8 @@ def _backward(name: str, formula: Formula, spelling: Legality, parts: Formula | 
     def results(g: Type, x: Type, *params: Type, **attrs: Any) -> tuple[Type, Type, Type]:
         return x, params[-1], params[-1]
 
+    # CIRH's backward pass is one operation with three results; autograd asks for them one by one. The three records
+    # lower to the same node, since nodes are interned.
     op(f"{name}_all", results, evaluated(formula), work=_all_work, cirh=spelling)
     op(
         name,
@@ -114,6 +118,7 @@ def _layer_norm_backward(g: Node, x: Node, bias: Node, weight: Node, *, eps: flo
     dims, lead = _trailing(x, weight), _leading(x, weight)
     unit, factor = _unit(x, dims, eps)
     dx = _pulled(g * broadcast_to(weight, x.type.shape), unit, factor, dims)
+    # The bias first: CIRH's LayerNorm takes beta before gamma, and gives their gradients in that order.
     return dx, reduce(g, "add", lead), reduce(g * unit, "add", lead)
 
 
@@ -164,6 +169,7 @@ def _group_norm_rows(x: Node, weight: Node, bias: Node, *, groups: int, eps: flo
 
 
 def _group_norm_cirh(x: Node, weight: Node, bias: Node, *, groups: int, eps: float) -> Node:
+    # GroupNorm of CIRH has its parameters as [groups, channels of a group], where PyTorch has a vector.
     rows = (reshape(p, (groups, x.type.shape[1] // groups)) for p in (weight, bias))
     return call("group_norm_rows", x, *rows, groups=groups, eps=eps)
 
@@ -226,6 +232,7 @@ def _batch_norm_backward(g: Node, x: Node, weight: Node, *, eps: float) -> tuple
 def _training_vjp(
     g: Node, y: Node, x: Node, weight: Node, bias: Node, *running: Node, eps: float, **attrs: Any
 ) -> tuple[Node | None, ...]:
+    # The running statistics only go by: in training the batch's own were used.
     return *_gradients("batch_norm_grad", g, x, weight, eps=eps), *(None for _ in running)
 
 
@@ -236,6 +243,8 @@ def _with_statistics(formula: Formula, from_batch: bool) -> Formula:
         made = formula(x, weight, bias, *running, **attrs)
         if not from_batch:
             return made, *running
+        # Without correction, as the normalization uses it; the running variance is corrected where the layer updates
+        # it.
         variance = reshape(centred(x, _others(x))[1], weight.type.shape)
         return made, call("mean", x, dims=_others(x), keepdim=False), variance
 

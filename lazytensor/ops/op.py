@@ -51,6 +51,8 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     record = OPS[name]
     try:
         type = record.infer(*(i.type for i in inputs), **attrs)
+    # The rule knows the types and not who called it: the name and the user's line are put to it here, once for all
+    # rules.
     except ShapeError as e:
         raise ShapeError(f"{name}: {e.what}", where=source.where(), hint=e.hint) from None
     made = intern(key, name, inputs, attrs, type)
@@ -113,6 +115,7 @@ give_operators(combine)
 
 def const(array: np.ndarray, type: Type) -> Node:
     """A constant with the given elements; equal elements are the same node."""
+    # The bytes are the attribute, so that interning compares contents: two equal masks of a model are one constant.
     array = np.ascontiguousarray(array, type.dtype.host)
     made = call("const", data=array.tobytes(), type=type)
     if made.value is None:

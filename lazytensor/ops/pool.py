@@ -21,6 +21,7 @@ from lazytensor.ops.volume import pool_max, pool_max_gradient
 
 def _taps(x: np.ndarray, kernel: Dims, stride: Dims, dilation: Dims, out: Dims) -> Any:
     """x seen from each tap of the window, one array of the extents `out` after the other."""
+    # A pass for each tap over whole arrays: kernels are small, and windows would cost a Python step for each place.
     for tap in product(*map(range, kernel)):
         yield x[under(tap, out, stride, dilation)]
 
@@ -94,6 +95,7 @@ def _window_argmax(x: np.ndarray, *, kernel: Dims, stride: Dims, padding: Pairs,
     lead = x.ndim - len(kernel)
     extents = x.shape[lead:]
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    # Each element carries its own place along, so that the winner's place needs no arithmetic.
     numbers = padded(np.arange(int(np.prod(extents))).reshape(extents), padding, -1)
     out = _outer(extents, kernel, stride, padding, dilation)
     best = np.full((*x.shape[:lead], *out), lowest, x.dtype)
@@ -127,6 +129,7 @@ def _region_argmax(x: np.ndarray, *, regions: Regions) -> np.ndarray:
     for at in product(*(range(len(r)) for r in regions)):
         box: Any = tuple(slice(*r[i]) for r, i in zip(regions, at, strict=True))
         part = x[(slice(None),) * lead + box].reshape(*x.shape[:lead], -1)
+        # Regions differ in size (adaptive pooling), so there is no common window to stride by.
         out[(slice(None),) * lead + at] = numbers[box].ravel()[np.argmax(part, -1)]
     return out
 
@@ -149,8 +152,10 @@ def _at_type(x: Type, places: Type) -> Type:
 def _put_places(g: np.ndarray, places: np.ndarray, *, extent: int, accumulate: bool) -> np.ndarray:
     lead = g.shape[:-1]
     rows = int(np.prod(lead))
+    # Places may come from a script (un-pooling), and `bincount` would read a negative one as somebody else's row.
     if places.size and (places.min() < 0 or places.max() >= extent):
         raise ShapeError(f"found an invalid max index: the places are 0..{extent - 1}")
+    # One count over all rows: each has its own stretch of numbers.
     flat = (np.arange(rows)[:, None] * extent + places.reshape(rows, places.shape[-1])).ravel()
     # Counting with weights sums in double precision and is many times faster than `add.at`.
     if accumulate and g.dtype.kind == "f":
@@ -191,6 +196,7 @@ def _at(dim: int, index: Any) -> tuple[Any, ...]:
 
 def _place_along(g: np.ndarray, *, index: Dims, dim: int, extent: int) -> np.ndarray:
     total = np.zeros((*g.shape[:dim], extent, *g.shape[dim + 1 :]), g.dtype)
+    # A place may occur more than once in the index, so that an assignment by index would lose terms.
     for k, i in enumerate(index):
         total[_at(dim, i)] += g[_at(dim, k)]
     return total

@@ -34,6 +34,7 @@ def _swap(x: np.ndarray, flag: bool) -> np.ndarray:
 
 
 def _product_vjp(g: Node, y: Node, a: Node, b: Node, *, transpose_a: bool, transpose_b: bool) -> tuple[Node, Node]:
+    # Every case is a product with other flags: no gradient turns a matrix in memory.
     da = matmul(b, g, transpose_b, True) if transpose_a else matmul(g, b, False, not transpose_b)
     db = matmul(g, a, True, transpose_a) if transpose_b else matmul(a, g, not transpose_a, False)
     return da, db
@@ -78,6 +79,7 @@ def _rows(x: Type) -> int:
 
 
 def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
+    # One product over all rows: a stack of small ones would call BLAS for each.
     y = np.matmul(x.reshape(-1, x.shape[-1]), w.T)
     if b:
         y += b[0]
@@ -87,11 +89,14 @@ def _linear_eval(x: np.ndarray, w: np.ndarray, *b: np.ndarray) -> np.ndarray:
 def _linear_parts(x: Node, w: Node, *b: Node) -> Node:
     y = matmul(reshape(x, (_rows(x.type), x.type.shape[-1])), w, False, True)
     if b:
+        # The bias first, as in ATen's addmm(bias, x, w), which is what the front end sees.
         y = broadcast_to(b[0], y.type.shape) + y
     return reshape(y, (*x.type.shape[:-1], w.type.shape[0]))
 
 
 def _linear_vjp(g: Node, y: Node, x: Node, w: Node, *b: Node) -> tuple[Node, ...]:
+    # The weight's gradient sums over batch and positions alike, so both become rows; [out, in] is PyTorch's layout of
+    # w.
     rows = reshape(g, (_rows(g.type), g.type.shape[-1]))
     flat = reshape(x, (_rows(x.type), x.type.shape[-1]))
     dx = reshape(matmul(rows, w), x.type.shape)
@@ -131,6 +136,7 @@ composite(
     cirh=typed("BiasAdd", number("dim")),
 )
 composite(
+    # CIRH names both, though they are a broadcast and a sum: `cstorch.nn.functional.bias_add` asks for them by name.
     "bias_add_grad",
     _bias_grad,
     lambda g, *, dim: Type((g.shape[dim],), g.dtype),

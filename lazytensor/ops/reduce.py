@@ -32,6 +32,7 @@ def _reduced(x: Type, *, kind: str, dims: Dims, keepdim: bool) -> Type:
 
 
 def _reduce_eval(x: np.ndarray, *, kind: str, dims: Dims, keepdim: bool) -> np.ndarray:
+    # NumPy would widen small integers and truth values; what PyTorch widens it widens before this.
     return np.asarray(REDUCTIONS[kind].ufunc.reduce(x, axis=dims, keepdims=keepdim, dtype=x.dtype))
 
 
@@ -47,6 +48,7 @@ def kept_shape(shape: Dims, dims: Dims) -> Dims:
 def spread(g: Node, shape: Dims, dims: Dims) -> Node:
     """A reduced value `g` repeated over the dimensions that were reduced."""
     kept = tuple(range(len(shape)))
+    # The rank tells whether the dimensions were kept, so that callers need not.
     if len(g.type.shape) != len(shape):
         kept = tuple(d for d in kept if d not in dims)
     return call("broadcast_in_dim", g, shape=shape, dims=kept) if g.type.shape != shape else g
@@ -68,6 +70,7 @@ def _product_vjp(g: Node, x: Node, dims: Dims) -> Node:
     """The product of all other elements, exact also where elements are zero."""
     shape = x.type.shape
     is_zero = eq(x, 0)
+    # y / x would be 0 / 0 at a zero. So the product is taken without zeros, and their number decides.
     zeros = spread(reduce(where(is_zero, full_like(1, x), 0), "add", dims), shape, dims)
     others = spread(reduce(where(is_zero, 1, x), "mul", dims), shape, dims)
     alone = call("logical_and", is_zero, eq(zeros, 1))
@@ -95,6 +98,7 @@ def _mean_parts(x: Node, *, dims: Dims, keepdim: bool) -> Node:
 
 
 def _mean_eval(x: np.ndarray, *, dims: Dims, keepdim: bool) -> np.ndarray:
+    # np.mean would warn of a mean of nothing; the division answers NaN in silence, as PyTorch does.
     with np.errstate(all="ignore"):
         total = np.sum(x, axis=dims, keepdims=keepdim, dtype=x.dtype)
         return np.asarray(total / x.dtype.type(math.prod(x.shape[d] for d in dims)), x.dtype)
@@ -130,6 +134,7 @@ def _length_vjp(g: Node, y: Node, x: Node, *, dims: Dims, keepdim: bool) -> tupl
     """g x / y, and 0 where the length is 0."""
     shape, kept = x.type.shape, tuple(d for d in range(len(x.type.shape)) if keepdim or d not in dims)
     wide = [call("broadcast_in_dim", n, shape=shape, dims=kept) for n in (g, y)]
+    # x / |x| has no limit at 0; PyTorch takes 0 out of the slopes that are possible.
     zero = eq(wide[1], 0)
     return (where(zero, 0, wide[0] * (x / where(zero, 1, wide[1]))),)
 

@@ -28,6 +28,7 @@ def _rows_type(x: Type, numbers: Type, *, dim: int) -> Type:
     return Type((*x.shape[:dim], *numbers.shape, *x.shape[dim + 1 :]), x.dtype)
 
 
+# Two names for one reading: CIRH's Gather takes a vector of int32 as it is, where indexing converts to int64.
 composite("gather_rows", _rows, _rows_type, cirh=typed("Gather", gathering))
 
 
@@ -37,6 +38,7 @@ def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
 
 def _embedding_parts(weight: Node, numbers: Node, *, padding: int) -> Node:
     flat = reshape(numbers, (numbers.type.size,))
+    # Gather takes one vector: the numbers are laid flat before, and the rows put into their shape after it.
     found = call("gather_rows", weight, flat, dim=0)
     return reshape(found, (*numbers.type.shape, *weight.type.shape[1:]))
 
@@ -49,6 +51,7 @@ def _flat_gradient(g: Node, numbers: Node, padding: int) -> tuple[Node, Node]:
     """The numbers as a vector, and a row of the gradient for each; rows of the padding are zero."""
     flat = reshape(numbers, (numbers.type.size,))
     rows = reshape(g, (*flat.type.shape, g.type.shape[-1]))
+    # Compared with `padding` also where the layer has none, since the front end's text shows that comparison always.
     counts = reshape(ne(flat, padding), (*flat.type.shape, 1))
     wide = call("broadcast_in_dim", counts, shape=rows.type.shape, dims=(0, 1))
     return flat, where(wide, rows, 0)
@@ -63,6 +66,7 @@ def _embedding_grad(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
 def _embedding_grad_parts(g: Node, numbers: Node, *, rows: int, padding: int) -> Node:
     table = full(0, Type((rows, g.type.shape[-1]), g.type.dtype))
     flat, values = _flat_gradient(g, numbers, padding)
+    # ScatterNd does not count from the end, where an index in PyTorch may.
     from_end = flat < 0
     inside = where(from_end, flat + rows, flat)
     return call("scatter_points", table, reshape(inside, (*flat.type.shape, 1)), values)
@@ -114,6 +118,7 @@ def _turned_parts(x: Node, *, shift: int, dim: int) -> Node:
     extent = x.type.shape[dim]
     places = call("arange", start=0, step=1, type=Type((extent,), int64))
     moved = places + (extent - shift) % extent
+    # CIRH has no remainder of integers: it is written with the quotient.
     whole_turns = call("integer_div", moved, full_like(extent, moved)) * extent
     return call("gather_rows", x, moved - whole_turns, dim=dim)
 

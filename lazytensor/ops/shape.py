@@ -39,6 +39,8 @@ def _broadcast(x: Type, *, shape: Dims, dims: Dims) -> Type:
 
 
 def _broadcast_eval(x: np.ndarray, *, shape: Dims, dims: Dims) -> np.ndarray:
+    # First a view in the rank of the result, then NumPy's own broadcast, which only knows dimensions aligned at the
+    # end.
     middle = [1] * len(shape)
     for i, d in enumerate(dims):
         middle[d] = x.shape[i]
@@ -52,10 +54,12 @@ def _broadcast_vjp(g: Node, y: Node, x: Node, *, shape: Dims, dims: Dims) -> tup
 def sum_to(g: Node, shape: Dims, dims: Dims) -> Node:
     """The sum of `g` over what was broadcast, in `shape`; input dimension i stood at `dims[i]` of g."""
     summed = tuple(d for d in range(len(g.type.shape)) if d not in dims or shape[dims.index(d)] != g.type.shape[d])
+    # An operation of its own, since the front end spells this sum with more steps than any other.
     return call("sum_to", g, shape=shape, dims=summed) if summed else reshape(g, shape)
 
 
 def _sliced(x: Type, *, starts: Dims, limits: Dims, strides: Dims) -> Type:
+    # The ceiling of (e - s) / t, in integers.
     return Type(tuple(max(0, -(-(e - s) // t)) for s, e, t in zip(starts, limits, strides, strict=True)), x.dtype)
 
 
@@ -139,6 +143,7 @@ op(
     _reshaped,
     lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
+    # These three see all of their base, so a write through them replaces it: nothing of the old value is kept.
     put=lambda base, value, *, shape: reshape(value, base.type.shape),
     work=no_work,
     cirh=typed("Reshape"),
@@ -182,6 +187,7 @@ op(
 
 
 def _slice_update_vjp(g: Node, y: Node, base: Node, value: Node, **attrs: Any) -> tuple[Node, Node]:
+    # What was written over gets no gradient, what was written gets that of its place.
     inner = call("slice", g, **attrs)
     return call("slice_update", g, full_like(0, inner), **attrs), inner
 
@@ -218,6 +224,7 @@ op(
 op(
     "arange",
     lambda *, start, step, type: type,
+    # By multiplication, as PyTorch computes it: adding the step again and again would drift.
     lambda *, start, step, type: (start + step * np.arange(type.size)).astype(type.dtype.host),
     work=no_work,
     cirh=ARANGE,
@@ -231,6 +238,7 @@ def _band(x: np.ndarray, *, lower: int | None, upper: int | None) -> np.ndarray:
 
 def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None:
     """What lies on and above a diagonal is chosen by comparing the numbers of rows and columns."""
+    # The front end's way for triu; tril and wider bands it prints as MatrixBandPart.
     if upper is not None or lower is None or x.type.dtype.kind != "f":
         return None
     shape = x.type.shape
@@ -238,6 +246,7 @@ def _upper_band(x: Node, *, lower: int | None, upper: int | None) -> Node | None
     wide = []
     for d in (rank - 2, rank - 1):
         numbers = call("arange", start=0, step=1, type=Type((shape[d],), int64))
+        # Compared in float32, though both are counts: the text shows that cast.
         kept = cast(reshape(numbers, (shape[d], 1) if d == rank - 2 else (1, shape[d])), float32)
         wide.append(call("broadcast_in_dim", kept, shape=shape, dims=(rank - 2, rank - 1)))
     distance = wide[1] - wide[0]

@@ -43,10 +43,12 @@ def _argsort(x: np.ndarray, *, dim: int, descending: bool) -> np.ndarray:
 
 def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
     """The last place so far of the running extreme; a NaN stays the extreme."""
+    # NumPy's running extremes keep a NaN once they have met one, as PyTorch's do.
     running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
     hit = (x == running) | (x != x)
     shape = [1] * x.ndim
     shape[dim] = -1
+    # Places only grow along the dimension, so their running maximum is the last one where the extreme was met.
     places = np.arange(x.shape[dim], dtype=np.int64).reshape(shape)
     return np.maximum.accumulate(np.where(hit, places, 0), dim)
 
@@ -54,6 +56,7 @@ def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
 def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
     if reverse:
         return np.flip(_scan(np.flip(x, dim), kind=kind, dim=dim, reverse=False), dim)
+    # The type is named, since NumPy would widen small integers.
     return np.asarray(_SCAN[kind].accumulate(x, dim, dtype=x.dtype))
 
 
@@ -64,6 +67,7 @@ def scan(x: Node, kind: str, dim: int, reverse: bool = False) -> Node:
 
 def _scan_vjp(g: Node, y: Node, x: Node, *, kind: str, dim: int, reverse: bool) -> tuple[Node]:
     if kind == "add":
+        # Element k is in every sum from k on: the gradient is the sum of those, taken from the other end.
         return (scan(g, "add", dim, not reverse),)
     return (_running_product_vjp if kind == "mul" else _running_lse_vjp)(g, y, x, dim, reverse)
 
@@ -74,8 +78,10 @@ def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> 
     zeros = scan(where(is_zero, full_like(1, x), 0), "add", dim, reverse)
     before = eq(zeros, 0)
     first = call("logical_and", is_zero, eq(zeros, 1))
+    # y / x is the product of the others, as long as none of them is zero; behind a zero every product is 0.
     slope = scan(g * y, "add", dim, not reverse) / where(is_zero, 1, x)
     without = scan(where(first, 1, x), "mul", dim, reverse)
+    # Behind a second zero `without` is 0 by itself, so the sum ends there.
     at_first = scan(where(before, 0, g * without), "add", dim, not reverse)
     return (where(before, slope, where(first, at_first, 0)),)
 
@@ -83,6 +89,7 @@ def _running_product_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> 
 def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tuple[Node]:
     """dx[k] = sum of g[i] exp(x[k] - y[i]) over i from k on, as a matrix: no exponent is above 0, so none overflows."""
     rank, n = len(x.type.shape), x.type.shape[dim]
+    # Moved to the end, so that the matrix of (k, i) stands in the last two dimensions.
     last = (*(d for d in range(rank) if d != dim), dim)
     xs, ys, gs = (transpose(v, last) for v in (x, y, g))
     lead = xs.type.shape[:-1]
@@ -94,6 +101,7 @@ def _running_lse_vjp(g: Node, y: Node, x: Node, dim: int, reverse: bool) -> tupl
 
     lower, upper = (None, 0) if reverse else (0, None)
     inside = ne(call("band_part", full(1, square), lower=lower, upper=upper), 0)
+    # exp(-inf) = 0 cuts what does not count, before the exponential and so without overflow.
     exponent = where(inside, wide(xs, rows) - wide(ys, columns), -np.inf)
     total = reduce(call("exp", exponent) * wide(gs, columns), "add", (rank,))
     back = tuple(last.index(d) for d in range(rank))
@@ -121,6 +129,7 @@ def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
     # Integers and floats alike: only a NaN differs from itself.
     nan = x != x
     numbers = x.shape[dim] - np.count_nonzero(nan, axis=dim, keepdims=True)
+    # The lower of the two middles, PyTorch's convention; NumPy's median takes their mean.
     rank = np.maximum(numbers - 1, 0) // 2
     places = np.take_along_axis(np.argsort(x, axis=dim, kind="stable"), rank, dim)
     if kind == "median":
@@ -131,6 +140,7 @@ def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:
 def _mode_place(row: np.ndarray) -> int:
     """The last place of the most frequent value, the smallest of several."""
     order = np.argsort(row, kind="stable")
+    # Sorted stably, the last of a run stands at the end of it, and the first of the longest runs is the smallest value.
     runs = np.flatnonzero(np.diff(row[order]) != 0) if row.dtype != bool else np.flatnonzero(np.diff(row[order]))
     ends = np.append(runs, len(row) - 1)
     lengths = np.diff(ends, prepend=-1)
@@ -151,6 +161,7 @@ def _search(rows: np.ndarray, x: np.ndarray, *, right: bool) -> np.ndarray:
     if rows.ndim == 1:
         return np.asarray(np.searchsorted(rows, x, side), np.int64)
     out = np.empty(x.shape, np.int64)
+    # NumPy searches one row of boundaries at a time.
     for at in np.ndindex(x.shape[:-1]):
         out[at] = np.searchsorted(rows[at], x[at], side)
     return out
@@ -195,6 +206,7 @@ op(
 
 
 def _reaches(x: np.ndarray, *, k: int, dim: int) -> np.ndarray:
+    # Ties with number k count as well, so that more than k elements may be marked.
     limit = np.take(np.sort(x, dim), [x.shape[dim] - k], dim)
     return (x >= limit).astype(np.int16)
 

@@ -29,6 +29,7 @@ def _pointwise(name: str, eval: Any, vjp: Any, flops: int = 10, **facets: Any) -
 
 def _less_square(x: Node) -> Node:
     """1 - x * x, exact near 1."""
+    # 1 - x is exact from 0.5 to 2, where 1 - x * x would first round the square.
     return (1 - x) * (1 + x)
 
 
@@ -36,6 +37,7 @@ _pointwise(
     "asin",
     np.arcsin,
     lambda g, y, x: (g / call("sqrt", _less_square(x)),),
+    # CIRH has one inverse of the circular functions, Atan2. The host takes the same way, since atan2 has a loop body.
     composite=lambda x: call("atan2", x, call("sqrt", _less_square(x))),
     autocast="float32",
 )
@@ -51,6 +53,7 @@ _pointwise(
     "sinh",
     np.sinh,
     lambda g, y, x: (g * call("cosh", x),),
+    # Loses digits near 0, where the two exponentials cancel; the host computes it whole.
     cirh=decomposed(lambda x: (call("exp", x) - call("exp", -x)) / 2),
     autocast="float32",
 )
@@ -70,6 +73,7 @@ _pointwise(
 _pointwise(
     "acosh",
     np.arccosh,
+    # Two roots: sqrt(x * x - 1) would give a slope below -1 too, where the function does not exist.
     lambda g, y, x: (g / (call("sqrt", x + -1) * call("sqrt", x + 1)),),
     cirh=decomposed(lambda x: call("log", x + call("sqrt", x * x - 1))),
 )
@@ -87,11 +91,13 @@ _pointwise(
     "erfc",
     values.erfc,
     lambda g, y, x: (g * (call("exp", -(x * x)) * -TWO_OVER_ROOT_PI),),
+    # Without the digits of small results that erfc is for; CIRH has only Erf.
     cirh=decomposed(lambda x: 1 - call("erf", x)),
 )
 _pointwise(
     "erfinv",
     values.erfinv,
+    # The slope of an inverse function is one over that of erf, at y.
     lambda g, y, x: (g * (call("exp", y * y) * (1 / TWO_OVER_ROOT_PI)),),
     flops=40,
     cirh=refused(ON_THE_CLIENT),
@@ -121,7 +127,9 @@ op(
 
 
 def _bessel_i1_slope(x: Node, y: Node) -> Node:
+    # I1' = I0 - I1 / x, and 1/2 at 0, the limit.
     at_zero = eq(x, 0)
+    # A quotient by 0 must not be computed even where it is not chosen: its own gradient would be 0 times infinity.
     safe = where(at_zero, 1, x)
     return where(at_zero, 0.5, call("bessel_i0", x) - y / safe)
 
@@ -140,6 +148,8 @@ op("signbit", lambda x: Type(x.shape, bool_), np.signbit, cirh=refused("Write x 
 
 def _copysign_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     at_zero = eq(a, 0)
+    # y / a is the sign that was given to a, 1 or -1; at 0 PyTorch answers 0. The second operand gives nothing but its
+    # sign.
     return where(at_zero, 0, g * (y / where(at_zero, 1, a))), full_like(0, a)
 
 
@@ -154,12 +164,15 @@ def _fmax_vjp(comparison: str) -> Any:
 
 
 def _nextafter_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    # C returns the second operand where both are equal, so the gradient goes there; else the result moves with the
+    # first.
     same = eq(a, b)
     return where(same, 0, g), where(same, g, 0)
 
 
 def _logaddexp_vjp(scale: float) -> Any:
     def vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+        # exp(a) / (exp(a) + exp(b)) without either exponential, so that nothing overflows.
         share = call("sigmoid", (a - b) * scale)
         return g * share, g * (1 - share)
 
@@ -167,6 +180,7 @@ def _logaddexp_vjp(scale: float) -> Any:
 
 
 def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    # xlogy(1, b) is log(b), and xlogy(0, b) is 0 where log(b) would be infinite: PyTorch's own formula.
     counted = where(eq(a, 0), full_like(0, a), 1)
     return g * call("xlogy", counted, b), g * a / b
 
@@ -179,6 +193,7 @@ def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
 
 def _xlog1py_parts(a: Node, b: Node) -> Node:
     product = a * call("log1p", b)
+    # b == b: a NaN there wins over the 0.
     return where(call("logical_and", eq(a, 0), eq(b, b)), 0, product)
 
 
@@ -187,6 +202,7 @@ _pointwise(
 )
 _pointwise("copysign", np.copysign, _copysign_vjp, flops=1, cirh=refused("Write torch.abs(a) * torch.sign(b)."))
 _pointwise(
+    # Unlike maximum, a NaN counts as missing; and ties are not shared, as PyTorch has it for this pair.
     "fmax",
     np.fmax,
     _fmax_vjp("ge"),
@@ -252,6 +268,7 @@ def _igamma_vjp(sign: float) -> Any:
                 hint="Detach the first operand.",
             )
         a = call("cast", a, dtype=x.type.dtype) if a.type.dtype is not x.type.dtype else a
+        # In logarithms, since x ** (a - 1) and gamma(a) overflow long before their quotient does.
         log_density = (a + -1) * call("log", x) - x - call("lgamma", a)
         return None, g * (call("exp", log_density) * sign)
 
@@ -263,6 +280,7 @@ for _name, _eval, _sign in (("igamma", values.igamma, 1.0), ("igammac", values.i
 
 
 def _nan_to_num_vjp(g: Node, y: Node, x: Node, **attrs: float) -> tuple[Node]:
+    # What was replaced is a constant.
     return (where(call("isfinite", x), g, 0),)
 
 

@@ -18,6 +18,7 @@ def order_strides(shape: Dims) -> Dims:
     out, step = [], 1
     for e in reversed(shape):
         out.append(step)
+        # An empty dimension has strides too, those of a dimension of 1, as in PyTorch.
         step *= max(e, 1)
     return tuple(reversed(out))
 
@@ -38,6 +39,8 @@ def _window_type(x: Type, *, size: Dims, stride: Dims, offset: int) -> Type:
 def _window(x: np.ndarray, *, size: Dims, stride: Dims, offset: int) -> np.ndarray:
     if 0 in size:
         return np.empty(size, x.dtype)
+    # Strides count elements in order, whatever the memory of x looks like: transposed arrays are copied by this
+    # reshape.
     flat = x.reshape(-1)[offset:]
     return np.lib.stride_tricks.as_strided(flat, size, tuple(s * flat.strides[0] for s in stride))
 
@@ -59,12 +62,14 @@ def _sum(g: np.ndarray, *, shape: Dims, size: Dims, stride: Dims, offset: int) -
     if _is_injective(size, stride):
         seen[...] = g
         return out
+    # The window over the numbers of the elements tells which of them each place sees, and how often.
     places = _window(np.arange(out.size), size=size, stride=stride, offset=offset)
     np.add.at(out.reshape(-1), places, g)
     return out
 
 
 def _put(base: np.ndarray, value: np.ndarray, **place: Any) -> np.ndarray:
+    # Written through the window, so the copy has to lie in order.
     out = np.array(base, order="C")
     _window(out, **place)[...] = value
     return out
@@ -77,6 +82,7 @@ def _put_vjp(g: Node, y: Node, base: Node, value: Node, **place: Any) -> tuple[N
 
 
 op(
+    # The vendor's front end knows no such operation ("custom op 'torch.aten.as_strided' is unknown").
     "as_strided",
     _window_type,
     _window,

@@ -33,6 +33,7 @@ def _window(window: Window) -> Window:
 
 def in_volume(name: str, rank: int, shape: Dims, *xs: Node, **window: Any) -> Node | None:
     """`name` over [N, C, ...] with `rank` dimensions of windows, as `shape`; None where a dimension is missing."""
+    # A window without a batch dimension is refused, with a hint to add one.
     if any(len(x.type.shape) != rank + 2 for x in xs):
         return None
     y = call(name, *(_volume(x, rank) for x in xs), **_window(window))

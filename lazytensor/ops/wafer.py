@@ -26,6 +26,7 @@ op(
     lambda a, b: a,
     lambda a, b: np.where(a > b, a, b),
     cirh=clamped(True),
+    # A choice and no maximum: where a is NaN the comparison fails and b is taken, as `where(a > b, a, b)` says.
     body=Body("({0} if {0} > {1} else {1})"),
 )
 
@@ -37,6 +38,7 @@ def _flat(n: Node) -> Node:
     return reshape(n, (*n.type.shape[:2], math.prod(n.type.shape[2:])))
 
 
+# The values are defined by the pair of operations that the host runs, so that a tie or a NaN goes one way on both.
 def _max(x: Node, **window: Any) -> Node:
     places = call("window_argmax", x, **window)
     return reshape(call("at_places", _flat(x), _flat(places)), places.type.shape)
@@ -50,6 +52,8 @@ def _max_grad(x: Node, g: Node, **window: Any) -> Node:
 
 def _windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None:
     def infer(x: Type, *g: Type, **window: Any) -> Type:
+        # A gradient has the type of what was pooled, whatever the window; only the forward pass needs the formula's
+        # answer.
         if g:
             return x
         leaf = call("full", value=0, type=x)
@@ -60,6 +64,7 @@ def _windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None
 
 
 def _window_work(out: Type, x: Type, *g: Type, kernel: Dims, **window: Any) -> Any:
+    # There are as many windows as results going forward, and as many as gradients coming back.
     return per_element(math.prod(kernel))(g[0] if g else out, x, *g)
 
 
@@ -73,6 +78,7 @@ _windowed("pool_average_grad", partial(call, "avg_pool_grad"), cirh=pool("AVERAG
 op(
     "pad",
     lambda x, *, pairs, value: Type(tuple(e + a + b for e, (a, b) in zip(x.shape, pairs, strict=True)), x.dtype),
+    # NumPy refuses an empty list of pairs, which is what a scalar has.
     lambda x, *, pairs, value: np.pad(x, pairs, constant_values=value) if x.ndim else x,
     work=per_element(0),
     cirh=typed("pad", padding),
@@ -100,6 +106,8 @@ op(
 
 
 def _order(x: np.ndarray, *, dim: int, k: int, largest: bool) -> tuple[np.ndarray, np.ndarray]:
+    # Sorted from the back and turned around again: among equal elements the first stays first in a descending order
+    # too.
     from_largest = np.flip(x, dim) if largest else x
     places = np.argsort(from_largest, axis=dim, kind="stable")
     if largest:
@@ -125,6 +133,8 @@ op(
 def columns(points: Node) -> tuple[Node, ...]:
     """The coordinates of points [..., k], one node each."""
     lead = points.type.shape[:-1]
+    # CIRH passes coordinates as the last dimension of one operand; indexing by tensors takes a tensor for each
+    # dimension.
     cut = (slice_(points, (0,) * len(lead) + (k,), (*lead, k + 1)) for k in range(points.type.shape[-1]))
     return tuple(reshape(c if c.type.dtype is int64 else call("cast", c, dtype=int64), lead) for c in cut)
 
@@ -136,6 +146,7 @@ def _points(x: Node, points: Node) -> Node:
 
 def _scatter_points(base: Node, points: Node, value: Node) -> Node:
     found = columns(points)
+    # ScatterNd adds where points repeat: that is why it can stand for the gradient of an embedding.
     return place(base, value, found, tuple(range(len(found))), True)
 
 
