@@ -55,6 +55,7 @@ class SELU(_Plain):
         return F.selu(input, self.inplace)
 
 
+# PyTorch's prints no option, although it takes one.
 class Hardswish(_Plain):
     """x * relu6(x + 3) / 6."""
 
@@ -171,6 +172,7 @@ class LeakyReLU(Module):
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
+# In evaluation the slope is the middle of the range, so no number is drawn.
 class RReLU(Module):
     """x where it is positive, else a slope times x that is random in training."""
 
@@ -192,6 +194,7 @@ class PReLU(Module):
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: DType | None = None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
+        # [1] and not []: PyTorch's files have a vector even for one slope.
         self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
@@ -228,6 +231,7 @@ class ReLU6(Hardtanh):
     """x limited to 0..6."""
 
     def __init__(self, inplace: bool = False):
+        # PyTorch's is a Hardtanh too, and programs ask with isinstance.
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
@@ -239,6 +243,7 @@ class Softplus(Module):
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
+        # Above the threshold the sum 1 + exp cannot be told from exp in float32, and exp might overflow.
         self.beta, self.threshold = beta, threshold
 
     def forward(self, input: Tensor) -> Tensor:
@@ -291,6 +296,7 @@ class Softshrink(_Shrink):
         return F.softshrink(input, self.lambd)
 
 
+# A dimension of None is chosen by the number of dimensions, a rule that PyTorch keeps for old programs.
 class _Along(Module):
     """An activation along a dimension."""
 
@@ -348,4 +354,5 @@ class Softmax2d(Module):
         """The shape stays."""
         if input.ndim not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.ndim}D instead")
+        # Counted from the end, so that it is the channels with a batch and without.
         return F.softmax(input, -3)

@@ -21,6 +21,7 @@ class Sequential(Module):
 
     def __init__(self, *args: Any):
         super().__init__()
+        # Only an OrderedDict gives names, as in PyTorch; without them the places are the names, which files hold.
         members = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
         for name, module in members:
             self.add_module(str(name), module)
@@ -39,6 +40,7 @@ class Sequential(Module):
 
     def __getitem__(self, index: int | slice) -> Any:
         modules = list(self._modules.values())
+        # The modules are shared with the whole and get new numbers, where PyTorch keeps their names.
         return Sequential(*modules[index]) if isinstance(index, slice) else _at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
@@ -75,6 +77,7 @@ class ModuleList(Module):
         return ModuleList(modules[index]) if isinstance(index, slice) else _at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
+        # range counts negative places from the end, and refuses those outside.
         self._modules[str(range(len(self))[index])] = module
 
     def append(self, module: Module) -> "ModuleList":
@@ -157,6 +160,7 @@ def _parameter(value: Any) -> Any:
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
+# PyTorch prints the two containers differently, this one with the types of old.
 _KINDS = {
     "float32": "FloatTensor",
     "float64": "DoubleTensor",
@@ -174,6 +178,8 @@ def _summary(value: Any, names: Mapping[str, str] = {}) -> str:
     return f"{kind} containing: [torch.{name} of size {'x'.join(map(str, value.shape))}]"
 
 
+# Members are attributes named by their place, which gives PyTorch's keys in state dicts. What is no tensor is a plain
+# attribute: it is in the list and in no state dict.
 class ParameterList(Module):
     """A list whose tensors are parameters."""
 
@@ -224,6 +230,7 @@ class ParameterDict(Module):
 
     def __init__(self, parameters: Any = None):
         super().__init__()
+        # A dict for its order: `_parameters` has only the tensors, and these in the order of their first assignment.
         self._keys: dict[str, None] = {}
         self.update(parameters or {})
 

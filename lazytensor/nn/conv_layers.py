@@ -56,6 +56,7 @@ class _ConvNd(Module):
         for name, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
                 raise ValueError(f"{name} must be divisible by groups")
+        # Other paddings of a transposed convolution would have no adjoint among the convolutions here or in PyTorch.
         modes = ("zeros",) if self.transposed else ("zeros", "reflect", "replicate", "circular")
         if padding_mode not in modes:
             raise ValueError(f"padding_mode must be one of {list(modes)}, but got padding_mode='{padding_mode}'")
@@ -141,6 +142,7 @@ class _ConvTransposeNd(_ConvNd):
         device: Any = None,
         dtype: DType | None = None,
     ):
+        # PyTorch's transposed modules take `dilation` after `bias`, its plain ones before `groups`.
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
         )

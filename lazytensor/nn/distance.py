@@ -13,6 +13,7 @@ class CosineSimilarity(Module):
 
     def __init__(self, dim: int = 1, eps: float = 1e-8):
         super().__init__()
+        # eps is the least that a length counts as, so a zero vector has the cosine 0.
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
@@ -25,6 +26,8 @@ class PairwiseDistance(Module):
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
         super().__init__()
+        # PyTorch calls p `norm` here, and adds eps to each difference before the norm: equal vectors are not at
+        # distance 0.
         self.norm, self.eps, self.keepdim = p, eps, keepdim
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:

@@ -10,10 +10,12 @@ from lazytensor.tensor import Tensor
 class Dropout(Module):
     """In training, zeroes elements with probability p and scales the others by 1 / (1 - p)."""
 
+    # staticmethod, or Python would pass the module as the first argument.
     function: Callable[..., Tensor] = staticmethod(F.dropout)
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
+        # 1 is allowed, and gives zeros instead of dividing by 0.
         if not 0 <= p <= 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace

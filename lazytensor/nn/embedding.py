@@ -30,10 +30,13 @@ class Embedding(Module):
         dtype: DType | None = None,
     ):
         super().__init__()
+        # max_norm rescales rows of the table during forward, which a compiled step has no place for; refused here
+        # already, where the option was written.
         lookup.refuse(max_norm=max_norm)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise AssertionError("Padding_idx must be within num_embeddings")
+            # Counted from the end if negative; kept and printed from the front, as PyTorch has it.
             padding_idx %= num_embeddings
         self.num_embeddings, self.embedding_dim, self.padding_idx = num_embeddings, embedding_dim, padding_idx
         self.max_norm, self.norm_type = max_norm, norm_type
@@ -43,6 +46,7 @@ class Embedding(Module):
             self.weight = Parameter(table, requires_grad=not _freeze)
             self.reset_parameters()
         else:
+            # A given table is not drawn, so it takes no random numbers, and its padding row stays as it is.
             if tuple(_weight.shape) != (num_embeddings, embedding_dim):
                 raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(_weight, requires_grad=not _freeze)
@@ -57,6 +61,7 @@ class Embedding(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[...] -> [..., embedding_dim]"""
+        # No gradient is sparse here; the flag is kept for those who ask.
         return lookup.embedding(
             input, self.weight, self.padding_idx, None, self.norm_type, self.scale_grad_by_freq, self.sparse
         )

@@ -18,6 +18,7 @@ from lazytensor.functions import (
 )
 from lazytensor.functions.widening import published
 
+# As they are: what of these wants the half type casts its operands itself, inside of modules too.
 linear = matrix.linear
 embedding = lookup.embedding
 embedding_bag = lookup.embedding_bag

@@ -12,6 +12,8 @@ from lazytensor.ir.graph import Node
 from lazytensor.tensor import Tensor, is_grad_enabled, wrap
 
 
+# PyTorch hangs the hooks on one node on each side of a module. Here each argument and each output has a node of its own
+# that reports to this object, and what all of them know together is known when the last has come.
 class _Passage:
     """One call of a module with backward hooks: what has come back so far."""
 
@@ -46,6 +48,7 @@ class _Passage:
 
     def started(self, i: int, g: Node) -> Node:
         """The gradient of an output has come."""
+        # One output after the other: hooks of a module with several see None for those still to come.
         self.grad_outputs[i] = wrap(g)
         for hook in list(self.module._backward_pre_hooks.values()):
             answer = hook(self.module, tuple(self.grad_outputs))
@@ -93,6 +96,7 @@ def _as(t: Tensor, report: Callable[[Node], Node]) -> Tensor:
 
 def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """run(*args), with the gradients on both sides reported to the module's backward hooks."""
+    # Nothing will come back, and the reports would only make the graph longer.
     if not is_grad_enabled():
         return run(*args, **kwargs)
     passage = _Passage(module, args)
@@ -101,6 +105,7 @@ def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs:
 
 def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDict[str, Tensor]":
     """A state dict after the hooks of every module in it, inner modules first."""
+    # A module's hooks see what those below it have changed, as PyTorch's recursion has it.
     for path, module in reversed(list(modules)):
         for hook in list(module._state_dict_hooks.values()):
             answer = hook(module, state, f"{path}." if path else "", {})
@@ -110,9 +115,11 @@ def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDic
 
 def before_loading(modules: Any, state: Any, strict: bool) -> Any:
     """A copy of a state dict after the hooks that change it before it is loaded."""
+    # Outer modules first: a hook that renames the keys of old files does so before inner modules look for theirs.
     due = [(path, m, hook) for path, m in modules for hook in list(m._load_pre_hooks.values())]
     if not due:
         return state
+    # The caller's dict stays as it was.
     state = dict(state)
     for path, module, hook in due:
         # The empty dictionary and lists stand for metadata and for the messages that PyTorch's hooks may add to.

@@ -32,6 +32,7 @@ class Linear(Module):
         """Draw new values: uniform within 1 / sqrt(in_features)."""
         # PyTorch's spelling of the bound 1 / sqrt(in_features): the gain of a = sqrt(5) is 1 / sqrt(3).
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        # After the weight: the order of the draws decides both, for a given seed.
         if self.bias is not None:
             bound = 1 / math.sqrt(self.in_features) if self.in_features > 0 else 0
             init.uniform_(self.bias, -bound, bound)

@@ -26,6 +26,7 @@ class _Loss(Module):
 
     def forward(self, *inputs: Any) -> Tensor:
         """The loss: a scalar, or the elements with reduction="none"."""
+        # Read at each call: settings may be changed on the module.
         options = {name: getattr(self, name) for name in self.options}
         # From the class, where it is no method; and as published, since PyTorch's modules call the public functions.
         function = type(self).function
@@ -65,6 +66,8 @@ class CrossEntropyLoss(_WeightedLoss):
     """Cross entropy of class scores [N, C, ...] and labels [N, ...] or probabilities."""
 
     function = staticmethod(F.cross_entropy)
+    # -100 is no label of anybody, so by default nothing is left out. A weighted mean is divided by the weights of the
+    # labels, not by their number.
     options = ("weight", "ignore_index", "label_smoothing")
 
     def __init__(
@@ -134,6 +137,7 @@ class SoftMarginLoss(_Loss):
     function = staticmethod(margins.soft_margin_loss)
 
 
+# The mean of PyTorch is over elements, though the divergence is a sum over classes: "batchmean" is the definition.
 class KLDivLoss(_Loss):
     """t (log t - x) of log-probabilities x."""
 
@@ -168,6 +172,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
 
+# delta times SmoothL1Loss with beta = delta: it came after the options `size_average` and `reduce`, and has neither.
 class HuberLoss(_Loss):
     """Quadratic up to delta, linear above."""
 
@@ -193,6 +198,7 @@ class _MarginLoss(_Loss):
         reduction: str = "mean",
     ):
         super().__init__(size_average, reduce, reduction)
+        # None stands for the default of the loss, which differs among them.
         self.margin = self.default if margin is None else margin
 
 
@@ -291,6 +297,7 @@ class PoissonNLLLoss(_Loss):
         reduction: str = "mean",
     ):
         super().__init__(size_average, reduce, reduction)
+        # eps keeps the logarithm of an input of 0 finite, and has no part where the input is a logarithm.
         self.log_input, self.full, self.eps = log_input, full, eps
 
 
@@ -302,6 +309,7 @@ class GaussianNLLLoss(_Loss):
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
         super().__init__(reduction=reduction)
+        # eps bounds the variance from below; the constant part of the likelihood is left out unless it is asked for.
         self.full, self.eps = full, eps
 
 
@@ -313,4 +321,5 @@ class CTCLoss(_Loss):
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
         super().__init__(reduction=reduction)
+        # A target longer than its input has no alignment, and a loss of infinity with a gradient of NaN.
         self.blank, self.zero_infinity = blank, zero_infinity

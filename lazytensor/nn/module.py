@@ -20,6 +20,8 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         source_tensor = data if data is not None else empty(0)
+        # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
+        # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
         super().__init__(source_tensor.cell if not source_tensor.lens else adopt(untracked(source_tensor.node)))
         self.device = source_tensor.device
         if source_tensor.requires_grad:
@@ -39,6 +41,7 @@ class Buffer(Tensor):
         self.device, self.persistent = data.device, persistent
 
 
+# One table for each moment, by the number of the handle: hooks run in the order of their registration.
 _HOOKS = """_forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks _state_dict_hooks _load_pre_hooks
     _load_post_hooks""".split()
 
@@ -67,14 +70,15 @@ class Module:
 
     def __init__(self) -> None:
         own = self.__dict__
+        # Past `__setattr__`, which takes the tables as the sign that this constructor has run.
         own["training"] = True
         own["_parameters"], own["_buffers"], own["_modules"] = {}, {}, {}
+        # The names of buffers that stay out of state dicts.
         own["_transient"] = set()
+        # The module's name in reports, which the front end gives it when the whole model is known.
         own["_scope"] = ""
         for hooks in _HOOKS:
             own[hooks] = {}
-
-    # -- attributes --------------------------------------------------------------------------------------------------
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
@@ -86,6 +90,7 @@ class Module:
         # A name stands in one place: in one table, or among the plain attributes. Assigning another kind moves it.
         kind = self._kind_of(name, value)
         if kind is None:
+            # By way of object, so that properties of the subclass work.
             object.__setattr__(self, name, value)
             return
         for table in ("_parameters", "_buffers", "_modules"):
@@ -99,12 +104,15 @@ class Module:
             return "_parameters"
         if isinstance(value, Module):
             return "_modules"
+        # A plain tensor under the name of a buffer is the buffer's new value, as running statistics are written.
         if isinstance(value, Buffer) or (name in self._buffers and (value is None or isinstance(value, Tensor))):
             return "_buffers"
+        # None keeps the place: the name goes on being a parameter, which a tensor can come back to.
         if value is None and name in self._parameters:
             return "_parameters"
         if value is None and name in self._modules:
             return "_modules"
+        # A tensor in the place of a parameter would be trained by nobody: the optimizer has the old one.
         if name in self._parameters:
             raise TypeError(
                 f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)"
@@ -155,10 +163,9 @@ class Module:
         if "." in name or not name:
             problem = 'contain "."' if name else 'be empty string ""'
             raise KeyError(f"{kind} name can't {problem}")
+        # Methods count too: a parameter called `forward` would never be seen, since tables are looked at last.
         if name not in table and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
-
-    # -- calling -----------------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """To be defined by the subclass."""
@@ -173,6 +180,8 @@ class Module:
             if own["_forward_pre_hooks"]:
                 args = self._before(args)
             if own["_backward_hooks"] or own["_backward_pre_hooks"]:
+                # Inside of the forward hooks: backward hooks see the gradient of what `forward` gave, PyTorch's that of
+                # what the forward hooks made of it.
                 out = watched(self, self.forward, args, kwargs)
             else:
                 out = self.forward(*args, **kwargs)
@@ -181,9 +190,11 @@ class Module:
             source.pop_scope()
 
     def _before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        # A copy of the table, since a hook may remove itself while it runs.
         for hook in list(self._forward_pre_hooks.values()):
             answer = hook(self, args)
             if answer is not None:
+                # One value that is no tuple is one argument, as in PyTorch.
                 args = answer if isinstance(answer, tuple) else (answer,)
         return args
 
@@ -223,8 +234,6 @@ class Module:
         """Call hook(module, incompatible_keys) after loading, before anything is refused."""
         return Handle(self._load_post_hooks, hook)
 
-    # -- what there is -----------------------------------------------------------------------------------------------
-
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """Submodules one level down."""
         return ((n, m) for n, m in self._modules.items() if m is not None)
@@ -240,6 +249,7 @@ class Module:
         memo = set() if memo is None else memo
         if self in memo:
             return
+        # A module that stands in two places is found once, under its first name; so is a cycle.
         if remove_duplicate:
             memo.add(self)
         yield prefix, self
@@ -254,7 +264,10 @@ class Module:
         seen: set[int] = set()
         owners = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
         for path, module in owners:
+            # In the order of registration, a module before those below it: the order of optimizers' numbers and of
+            # files.
             for name, value in module.__dict__[table].items():
+                # Tied weights are one parameter, and must be updated once.
                 if value is None or (remove_duplicate and id(value) in seen):
                     continue
                 seen.add(id(value))
@@ -306,19 +319,21 @@ class Module:
             raise AttributeError(f"`{name}` is not in {table} of {type(self).__name__}")
         return self.__dict__[table][name]
 
-    # -- state -------------------------------------------------------------------------------------------------------
-
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers by path; they share storage with the module."""
         out = self._plain_state(prefix)
+        # Detached and not copied, as PyTorch's: a dict that is to keep these values is to be cloned or saved.
         if not keep_vars:
             out = OrderedDict((k, v.detach()) for k, v in out.items())
         return after_saving(self.named_modules(prefix=prefix.rstrip(".")), out)
 
     def _plain_state(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
+        # Without PyTorch's `_metadata`, the versions by which it mends dicts of old releases: what an old one lacks is
+        # told as missing here.
         out: OrderedDict[str, Tensor] = OrderedDict()
         # A module that stands in two places is saved under both names, as PyTorch does, so that either model loads it.
         for path, module in self.named_modules(prefix=prefix.rstrip("."), remove_duplicate=False):
+            # Parameters before buffers, module by module: PyTorch's order of keys.
             for name, value in (*module._parameters.items(), *module._buffers.items()):
                 if value is not None and name not in module._transient:
                     out[f"{path}.{name}" if path else name] = value
@@ -333,6 +348,7 @@ class Module:
         state_dict = before_loading(self.named_modules(), state_dict, strict)
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
+        # Shapes are compared whatever `strict` says, as in PyTorch: no part of a tensor is ever loaded.
         wrong = [
             f"size mismatch for {k}: copying a param with shape {state_dict[k].shape} from checkpoint, "
             f"the shape in current model is {v.shape}."
@@ -341,6 +357,7 @@ class Module:
         ]
         after_loading(self.named_modules(), IncompatibleKeys(missing, unexpected))
         problems = list(wrong)
+        # In front of the shapes, and what is missing in front of both: PyTorch's order of complaints.
         if strict and unexpected:
             problems.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
         if strict and missing:
@@ -356,10 +373,10 @@ class Module:
         with grad_mode(False):
             for k, v in own.items():
                 if k in state_dict:
+                    # Into the cells, so optimizers and tied modules go on with them; `assign` would part them, and is
+                    # taken as a copy too.
                     copy_(v, state_dict[k])
         return IncompatibleKeys(missing, unexpected)
-
-    # -- change ------------------------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> "Module":
         """Switch training behaviour on or off, here and below."""
@@ -376,6 +393,7 @@ class Module:
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
         """Call fn on every module below, then on this one."""
         for module in self.children():
+            # Inner modules first, so that an outer one may overwrite what it finds inside.
             module.apply(fn)
         fn(self)
         return self
@@ -421,8 +439,6 @@ class Module:
         """Forget the gradients of all parameters."""
         for p in self.parameters():
             p.grad = None
-
-    # -- printing ----------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
         """What to print between the brackets."""

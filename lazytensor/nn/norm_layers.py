@@ -17,6 +17,7 @@ def _register_affine(
     module: Module, shape: int | tuple[int, ...], has_weight: bool, has_bias: bool, device: Any, dtype: DType | None
 ) -> None:
     """Give a module its weight and bias, each None where there is none."""
+    # Both names are registered always: `layer.bias` is None where there is none.
     for name, there in (("weight", has_weight), ("bias", has_bias)):
         module.register_parameter(name, Parameter(empty(shape, device=device, dtype=dtype)) if there else None)
 
@@ -47,10 +48,12 @@ class _RunningNorm(Module):
         bias: bool = True,
     ):
         super().__init__()
+        # PyTorch's momentum is the share of the new value in a running mean; other frameworks mean that of the old.
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         _register_affine(self, num_features, affine, affine and bias, device, dtype)
         tracked = track_running_stats
+        # Buffers and not parameters: they move with the module and are saved, and no optimizer sees them.
         self.register_buffer("running_mean", zeros(num_features, device=device, dtype=dtype) if tracked else None)
         self.register_buffer("running_var", ones(num_features, device=device, dtype=dtype) if tracked else None)
         # Only a momentum of None reads the count, but state dicts hold it for every batch normalization.
@@ -96,7 +99,9 @@ class _BatchNorm(_RunningNorm):
             with grad_mode(False):
                 self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain mean over all batches
+                # Reads the count, so it cannot stand in a traced step.
                 momentum = 1.0 / float(self.num_batches_tracked)
+        # Without running statistics evaluation has nothing else to go by.
         by_batch = self.training or self.running_mean is None
         mean, var = (self.running_mean, self.running_var) if follows or not self.training else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
@@ -135,6 +140,8 @@ class _InstanceNorm(_RunningNorm):
         *,
         bias: bool = True,
     ):
+        # PyTorch's defaults, the opposite of batch normalization's: no parameters and no statistics, so no keys in a
+        # state dict.
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -143,6 +150,7 @@ class _InstanceNorm(_RunningNorm):
         # The lower rank is one sample without a batch, where batch normalization would see [N, C].
         alone = input.ndim == min(self.ranks)
         x = unsqueeze(input, 0) if alone else input
+        # Each sample by itself; the running statistics are means over samples, and only evaluation may use them.
         own = self.training or not self.track_running_stats
         momentum = self.momentum if self.momentum is not None else 0.0
         out = F.instance_norm(x, self.running_mean, self.running_var, self.weight, self.bias, own, momentum, self.eps)
@@ -205,6 +213,7 @@ class RMSNorm(Module):
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
+        # None is the machine epsilon of the input's type, which is known when it comes.
         eps: float | None = None,
         elementwise_affine: bool = True,
         device: Any = None,
@@ -269,6 +278,7 @@ class LocalResponseNorm(Module):
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()
+        # alpha is divided by the size, as in Caffe and PyTorch; the paper has it as a plain factor.
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 
     def forward(self, input: Tensor) -> Tensor:

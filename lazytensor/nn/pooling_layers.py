@@ -30,6 +30,7 @@ class _MaxPool(Module):
     def forward(self, input: Tensor) -> Any:
         """[N, C, ...] or [C, ...]; with return_indices also the flat places."""
         function = getattr(pooling, f"max_pool{self.rank}d")
+        # PyTorch's functions take ceil_mode before return_indices, its modules after it.
         return function(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
         )
@@ -62,6 +63,7 @@ class _AvgPool(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """[N, C, ...] or [C, ...]"""
+        # PyTorch's one-dimensional average has no divisor of the caller's choice.
         more = {} if self.rank == 1 else {"divisor_override": self.divisor_override}
         function = getattr(pooling, f"avg_pool{self.rank}d")
         pooled: Tensor = function(
@@ -87,6 +89,7 @@ class _Adaptive(Module):
 
     def forward(self, input: Tensor) -> Any:
         """[N, C, ...] or [C, ...]"""
+        # Averages know no such option.
         more = {"return_indices": True} if self.return_indices else {}
         return getattr(pooling, self.name)(input, self.output_size, **more)
 
@@ -123,6 +126,7 @@ class _Pad(Module):
 
     def __init__(self, padding: int | tuple[int, ...]):
         super().__init__()
+        # The last dimension first, both sides of each, as `pad` takes them.
         self.padding = (padding,) * 2 * self.rank if isinstance(padding, int) else tuple(padding)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -160,6 +164,8 @@ class _ZeroPad(_ConstantPad):
         return f"{self.padding}"
 
 
+# The ranks differ in a number and a name. A class for each by hand would be the same lines three times; editors find
+# them by the assignments below.
 def _family(parent: type[Module], stem: str, ranks: tuple[int, ...] = (1, 2, 3), **facets: Any) -> tuple[Any, ...]:
     """The classes of one kind for each rank, such as MaxPool1d, MaxPool2d, MaxPool3d."""
     classes = []

@@ -26,6 +26,7 @@ def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> S
     h, c = state
     # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
     i, f, g, o = chunk(gates + linear(h, weight, bias), 4, -1)
+    # The forget gate has no extra 1 on its bias, which other frameworks add: checkpoints would not fit.
     c = pw.sigmoid(f) * c + pw.sigmoid(i) * pw.tanh(g)
     return pw.sigmoid(o) * pw.tanh(c), c
 
@@ -38,6 +39,7 @@ def _gru(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> St
     own_reset, own_update, own_new = chunk(linear(h, weight, bias), 3, -1)
     r, z = pw.sigmoid(reset + own_reset), pw.sigmoid(update + own_update)
     n = pw.tanh(new + r * own_new)
+    # (1 - z) n + z h with one product less, in PyTorch's rounding.
     return (n + z * (h - n),)
 
 
@@ -90,6 +92,7 @@ class RNNBase(Module):
         self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
+        # All gates are rows of one matrix, so one product serves them.
         gates, ways = _CELLS[mode][1], 2 if bidirectional else 1
         # This order is that of the names in a state dict, and of the draws of initial values.
         for layer in range(num_layers):
@@ -104,6 +107,7 @@ class RNNBase(Module):
     def _add(self, suffix: str, rows: int, width: int, device: Any, dtype: DType | None) -> None:
         shapes: dict[str, tuple[int, ...]] = {"weight_ih": (rows, width), "weight_hh": (rows, self.hidden_size)}
         if self.bias:
+            # Two biases, where one would do but in a GRU: cuDNN has two, so PyTorch's files do.
             shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)}
         for name, shape in shapes.items():
             self.register_parameter(name + suffix, Parameter(empty(*shape, device=device, dtype=dtype)))
@@ -111,6 +115,7 @@ class RNNBase(Module):
     def reset_parameters(self) -> None:
         """Draw new values: uniform within 1 / sqrt(hidden_size)."""
         bound = 1 / math.sqrt(self.hidden_size)
+        # Biases as well, and all within one bound, weights of the input too.
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
@@ -125,6 +130,7 @@ class RNNBase(Module):
                 f"{list(input.shape)} instead"
             )
         parts = _CELLS[self.mode][2]
+        # One part stands alone, two come as a tuple.
         start = None if hx is None else list(hx) if parts == 2 else [hx]
         # Inside, time is the first dimension and there is a batch; a state never has the batch first.
         alone, turned = input.ndim == 2, input.ndim == 3 and self.batch_first
@@ -137,6 +143,7 @@ class RNNBase(Module):
 
     def _start(self, x: Tensor, parts: int) -> list[Tensor]:
         ways = 2 if self.bidirectional else 1
+        # One state for each layer and way: layer 0 forward, layer 0 backward, layer 1 forward, ...
         shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
         return [zeros(*shape, dtype=x.dtype, device=x.device) for _ in range(parts)]
 
@@ -151,6 +158,7 @@ class RNNBase(Module):
                 ways.append(outputs)
                 ends.append(end)
                 at += 1
+            # The next layer reads both ways side by side, which is why its input is twice as wide.
             x = ways[0] if len(ways) == 1 else cat(ways, -1)
             # Between layers only: what leaves the last one stays whole.
             if self.dropout and self.training and layer < self.num_layers - 1:
@@ -164,9 +172,11 @@ class RNNBase(Module):
         gates = unbind(linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix)))
         weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
         outputs = []
+        # Unrolled: a graph has no loops, and the number of times is part of its shapes.
         for gate in reversed(gates) if backward else gates:
             state = step(gate, state, weight, bias)
             outputs.append(state[0])
+        # The state that a backward way ends with is that of the first time.
         return stack(outputs[::-1] if backward else outputs), state
 
     def extra_repr(self) -> str:

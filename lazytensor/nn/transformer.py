@@ -27,6 +27,7 @@ Activation = str | Callable[[Tensor], Tensor]
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu}
 
 
+# The name shows when a model is printed, and programs look for it.
 class NonDynamicallyQuantizableLinear(Linear):
     """The output projection of attention, under PyTorch's name."""
 
@@ -92,6 +93,7 @@ class MultiheadAttention(Module):
         self.embed_dim, self.num_heads, self.dropout, self.batch_first = embed_dim, num_heads, dropout, batch_first
         self.kdim, self.vdim = kdim or embed_dim, vdim or embed_dim
         self.head_dim, self.add_zero_attn = embed_dim // num_heads, add_zero_attn
+        # PyTorch's attribute, which programs that rewrite models read.
         self._qkv_same_embed_dim = self.kdim == self.vdim == embed_dim
         shapes: dict[str, Any] = dict.fromkeys(("q_proj_weight", "k_proj_weight", "v_proj_weight", "in_proj_weight"))
         if self._qkv_same_embed_dim:
@@ -104,6 +106,7 @@ class MultiheadAttention(Module):
         shapes["in_proj_bias"] = (3 * embed_dim,) if bias else None
         for name, shape in shapes.items():
             self.register_parameter(name, Parameter(empty(*shape, device=device, dtype=dtype)) if shape else None)
+        # Draws its weight here, before the input projections draw theirs, and keeps it: only its bias is reset.
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         for name in ("bias_k", "bias_v"):
             own = Parameter(empty(1, 1, embed_dim, device=device, dtype=dtype)) if add_bias_kv else None
@@ -113,6 +116,8 @@ class MultiheadAttention(Module):
     def _reset_parameters(self) -> None:
         for name in ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight"):
             if self._parameters[name] is not None:
+                # One matrix of three is drawn as one: its fan out is 3 E, so its bound is narrower than that of three
+                # would be.
                 init.xavier_uniform_(self._parameters[name])
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
@@ -137,8 +142,10 @@ class MultiheadAttention(Module):
         A boolean mask is True where nothing may be seen; another one is added to the scores. `is_causal` is a hint
         about `attn_mask`, which has to be given with it.
         """
+        # A hint that promises what the mask is; PyTorch's fast path needs it, and nothing here does.
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        # Inside, the batch is first and always there.
         alone = query.ndim == 2
         if alone:
             query, key, value = (unsqueeze(t, 0) for t in (query, key, value))
@@ -149,6 +156,7 @@ class MultiheadAttention(Module):
         k, v, mask = self._extended(k, v, self._mask(attn_mask, key_padding_mask, q))
         heads = [self._heads(t) for t in (q, k, v)]
         weights = attention_weights(heads[0], heads[1], mask)
+        # PyTorch gives the weights out as they are after dropout, so they need not sum to 1.
         if self.dropout and self.training:
             weights = dropout(weights, self.dropout)
         seen = transpose(matmul(weights, heads[2]), 1, 2)
@@ -175,6 +183,7 @@ class MultiheadAttention(Module):
 
     def _mask(self, attn_mask: Tensor | None, padding: Tensor | None, like: Tensor) -> Tensor | None:
         """Both masks as one that is added to the scores, [.., L, S] that broadcasts to [N, heads, L, S]."""
+        # True hides here, where in scaled_dot_product_attention True shows: PyTorch's two conventions.
         mask = None
         if attn_mask is not None:
             mask = _added(attn_mask, like)
@@ -194,6 +203,7 @@ class MultiheadAttention(Module):
             k = cat([k, self.bias_k.expand(n, 1, -1)], 1)
             v = cat([v, self.bias_v.expand(n, 1, -1)], 1)
         if more[1]:
+            # A place to look at without effect: its value is zero, its score exp(0).
             nothing = zeros(n, 1, self.embed_dim, dtype=k.dtype, device=k.device)
             k, v = cat([k, nothing], 1), cat([v, nothing], 1)
         # What was added is never hidden: zeros in the mask.
@@ -246,6 +256,7 @@ class TransformerEncoderLayer(Module):
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **factory)
+        # The order of the members is that of PyTorch's keys, and that of the draws.
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = _chosen(activation)
 
@@ -350,6 +361,8 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ):
         super().__init__()
+        # Copies start with the values of the layer that was given, all with the same: PyTorch's way, which Transformer
+        # mends by drawing again. The other two options choose a fast path of PyTorch's.
         self.layers = ModuleList([deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
 
@@ -437,6 +450,7 @@ class Transformer(Module):
         **hints: bool | None,
     ) -> Tensor:
         """The shape of `tgt` stays."""
+        # Hints about causal masks promise what masks say, and change no number.
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask)
         decoded: Tensor = self.decoder(
             tgt,
@@ -451,4 +465,5 @@ class Transformer(Module):
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: DType | None = None) -> Tensor:
         """Minus infinity above the diagonal: no place sees a later one."""
+        # To be added to scores: exp(-inf) is 0, whatever the score.
         return from_array(np.triu(np.full((sz, sz), -np.inf), 1), dtype or float32)

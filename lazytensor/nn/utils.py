@@ -28,7 +28,10 @@ def get_total_norm(
     given = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     if not given:
         return tensor(0.0)
+    # The norm of norms is the norm of all elements, and needs no copy of them in one vector; for all orders, infinity
+    # too.
     total = statistics.norm(stack([statistics.norm(t, float(norm_type)) for t in given]), float(norm_type))
+    # Reads the value, so inside of a traced step the option has to be off, as it is by default.
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise ShapeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -46,6 +49,7 @@ def clip_grads_with_norm_(
         # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
         for g in _gradients(parameters):
+            # No branch on the norm: a factor of 1 is the same as not clipping, and a compiled step has no branches.
             copy_(g, g * pw.cast_to(factor, g.dtype))
 
 
@@ -116,6 +120,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """Replace a parameter by its length `name_g` and direction `name_v` (Salimans and Kingma, arXiv:1602.07868)."""
     hook = _WeightNorm(name, dim)
     weight = getattr(module, name)
+    # The name becomes free of the parameter table; then it is a plain attribute, set anew before each forward.
     delattr(module, name)
     module.register_parameter(f"{name}_g", Parameter(_norm_but(weight.detach(), dim).clone()))
     module.register_parameter(f"{name}_v", Parameter(weight.detach().clone()))
@@ -130,6 +135,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     for key, hook in list(table.items()):
         if isinstance(hook, _WeightNorm) and hook.name == name:
             del table[key]
+            # The computed weight, or the parameter could not have its name back.
             module.__dict__.pop(name, None)
             weight = hook.weight(module).detach().clone()
             delattr(module, f"{name}_g")
