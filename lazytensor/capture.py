@@ -1,7 +1,7 @@
 """The capture of a step: how a program full of mutable tensors becomes a pure function of its state.
 
 Outside a step, nodes are run when somebody reads. Inside one, each cell that existed before is replaced, when first
-read, by a `state` leaf; what it points to at the end is its new value. `MOVES` is the life cycle.
+read, by a `state` leaf; what it points to at the end is its new value. `LIFE` is the table of its phases.
 After the Lazy Tensor Core of PyTorch (arXiv:2102.13267): handles over values, live handles by weak reference.
 """
 
@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from lazytensor import source, trace
 from lazytensor.captured_cells import CapturedCells
 from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import Graph, Node
+from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.trace import Cell
@@ -35,36 +35,29 @@ class Phase(Enum):
     OVER = "over"
 
 
-class Move(NamedTuple):
-    """One allowed transition, and why there is such a one."""
-
-    phase: Phase
-    event: str
-    then: Phase
-    why: str
-
-
-MOVES = (
-    Move(Phase.FEEDING, "feed", Phase.FEEDING, "inputs are values from outside, so they are taken before entering"),
-    Move(Phase.FEEDING, "enter", Phase.RECORDING, "operations now belong to the step"),
-    Move(Phase.RECORDING, "pause", Phase.PAUSED, "on CSX only traced functions may record, not the loop around them"),
-    Move(Phase.PAUSED, "resume", Phase.RECORDING, "a traced function is called"),
-    Move(Phase.PAUSED, "reveal", Phase.REVEALED, "the step has run, and closures read its results"),
-    Move(Phase.REVEALED, "hide", Phase.REPLAYING, "the next step runs the same program over the same cells"),
-    Move(Phase.REPLAYING, "reveal", Phase.REVEALED, "that step has run too"),
-    Move(Phase.RECORDING, "finish", Phase.FINISHED, "on the CPU a step is executed where it ends"),
-    Move(Phase.PAUSED, "finish", Phase.FINISHED, "the same for a step of several traced functions"),
-    Move(Phase.FINISHED, "leave", Phase.OVER, "every cell has its value; nothing is left to do"),
-    Move(Phase.RECORDING, "leave", Phase.LEFT, "the graph can still be taken from a step that is not executed"),
-    Move(Phase.PAUSED, "leave", Phase.LEFT, "the same where only traced functions record"),
-    Move(Phase.REPLAYING, "leave", Phase.LEFT, "the loop ends before the step has run"),
-    Move(Phase.LEFT, "enter", Phase.RECORDING, "a step that was left can be gone on with"),
-    Move(Phase.FEEDING, "abandon", Phase.OVER, "the batch was wrong"),
-    Move(Phase.LEFT, "abandon", Phase.OVER, "every cell is as it was before"),
+LIFE = LifeCycle(
+    "a step",
+    (
+        Move(Phase.FEEDING, "feed", Phase.FEEDING, "inputs are values from outside, so they are taken before entering"),
+        Move(Phase.FEEDING, "enter", Phase.RECORDING, "operations now belong to the step"),
+        Move(Phase.RECORDING, "pause", Phase.PAUSED, "on CSX traced functions record, and not the loop around them"),
+        Move(Phase.PAUSED, "resume", Phase.RECORDING, "a traced function is called"),
+        Move(Phase.PAUSED, "reveal", Phase.REVEALED, "the step has run, and closures read its results"),
+        Move(Phase.REVEALED, "hide", Phase.REPLAYING, "the next step runs the same program over the same cells"),
+        Move(Phase.REPLAYING, "reveal", Phase.REVEALED, "that step has run too"),
+        Move(Phase.RECORDING, "finish", Phase.FINISHED, "on the CPU a step is executed where it ends"),
+        Move(Phase.PAUSED, "finish", Phase.FINISHED, "the same for a step of several traced functions"),
+        Move(Phase.FINISHED, "leave", Phase.OVER, "every cell has its value; nothing is left to do"),
+        Move(Phase.RECORDING, "leave", Phase.LEFT, "the graph can still be taken from a step that is not executed"),
+        Move(Phase.PAUSED, "leave", Phase.LEFT, "the same where only traced functions record"),
+        Move(Phase.REPLAYING, "leave", Phase.LEFT, "the loop ends before the step has run"),
+        Move(Phase.LEFT, "enter", Phase.RECORDING, "a step that was left can be gone on with"),
+        Move(Phase.FEEDING, "abandon", Phase.OVER, "the batch was wrong"),
+        Move(Phase.LEFT, "abandon", Phase.OVER, "every cell is as it was before"),
+    ),
 )
-"""The life cycle of a capture; what is not in this table raises TraceError."""
+"""What may happen to a capture; anything else raises TraceError."""
 _SILENT = (Phase.PAUSED, Phase.REPLAYING)  # the current step, of which the loop around it is no part
-_THEN = {(move.phase, move.event): move.then for move in MOVES}
 
 
 class Capture:
@@ -85,15 +78,7 @@ class Capture:
 
     def _move(self, event: str) -> None:
         """Go on to the next phase. Raises TraceError for what does not happen in this one."""
-        then = _THEN.get((self.phase, event))
-        if then is None:
-            possible = ", ".join(move.event for move in MOVES if move.phase is self.phase) or "nothing"
-            raise TraceError(
-                f"cannot {event} a step that is {self.phase.value} ({self.phase.name})",
-                where=source.where(),
-                hint=f"What can happen to it now: {possible}.",
-            )
-        self.phase = then
+        self.phase = LIFE.after(self.phase, event)
 
     def __enter__(self) -> "Capture":
         self._move("enter")

@@ -21,7 +21,7 @@ LAYERS = """
     lazytensor.dtype
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.encoding
-    lazytensor.lazyarray  lazytensor.cirh
+    lazytensor.lazyarray  lazytensor.life_cycle  lazytensor.cirh
     lazytensor.ops
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
     lazytensor.kernels

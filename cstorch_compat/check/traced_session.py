@@ -10,7 +10,8 @@ from cstorch_compat.check.step import CheckedCapture, Recorder
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall, Closures
-from cstorch_compat.run.session import enter_fed
+from cstorch_compat.run.session import LoopSession, NextCheckpoint
+from cstorch_compat.run.wafer_session import enter_fed
 from lazytensor import precision, source, trace
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.runtime.store import Store
@@ -20,14 +21,14 @@ STEPS = 2
 """Iterations of a loop that are traced: the second one shows what changes from step to step."""
 
 
-class CheckSession:
+class CheckSession(LoopSession):
     """Takes the place of the wafer's session: traces the first step and the second, and compares them."""
 
     def __init__(self, recorder: Recorder, store: Store, summary: Summary):
         self.recorder, self.store, self.summary = recorder, store, summary
         self.closures = Closures()
         self.place = source.where()
-        self.capture: CheckedCapture | None = None
+        self.capture = CheckedCapture(store, readable=False)  # of the step at hand; entered with its batch
         self.first: set[Node] | None = None
         self._results: dict[Callable, Any] = {}
         self._steps: list[Callable] = []
@@ -49,7 +50,6 @@ class CheckSession:
 
     def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
         """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
-        assert self.capture is not None
         try:
             with self.capture.recording(), precision.autocast(process.RUN.options.half):
                 self._results[step_fn] = step_fn(*args, **kwargs)
@@ -60,13 +60,20 @@ class CheckSession:
             self._steps.append(step_fn)
         return self._results.get(step_fn)
 
-    def held(self, arguments: Any) -> Any:
+    def bind(self, arguments: Any) -> Any:
         """The arguments of a closure, whose calls are examined and not made."""
         return arguments
 
-    def end(self, *when: Any) -> None:
+    def resume(self) -> None:
+        """Record what the loop itself does, as part of the step."""
+        self.capture.resume()
+
+    def pause(self) -> None:
+        """Refuse what the loop itself does."""
+        self.capture.pause()
+
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Examine the step that was traced, and forget it."""
-        assert self.capture is not None
         calls, self.closures.queue = self.closures.queue, []
         fetched = _fetched(calls)
         traced, _ = self.capture.graph()
@@ -84,7 +91,6 @@ class CheckSession:
         self.capture.leave()
 
     def _examine(self, calls: list[ClosureCall], fetched: list[Tensor], whole: Graph) -> None:
-        assert self.capture is not None
         found = self.recorder.found
         if not fetched and not whole.updates:
             found.add("no outputs", self.place)
@@ -103,7 +109,7 @@ class CheckSession:
 
     def close(self) -> None:
         """The loop is over."""
-        if self.capture is not None and trace.current is self.capture:
+        if trace.current is self.capture:
             self.capture.leave()
         self.recorder.is_listening, self.summary.is_closed = True, True
 

@@ -101,7 +101,7 @@ class DataExecutor:
                 yield from self._steps(self.profiler, self._folder)
         finally:
             self.session.close()
-            process.enter_executor(before)
+            process.leave_executor(self, before)
 
     def _steps(self, profiler: Profiler, folder: pathlib.Path) -> Iterator[Any]:
         steps = min(self.num_steps, process.RUN.options.steps or self.num_steps)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from cstorch_compat.run.eager_session import EagerSession
 from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
-from cstorch_compat.run.session import LAZY, EagerSession, WaferSession, WaferSettings
-from cstorch_compat.run.wafer_state import WaferState
+from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
+from cstorch_compat.run.wafer_state import LAZY, WaferState
 from cstorch_compat.run.warn import warn
 from lazytensor.compiler.pipeline import CSX
 from lazytensor.runtime.host import HostBackend
@@ -113,7 +114,8 @@ class DeviceScope:
     @property
     def config(self) -> FlagGroup:
         """Settings such as lazy_initialization and drop_data, where scripts for 2.0 to 2.2 look for them."""
-        return self.owner.flags.debug
+        debug: FlagGroup = self.owner.flags.debug
+        return debug
 
     def __str__(self) -> str:
         return self.owner.torch_device.type

@@ -13,9 +13,9 @@ from lazytensor.ir.types import Where
 class ClosureCall:
     """One call of a closure that waits; `where` is the line that made it."""
 
-    function: Callable
-    args: tuple
-    kwargs: dict
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
     needs_checkpoint: bool
     where: Where | None = None
 
@@ -37,8 +37,8 @@ class Finished:
     """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
 
     step: int
-    calls: list[tuple[ClosureCall, tuple, dict]]
-    within: AbstractContextManager
+    calls: list[tuple[ClosureCall, tuple[Any, ...], dict[str, Any]]]
+    within: AbstractContextManager[None]
 
     def run(self) -> None:
         """Make the calls. What one of them raises carries a note of the closure and the step."""
@@ -69,7 +69,7 @@ class Closures:
         step: int,
         is_checkpoint: bool,
         prepare: Callable[[Any], Any],
-        within: AbstractContextManager | None = None,
+        within: AbstractContextManager[None] | None = None,
     ) -> None:
         """Make the calls of step number `step`, or of the one `lag` steps before.
 

@@ -33,16 +33,18 @@ def of_type(*kinds: type) -> Check:
 
 def positive(name: str, value: Any) -> int:
     """A number of at least one."""
-    if of_type(int)(name, value) < 1:
+    number: int = of_type(int)(name, value)
+    if number < 1:
         raise ValueError(f"{name} must be a positive integer, got {value}")
-    return value
+    return number
 
 
 def level(name: str, value: Any) -> int:
     """An optimization level."""
-    if not 0 <= of_type(int)(name, value) < LEVELS:
+    number: int = of_type(int)(name, value)
+    if not 0 <= number < LEVELS:
         raise ValueError(f"{name} must be an integer in range [0, {LEVELS}). Got {value}")
-    return value
+    return number
 
 
 def fabrics(name: str, value: Any) -> list[str] | None:

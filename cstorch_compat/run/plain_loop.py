@@ -6,33 +6,52 @@ program, and a step that would need another one is refused. What closures take m
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall
-from cstorch_compat.run.session import WaferSession
+from cstorch_compat.run.session import LoopSession
+from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
+from cstorch_compat.run.wafer_state import WaferState
 from cstorch_compat.run.warn import warn
 from lazytensor import precision, source
+from lazytensor.compiler.pipeline import Compilation
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph
+from lazytensor.runtime.backend import Executable
+from lazytensor.step import StepRunner
 
 
-class LoopSession(WaferSession):
+class PlainSession(WaferSession, LoopSession):
     """A session that records every step, and executes the program of the first one."""
 
-    def begin(self, batch: Any) -> Any:
-        """Take in a batch of a step that is recorded anew."""
-        self.capture = None
-        self._marked.clear()
-        return super().begin(batch)
+    def __init__(
+        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
+    ):
+        super().__init__(runner, state, replace(settings, retrace=True), on_report)
+        self._first: Graph | None = None
 
-    def end(self, step: int, is_checkpoint: bool, next_checkpoint: Callable[[], int | None]) -> None:
-        """Execute what was recorded, and run the closures."""
-        if self.graph is not None:
-            graph = self._traced_graph()
-            _check_same(self.graph, graph)
-            self.executable = self._compilation(graph).executable
-        super().end(step, is_checkpoint, next_checkpoint)
+    def resume(self) -> None:
+        """Record what the loop itself does, as part of the step."""
+        self.step.capture.resume()
+
+    def pause(self) -> None:
+        """Refuse what the loop itself does."""
+        self.step.capture.pause()
+
+    def _compilation(self, graph: Graph) -> Compilation:
+        """The way of a step's graph, which may differ from the first one in what closures take of it."""
+        if self._first is None:
+            self._first = graph
+            return super()._compilation(graph)
+        _check_same(self._first, graph)
+        return self.runner.compilation(graph)
+
+    def _report(self, executable: Executable) -> None:
+        """Report the program of the first step alone: the others update the same state."""
+        if not self._reported:
+            super()._report(executable)
 
 
 def _check_same(first: Graph, now: Graph) -> None:
@@ -59,10 +78,11 @@ class PlainLoop:
 
     def __init__(self) -> None:
         owner = process.current_backend()
-        self.session: Any = owner.session(LoopSession)
+        self.session: LoopSession = owner.session(PlainSession)
+        self.model: Any = None
         self.most_steps = process.RUN.options.steps if owner.is_e2e_execution else 1
         self.iteration = -1
-        self._casts: contextlib.AbstractContextManager | None = None  # while a step is recorded
+        self._casts: contextlib.AbstractContextManager[None] | None = None  # while a step is recorded
         self._before: Any = None
 
     @property
@@ -85,7 +105,7 @@ class PlainLoop:
                     warn("the last step was not run: call mark_step() before leaving the loop")
         finally:
             self.session.close()
-            process.enter_executor(self._before)
+            process.leave_executor(self, self._before)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Batches on the device; a step ends when the next batch is asked for. Only one where nothing is executed."""
@@ -93,7 +113,7 @@ class PlainLoop:
             raise TraceError(
                 "a loop over the data begins while the last step of another one has not been run",
                 where=source.where(),
-                hint="ClosureCall mark_step() before leaving a loop by break.",
+                hint="Call mark_step() before leaving a loop by break.",
             )
         for batch in loader:
             self.iteration += 1
@@ -106,7 +126,7 @@ class PlainLoop:
 
     def _record(self) -> None:
         """Whatever the loop does from now on belongs to the step."""
-        self.session.capture.resume()
+        self.session.resume()
         self._casts = precision.autocast(process.RUN.options.half)
         self._casts.__enter__()
 
@@ -114,7 +134,7 @@ class PlainLoop:
         assert self._casts is not None
         self._casts.__exit__(None, None, None)
         self._casts = None
-        self.session.capture.pause()
+        self.session.pause()
 
     def mark_step(self) -> None:
         """End the step: run it, then the closures that wait for it."""
@@ -122,6 +142,8 @@ class PlainLoop:
             self._stop_recording()
             self.session.end(self.user_iteration, True, lambda: self.user_iteration)
 
-    def add_step_closure(self, closure: Callable, args: tuple = (), kwargs: dict | None = None) -> None:
-        """ClosureCall a function with values when the step has run."""
+    def add_step_closure(
+        self, closure: Callable[..., Any], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> None:
+        """Call a function with values when the step has run."""
         self.session.closures.queue.append(ClosureCall(closure, args, kwargs or {}, False, source.where()))

@@ -7,13 +7,13 @@ from typing import Any
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run.backend import Backend
 from cstorch_compat.run.process import RUN, make_backend
-from cstorch_compat.run.session import LAZY
+from cstorch_compat.run.wafer_state import LAZY
 from lazytensor import source, trace
 from lazytensor.errors import TraceError, refuse
 from lazytensor.tensor import CPU
 
 
-def compile_model(model: Any, backend: Any = None) -> Callable:
+def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     """Prepare a module: name its parameters and buffers, put them on the backend's device.
 
     Returns a function that calls the model and carries its public methods.

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from cstorch_compat.run.backend import MAKERS, TYPES, Backend
 from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.options import Options
-from cstorch_compat.run.session import LAZY
+from cstorch_compat.run.wafer_state import LAZY
 from lazytensor import errors, random, source, trace
 from lazytensor.dtype import float32
 from lazytensor.functions import drawing
@@ -40,7 +40,7 @@ class Run:
         self.flags = FlagGroup("csx", CSX, lambda: self.executor is not None)
         self.backend: Backend | None = None
         self.executor: Any = None  # whose loop is running
-        self.slots: dict[Slot, Any] = {}
+        self.slots: dict[Slot[Any], Any] = {}
 
     def reset(self) -> None:
         """Be as in a new process: no backend, no loop, no step, default settings and seeds.
@@ -81,7 +81,8 @@ class Slot(Generic[T]):
         """What the present run has here."""
         if self not in RUN.slots:
             RUN.slots[self] = self.make()
-        return RUN.slots[self]
+        present: T = RUN.slots[self]
+        return present
 
     @value.setter
     def value(self, value: T) -> None:
@@ -153,3 +154,9 @@ def enter_executor(executor: Any) -> Any:
     """Make an executor the running one; returns the one before it."""
     before, RUN.executor = RUN.executor, executor
     return before
+
+
+def leave_executor(executor: Any, before: Any) -> None:
+    """Make the one before the running one again, unless the run has started over in the meantime."""
+    if RUN.executor is executor:
+        RUN.executor = before

@@ -11,7 +11,7 @@ from cstorch_compat.run.warn import warn
 from lazytensor import source
 
 
-def trace_function(step_fn: Callable) -> Callable:
+def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function as the body of a step: everything in it belongs to the graph that is compiled."""
 
     def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
@@ -28,7 +28,7 @@ def trace_function(step_fn: Callable) -> Callable:
     return generated_trace_fn
 
 
-def closure(function: Callable, needs_checkpoint: bool) -> Callable:
+def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..., Any]:
     """A function that is called when the step is over; where no loop runs, at once, or not at all for a checkpoint.
 
     A call made by a closure waits for the end of the next step, as in the original.
@@ -38,7 +38,7 @@ def closure(function: Callable, needs_checkpoint: bool) -> Callable:
     def queued(*args: Any, **kwargs: Any) -> Any:
         if RUN.executor is not None:
             session = RUN.executor.session
-            operands = session.held(args), session.held(kwargs)
+            operands = session.bind(args), session.bind(kwargs)
             session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:

@@ -9,6 +9,10 @@ from lazytensor import source
 from lazytensor.errors import StateError
 from lazytensor.ir.types import StateId
 from lazytensor.runtime.store import Store
+from lazytensor.tensor import Device
+
+LAZY = Device("lazy", 0)
+"""The device of what lies on the wafer."""
 
 
 class WaferState(Store):
@@ -23,8 +27,9 @@ class WaferState(Store):
     def __init__(self) -> None:
         super().__init__()
         self.free: set[StateId] = set()
-        self._way_out: Callable[[], str] | None = None  # given while state cannot be fetched
-        self._before: Callable[[], str] | None = None
+        # What to do instead, while state cannot be fetched; and what that will be when the loop is over.
+        self._way_out: Callable[[], str] | None = None
+        self._after: Callable[[], str] | None = None
         self._is_running = False
         self._snapshot: dict[StateId, np.ndarray] | None = None
 
@@ -58,14 +63,17 @@ class WaferState(Store):
             )
 
     def start(self) -> None:
-        """A loop begins."""
-        self._before = self._way_out
+        """A loop begins. Until a step has run, it leaves the state as readable as it is now."""
+        self._after = self._way_out
         self._is_running, self._way_out = True, _after_the_loop
 
-    def stop(self, is_checkpoint: bool | None) -> None:
-        """The loop is over; was its last step a checkpoint step? None says that no step was executed."""
-        self._is_running = False
-        self._way_out = self._before if is_checkpoint is None else None if is_checkpoint else _after_the_loop
+    def ran(self, is_checkpoint: bool) -> None:
+        """A step has run: if it is the last one, state can be fetched after the loop on a checkpoint step alone."""
+        self._after = None if is_checkpoint else _after_the_loop
+
+    def stop(self) -> None:
+        """The loop is over."""
+        self._is_running, self._way_out = False, self._after
 
     @contextmanager
     def window(

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import lazytensor as lt
 from lazytensor import trace
-from lazytensor.capture import MOVES, Capture, Phase
+from lazytensor.capture import LIFE, Capture, Phase
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
@@ -18,8 +18,8 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.trace import Cell
 
-EVENTS = sorted({move.event for move in MOVES})
-NEXT = {(move.phase, move.event): move.then for move in MOVES}
+EVENTS = sorted({move.event for move in LIFE.moves})
+NEXT = {(move.phase, move.event): move.then for move in LIFE.moves}
 CURRENT = {Phase.RECORDING, Phase.PAUSED, Phase.REPLAYING, Phase.FINISHED}
 
 
@@ -119,7 +119,7 @@ def path_to(phase: Phase) -> list[str]:
     """The shortest way to a phase."""
     paths = {Phase.FEEDING: []}
     while phase not in paths:
-        for move in MOVES:
+        for move in LIFE.moves:
             if move.phase in paths:
                 paths.setdefault(move.then, [*paths[move.phase], move.event])
     return paths[phase]
@@ -131,7 +131,7 @@ def capture():
     trace.reset()
 
 
-@pytest.mark.parametrize("move", MOVES, ids=lambda m: f"{m.phase.name}-{m.event}")
+@pytest.mark.parametrize("move", LIFE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")
 def test_every_row_of_the_table_can_happen(move, capture):
     for event in (*path_to(move.phase), move.event):
         happen(capture, event)
@@ -139,7 +139,7 @@ def test_every_row_of_the_table_can_happen(move, capture):
 
 
 def test_no_row_stands_twice():
-    assert len(NEXT) == len(MOVES)
+    assert len(NEXT) == len(LIFE.moves)
 
 
 @pytest.mark.parametrize("phase", Phase)

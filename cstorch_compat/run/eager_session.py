@@ -1,0 +1,53 @@
+"""The session of the CPU backend: a traced function runs its body every time, and its results are there at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.run.closures import Closures
+from cstorch_compat.run.session import NextCheckpoint, Session
+from lazytensor import trace
+from lazytensor.capture import Capture
+from lazytensor.runtime.store import Store
+from lazytensor.step import StepRunner
+from lazytensor.tensor import untracked, wrap
+
+
+class EagerSession(Session):
+    """Each call of a traced function is captured, compiled once, and executed at once."""
+
+    def __init__(self, runner: StepRunner, store: Store):
+        self.runner, self.store = runner, store
+        self.closures = Closures()
+
+    def begin(self, batch: Any) -> Any:
+        """The batch itself."""
+        return batch
+
+    def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a traced function."""
+        if trace.current is not None:  # one traced function calls another: both are one step
+            return step_fn(*args, **kwargs)
+        capture = Capture(self.store, readable=True)
+        for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
+            # State comes in by its name, and a view by the tensor that it is a view of.
+            if not t.lens and t.cell.home is None and not t.cell.state and t.cell.epoch is None:
+                capture.feed(t.cell, i, f"input{path}")
+        with capture:
+            result = step_fn(*args, **kwargs)
+            self.runner.run(capture)
+        return result
+
+    def bind(self, arguments: Any) -> Any:
+        """The arguments as they are at the call; PyTorch's eager tensors may change until the closure runs."""
+        return map_tensors(arguments, lambda t: wrap(untracked(t.node)))
+
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
+        """Run the closures; the step has run already."""
+        self.closures.run(step, is_checkpoint, lambda arguments: arguments)
+
+    def flush(self) -> None:
+        """Nothing is late here."""
+
+    def close(self) -> None:
+        """Nothing has to be given back."""

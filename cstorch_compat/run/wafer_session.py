@@ -1,0 +1,358 @@
+"""The session of the CSX backend: the body is traced in the first step, and later steps run the program.
+
+A step ends when the loop asks for the next batch, and values can be read in closures only. Client and server are
+modelled in one thread: a real one would add races and teach nothing.
+"""
+
+import functools
+import pathlib
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.run.closures import ClosureCall, Closures
+from cstorch_compat.run.late_state import late_state
+from cstorch_compat.run.session import NextCheckpoint, Session
+from cstorch_compat.run.wafer_state import LAZY, WaferState
+from lazytensor import config, precision, source, trace
+from lazytensor.capture import Capture
+from lazytensor.cirh.text import Notes, torch_text
+from lazytensor.compiler.pipeline import Compilation, Heading
+from lazytensor.dtype import DType, cbfloat16, float32
+from lazytensor.errors import StateError, TraceError
+from lazytensor.ir.graph import Graph, Node, leaf
+from lazytensor.ir.types import Type
+from lazytensor.life_cycle import LifeCycle, Move
+from lazytensor.ops.elementwise import cast
+from lazytensor.runtime.backend import Executable
+from lazytensor.step import StepRunner
+from lazytensor.tensor import Tensor
+from lazytensor.trace import Cell
+
+
+@dataclass(frozen=True)
+class WaferSettings:
+    """How a CSX execution goes: its `folder` for texts, the half type, how far it goes, and how it is checked.
+
+    `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
+    steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
+    `level` is the precision optimization level; `retrace` has the body traced in every step; compiled kernels are
+    kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client float32 for cbfloat16.
+    """
+
+    folder: pathlib.Path
+    half: DType
+    execute: str = "all"
+    closure_lag: int = 0
+    strict: bool = False
+    notes: Notes = field(default_factory=dict)
+    level: int = 1
+    retrace: bool = False
+    compile_dir: str = ""
+    widen_cbfloat16: bool = False
+
+
+class Phase(Enum):
+    """Where a session is; the value is how an error says it."""
+
+    OPEN = "waiting for its first batch"
+    TRACING = "tracing a step"
+    RUNNING = "running its program"
+    SKIPPED = "over after its first step was traced or compiled"
+    CLOSED = "closed"
+
+
+LIFE = LifeCycle(
+    "a session",
+    (
+        Move(Phase.OPEN, "trace", Phase.TRACING, "there is no program yet, so the body shows what the step is"),
+        Move(Phase.TRACING, "run", Phase.RUNNING, "the step is compiled, and executed on its own batch first"),
+        Move(Phase.TRACING, "skip", Phase.SKIPPED, "the backend was made with validate_only or compile_only"),
+        Move(Phase.RUNNING, "replay", Phase.RUNNING, "the body is not run again: its handles stand for the new step"),
+        Move(Phase.RUNNING, "run", Phase.RUNNING, "later steps run the same program on their batches"),
+        Move(Phase.RUNNING, "trace", Phase.TRACING, "the flag retrace_every_iteration, or a loop without functions"),
+        Move(Phase.OPEN, "close", Phase.CLOSED, "the loop had no step"),
+        Move(Phase.TRACING, "close", Phase.CLOSED, "the loop was left in its first step"),
+        Move(Phase.RUNNING, "close", Phase.CLOSED, "the loop is over"),
+        Move(Phase.SKIPPED, "close", Phase.CLOSED, "the loop is over"),
+        Move(Phase.CLOSED, "close", Phase.CLOSED, "a run that starts over closes what its loop closes later again"),
+    ),
+)
+"""What may happen to a session; anything else raises TraceError."""
+
+
+@dataclass(frozen=True)
+class TracedStep:
+    """A step that is traced or was: the batch as the loop sees it, and what its functions returned and called.
+
+    A function that is called again in a later step returns the same handles, and its closures are called again.
+    """
+
+    capture: Capture
+    batch: Any
+    results: dict[Callable[..., Any], Any] = field(default_factory=dict)
+    closure_calls: dict[Callable[..., Any], list[ClosureCall]] = field(default_factory=dict)
+
+
+Identity = tuple[int, tuple[Any, ...]]
+"""What two handles on the same value have in common: the cell, and the way from it to the view."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A step that was traced as a whole, what it gives to closures, and what executes it."""
+
+    step: TracedStep
+    graph: Graph
+    executable: Executable
+    outputs: tuple[Identity, ...]
+    waiting: tuple[tuple[Identity, Cell], ...]  # the outputs whose cells take the value between steps
+
+    @classmethod
+    def of(
+        cls, step: TracedStep, graph: Graph, outputs: dict[Identity, tuple[str, Tensor]], executable: Executable
+    ) -> "Program":
+        """The program of a step; its outputs that were made in the step, and are seen whole, take their values."""
+        cells = step.capture.cells
+        outside = {id(cell) for cell, *_ in (*cells.inputs, *cells.touched)}
+        waiting = ((k, t.cell) for k, (_, t) in outputs.items() if not t.lens and id(t.cell) not in outside)
+        return cls(step, graph, executable, tuple(outputs), tuple(waiting))
+
+
+class WaferSession(Session):
+    """The execution of one loop on the wafer; `on_report` is given the report of the compiled program."""
+
+    def __init__(
+        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
+    ):
+        self.runner, self.state, self.settings, self.on_report = runner, state, settings, on_report
+        self.closures = Closures(settings.closure_lag)
+        self.phase = Phase.OPEN
+        self.stage: TracedStep | Program | None = None  # None while OPEN
+        self._arrays: list[np.ndarray] = []
+        self._reported: list[Executable] = []
+
+    @property
+    def step(self) -> TracedStep:
+        """The step of the loop. Raises TraceError before the first one."""
+        if self.stage is None:
+            raise TraceError(f"the session is {self.phase.value} and has no step", where=source.where())
+        return self.stage.step if isinstance(self.stage, Program) else self.stage
+
+    def _move(self, event: str) -> None:
+        self.phase = LIFE.after(self.phase, event)
+
+    def begin(self, batch: Any) -> Any:
+        """Take in a batch; the loop sees tensors that have no values on the client."""
+        self._arrays = [t.array() for _, t in flatten(batch)]
+        if isinstance(self.stage, Program) and not self.settings.retrace:
+            self._move("replay")
+            self.stage.step.capture.hide()
+            return self.stage.step.batch
+        # Refused before the capture is entered, and noted behind: a batch that is wrong leaves the session as it is.
+        then = LIFE.after(self.phase, "trace")
+        capture = Capture(self.state, readable=False)
+        self.stage = TracedStep(capture, enter_fed(capture, batch))
+        if self.phase is Phase.OPEN:
+            self.state.start()
+        self.phase = then
+        return self.stage.batch
+
+    def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Trace the body in the first step; later give back the handles that it returned."""
+        step = self.step
+        if step_fn in step.results:
+            self.closures.queue += step.closure_calls[step_fn]
+            return step.results[step_fn]
+        if self.phase is not Phase.TRACING:
+            raise TraceError(
+                "a traced function was called for the first time after the first step",
+                where=source.where(),
+                hint="Call every @cstorch.trace function in the first iteration of the loop.",
+            )
+        before = len(self.closures.queue)
+        with step.capture.recording(), precision.autocast(self.settings.half):
+            result = step_fn(*args, **kwargs)
+        step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]
+        return result
+
+    def bind(self, arguments: Any) -> Any:
+        """The very handles, whose last value in the step is the one that counts."""
+        return arguments
+
+    def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
+        """Execute the step on its batch and run the closures that wait for it."""
+        if not isinstance(self.stage, Program):
+            graph, outputs = self._traced(self.step)
+            compilation = self._compilation(graph)
+            if self.settings.execute == "trace":
+                self._skip()
+                return
+            self.stage = Program.of(self.step, graph, outputs, self._executable(compilation))
+            if self.settings.execute == "compile":
+                self._skip()
+                return
+        self._move("run")
+        program = self.stage
+        values = [v.copy() for v in program.executable.step(self._arrays)]
+        fetches = dict(zip(program.outputs, values, strict=True))
+        self.state.ran(is_checkpoint)
+        program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
+        within = self._window(program.step.capture, is_checkpoint, next_checkpoint)
+        seen = functools.partial(_on_client, fetches)
+        self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
+
+    def _skip(self) -> None:
+        """Forget the step, which is not to be executed."""
+        self._move("skip")
+        self.closures.queue.clear()
+        self.step.capture.leave()
+
+    def _compilation(self, graph: Graph) -> Compilation:
+        """The way of a step's graph through the passes; its texts are written."""
+        notes = tuple((state, tuple(known.items())) for state, known in self.settings.notes.items())
+        heading = Heading(self.settings.half.name, self.settings.level, notes)
+        compilation = self.runner.compilation(graph, heading)
+        self._write_texts(graph, compilation)
+        return compilation
+
+    def _executable(self, compilation: Compilation) -> Executable:
+        with config.override(cache=self.settings.compile_dir or config.current().cache):
+            executable = compilation.executable
+        self._report(executable)
+        return executable
+
+    def _report(self, executable: Executable) -> None:
+        """Hand on the report of a program, once."""
+        if executable not in self._reported:
+            self._reported.append(executable)
+            self.on_report(executable.report)
+
+    def _window(
+        self, capture: Capture, is_checkpoint: bool, next_checkpoint: NextCheckpoint
+    ) -> AbstractContextManager[None]:
+        """What the closures of this step see of the state: all of it on a checkpoint step, else the way out."""
+        if not is_checkpoint:
+            return self.state.window(functools.partial(_way_out, next_checkpoint()))
+        return self._late_window(capture, self.state.snapshot()) if self.closures.lag else self.state.window(None)
+
+    @contextmanager
+    def _late_window(self, capture: Capture, snapshot: dict[str, np.ndarray]) -> Iterator[None]:
+        # Closures that come late read the state of their own step; what was read of another one must not stay.
+        with self.state.window(None, snapshot):
+            capture.cells.refetch()
+            yield
+            capture.cells.refetch()
+
+    def _traced(self, step: TracedStep) -> tuple[Graph, dict[Identity, tuple[str, Tensor]]]:
+        """What was captured, with the outputs that closures take: their names and handles."""
+        graph, _ = step.capture.graph()
+        outputs = self._outputs()
+        self._warn_of_late_state(step, [t for _, t in outputs.values()])
+        if not outputs and not graph.updates:
+            raise StateError(
+                "The compiled model has no computational graph. This happens when no tensors have been marked as "
+                "outputs of the graph. Please pass a result of the traced function, such as the loss, to a "
+                "@cstorch.step_closure.",
+            )
+        names = tuple(name for name, _ in outputs.values())
+        nodes = tuple(_for_client(t.node) for _, t in outputs.values())
+        return Graph(graph.inputs, graph.state, nodes, graph.updates, names), outputs
+
+    def _outputs(self) -> dict[Identity, tuple[str, Tensor]]:
+        """What closures take; its name is the parameter of the closure, and the path inside."""
+        outputs: dict[Identity, tuple[str, Tensor]] = {}
+        for call in self.closures.queue:
+            for parameter, value in call.arguments().items():
+                for path, t in flatten(value):
+                    name = f"output_{parameter}{path}"
+                    self._refuse_cbfloat16(name, t)
+                    outputs.setdefault(_identity(t), (name, t))
+        return outputs
+
+    def _refuse_cbfloat16(self, name: str, t: Tensor) -> None:
+        if t.dtype is cbfloat16 and not self.settings.widen_cbfloat16:
+            raise TraceError(
+                f"{name} is a {t.spec}, for which the client has no type: it cannot take it from the wafer",
+                where=t.node.where,
+                hint="Pass tensor.to(torch.float32), or set cstorch.backends.csx.debug.implicit_cast_cb16_to_fp32.",
+            )
+
+    def _warn_of_late_state(self, step: TracedStep, outputs: list[Tensor]) -> None:
+        results = [t for result in step.results.values() for _, t in flatten(result)]
+        # A result or an output is made anew on purpose.
+        fleeting = {id(t.cell) for t in (*outputs, *results)}
+        names = [name for name, cell in late_state(step.capture) if id(cell) not in fleeting]
+        if not names:
+            return
+        lost = StateError(
+            f"{', '.join(names)}: first made inside the step, and so made anew in each step; what is written is lost",
+            hint="Make it before the first step: an optimizer's state in preinitialize(), a module's as a buffer.",
+        )
+        if self.settings.strict:
+            raise lost
+        warnings.warn(str(lost), UserWarning, stacklevel=2)
+
+    def _write_texts(self, graph: Graph, compilation: Compilation) -> None:
+        folder = self.settings.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "torch.mlir").write_text(torch_text(graph))
+        (folder / "cirh.mlir").write_text(compilation.text)
+
+    def flush(self) -> None:
+        """Make the calls of closures that are late."""
+        self.closures.flush()
+
+    def close(self) -> None:
+        """Let the client see values again, and state if the last step was a checkpoint step."""
+        had_steps = self.phase not in (Phase.OPEN, Phase.CLOSED)
+        self._move("close")
+        if not had_steps:
+            return
+        if trace.current is self.step.capture:
+            self.step.capture.leave()
+        self.state.stop()
+
+
+def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
+    """What a closure sees of a tensor: its value on the client, which has no cbfloat16."""
+    array = fetches.get(_identity(t))
+    kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
+    return Tensor(Cell(leaf(np.array(t.array() if array is None else array), kind)))
+
+
+def _way_out(step: int | None) -> str:
+    if step is None:
+        return "Give the DataExecutor checkpoint_steps, and read state in a @cstorch.checkpoint_closure."
+    return f"Read it in a @cstorch.checkpoint_closure; the next checkpoint step is {step}."
+
+
+def _for_client(n: Node) -> Node:
+    return cast(n, float32) if n.type.dtype is cbfloat16 else n
+
+
+def enter_fed(capture: Capture, batch: Any) -> Any:
+    """Enter the capture of a step on a batch; the loop sees the batch that is returned, as tensors of the device."""
+    seen = map_tensors(batch, _on_device)
+    for i, (path, t) in enumerate(flatten(seen)):
+        capture.feed(t.cell, i, f"input{path}")
+    capture.__enter__()
+    capture.pause()
+    return seen
+
+
+def _on_device(t: Tensor) -> Tensor:
+    copy = Tensor(Cell(leaf(t.array(), t.spec)))
+    copy.device = LAZY
+    return copy
+
+
+def _identity(t: Tensor) -> Identity:
+    # Whether a handle records gradients makes no other value of it.
+    return id(t.cell), tuple(step for step in t.lens if step[0] != "variable")
