@@ -44,29 +44,35 @@ def _brief(leaf: Any) -> Any:
 def _compared(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
     if not isinstance(a, LazyArray) and not isinstance(b, LazyArray):
         return _compared_values(key, a, b, rtol, atol)
+    # A 0-d array is no number: a model that saved the one would not load the other.
     if not isinstance(a, LazyArray) or not isinstance(b, LazyArray):
         return [Difference(key, "type", _brief(a), _brief(b))]
     if a.shape != b.shape:
         return [Difference(key, "shape", list(a.shape), list(b.shape))]
     if dtype_name(a) != dtype_name(b):
         return [Difference(key, "dtype", dtype_name(a), dtype_name(b))]
+    # Read one pair at a time, and only after shape and type agree: the rest of the file stays unread.
     return _compared_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
 
 
 def _compared_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
     if type(a) is not type(b):
         return [Difference(key, "type", plain(a), plain(b))]
+    # Numbers as arrays of one, so that the tolerance means the same for both.
     if type(a) is float:
         return _compared_arrays(key, np.array([a]), np.array([b]), rtol, atol)
+    # By text, since `==` holds between True and 1 and fails for NaN.
     return [] if repr(a) == repr(b) else [Difference(key, "value", plain(a), plain(b))]
 
 
 def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:
     """One difference at most, with the largest ones and the first pair that is too far apart."""
     first, max_abs, max_rel = None, 0.0, 0.0
+    # The difference of two float16 may overflow, and that of unsigned numbers wraps around.
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     for at in range(0, a.size, _PIECE):
         x, y = a[at : at + _PIECE], b[at : at + _PIECE]
+        # NaN beside NaN is no difference, and neither are equal infinities, whose difference is NaN.
         same = (x == y) | ((x != x) & (y != y))
         if same.all():
             continue
@@ -74,6 +80,7 @@ def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: 
             apart = np.abs(np.subtract(x, y, dtype=wide))
             apart[same] = 0
             size = np.abs(y.astype(wide))
+            # Negated: a comparison with NaN is false, and a NaN on one side alone is a difference.
             bad = ~same & ~(apart <= atol + rtol * size)
             max_abs, max_rel = max(max_abs, _largest(apart)), max(max_rel, _largest(apart / size))
         if first is None and bad.any():

@@ -20,6 +20,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
     at the target is untouched.
     """
     wanted = of_target(target, to)
+    # Before the source is read, which may take long.
     if os.path.lexists(target) and not force:
         raise CheckpointExists(f"{target} exists already", hint="Give --force to replace it, or another name.")
     _, tree = read(source)
@@ -27,6 +28,7 @@ def convert(source: str, target: str, *, to: str | None, key: str | None, flatte
         tree = subtree(tree, key, source)
     if flatten:
         tree = flat(tree)
+    # Refusals come before the first byte is written; with --force the old target is still whole.
     _refuse_pickles(tree)
     if wanted.is_flat:
         _refuse_what_is_not_flat(tree, wanted.name)

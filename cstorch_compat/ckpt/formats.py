@@ -37,6 +37,7 @@ def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
 
 def _read_torch(path: str) -> Any:
     try:
+        # Storages of a torch file have numbers for names; the dotted names of the tree are what users know.
         return with_names(serialization.load_lazily(RawFile(path).stream(), path), {})
     except CheckpointError as e:
         raise CheckpointError(e.what, where=path, hint=e.hint) from e  # no line of a script
@@ -46,6 +47,7 @@ def _read_torch(path: str) -> Any:
 
 def _write_torch(path: str, tree: Any, *, replace: bool) -> None:
     with new_file(path, replace) as temporary:
+        # torch.save writes in place, so the way over a temporary name is put around it here.
         serialization.save(tree, temporary)
 
 
@@ -80,6 +82,7 @@ def of_target(path: str, name: str | None) -> Format:
     """The format to write: the one asked for, or the one that the suffix says."""
     if name is not None:
         return FORMATS[name]
+    # Only for a file that is yet to be written; one that exists is known by its bytes.
     suffix = pathlib.Path(path).suffix
     for row in FORMATS.values():
         if suffix in row.suffixes:

@@ -21,6 +21,7 @@ def children(tree: Any) -> Iterator[tuple[Any, Any]] | None:
 def leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Every value that is no container, in order. An empty container is a value."""
     members = children(tree)
+    # Otherwise an empty dict would vanish from listings and differences; an empty file has no values at all.
     if members is None or (path and not tree):
         yield path, tree
         return
@@ -43,6 +44,7 @@ def flat(tree: Any) -> dict[str, Any]:
 def with_names(tree: Any, known: dict[int, LazyArray], path: str = "") -> Any:
     """The tree with each array's `key` the name under which it stands first; `known` collects them by identity."""
     if isinstance(tree, LazyArray):
+        # One object for each array, so that tied weights are still told by identity when they are written.
         return known.setdefault(id(tree), replace(tree, key=path))
     members = children(tree)
     if members is None:
@@ -66,5 +68,6 @@ def _under(tree: Any, key: str) -> Iterator[Any]:
         name = str(label)
         if name == key:
             yield child
+        # Every split is tried, since names of files may hold dots of their own.
         elif key.startswith(name + "."):
             yield from _under(child, key[len(name) + 1 :])

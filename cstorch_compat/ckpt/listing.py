@@ -25,6 +25,7 @@ def rows(tree: Any) -> list[dict[str, Any]]:
     for key, leaf in leaves(tree):
         if not isinstance(leaf, LazyArray):
             table.append({"key": key, "type": type(leaf).__name__, "value": plain(leaf)})
+        # Counted once: a link takes no bytes in the file.
         elif first.setdefault(id(leaf), key) != key:
             table.append({"key": key, "type": "link", "same_as": first[id(leaf)]})
         else:
@@ -46,6 +47,7 @@ def _of_array(key: str, a: LazyArray) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it: numbers that JSON has not, and other objects, as text."""
+    # NaN and infinities are no JSON, and many readers refuse them.
     is_plain = value is None or isinstance(value, str | bool | int) or (type(value) is float and math.isfinite(value))
     return value if is_plain else repr(value)
 
@@ -96,9 +98,11 @@ def show(path: str, key: str) -> int:
 def summary(values: np.ndarray) -> dict[str, Any]:
     """Figures of an array; the least, the greatest and the mean are those of its finite numbers."""
     is_finite = np.isfinite(values)
+    # Without a copy where there is nothing to leave out.
     finite = values if is_finite.all() else values[is_finite]
     figures: dict[str, Any] = {}
     if finite.size and values.dtype.kind != "c":
+        # In float64, since a sum of half numbers stops growing early.
         figures = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(dtype=np.float64)}
     figures["nan"] = int(np.isnan(values).sum())
     figures["inf"] = int(values.size - np.count_nonzero(is_finite)) - figures["nan"]

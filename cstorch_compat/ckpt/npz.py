@@ -24,6 +24,7 @@ from lazytensor.serialization.lazy import fill
 
 _SUFFIX = ".npy"
 _VOID = np.dtype("V2")
+# Damaged or hostile headers announce any size; this bound is checked before memory is asked for.
 _MOST_PER_BYTE = 1032  # of deflate: what one stored byte can stand for
 _OF_KIND = OF_STORED | {_VOID: dt.bfloat16}
 
@@ -34,6 +35,7 @@ def read(path: str) -> dict[str, LazyArray]:
         archive = zipfile.ZipFile(RawFile(path).stream())  # closed with the last array
         arrays = {}
         for info in archive.infolist():
+            # NumPy adds the suffix to each name and takes it off again.
             key = info.filename.removesuffix(_SUFFIX)
             if key in arrays:
                 raise CheckpointError(f"it has two arrays called {key!r}")
@@ -49,9 +51,11 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
     if kind != _VOID and not is_storable(kind):
         raise CheckpointError(f"it is an array of {kind}", hint="Only arrays of plain numbers are read.")
     nbytes = math.prod(shape) * kind.itemsize
+    # The header's shape, the archive's size and what deflate can do have to agree.
     if info.file_size != begin + nbytes or info.file_size > (info.compress_size + 1) * _MOST_PER_BYTE:
         raise CheckpointError(f"its {info.file_size} bytes are not those of {kind}{list(shape)}")
     dtype = _OF_KIND.get(kind.newbyteorder("<"))
+    # Elements are turned to little-endian when they are read, for all writers write these.
     target = kind.newbyteorder("<") if dtype is None else STORED[dtype]
     load = partial(_load, archive, info, begin, shape, is_fortran, kind, target)
     packing = "" if info.compress_type == zipfile.ZIP_STORED else "deflate"
@@ -70,6 +74,7 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     version = npy.read_magic(stream)
+    # Version 3 is for field names outside of Latin-1; arrays of plain numbers have no fields.
     readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     if version not in readers:
         raise CheckpointError(f"it is of the npy version {version}")
@@ -87,6 +92,7 @@ def _load(
 ) -> np.ndarray:
     flat = np.empty(math.prod(shape), kind)
     with archive.open(info) as stream:
+        # The header again: streams of an archive begin at their beginning.
         stream.read(begin)
         fill(stream, flat)
     array = flat.reshape(shape, order="F" if is_fortran else "C")
@@ -101,6 +107,8 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
         for key, a in arrays.items():
             check_name(key)
             kind = _VOID if a.dtype is dt.bfloat16 else a.kind
+            # Without force_zip64 an array over 2 GiB fails in the middle of being written, as its size is unknown
+            # at first.
             with archive.open(zipfile.ZipInfo(key + _SUFFIX), "w", force_zip64=True) as stream:
                 npy.write_array_header_1_0(
                     stream, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": a.shape}

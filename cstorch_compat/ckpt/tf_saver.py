@@ -62,10 +62,12 @@ def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, Lazy
 
 
 def _lazy(v: Variable, where: str) -> LazyArray | None:
+    # TensorFlow gives these as a type of ml_dtypes, which stock NumPy does not know: the bits are enough.
     if v.kind == dt.bfloat16.name:
         return _array(v, where, dt.bfloat16, STORED[dt.bfloat16], lambda: v.read().view("<u2"))
     try:
         kind = np.dtype(v.kind).newbyteorder("<")
+    # NumPy does not know the name: texts, resources, quantized types.
     except TypeError:
         return None
     if not is_storable(kind):
@@ -94,6 +96,7 @@ def variables_of(tree: Any) -> tuple[dict[str, np.ndarray], list[str]]:
     """
     arrays: dict[str, np.ndarray] = {}
     bits: list[str] = []
+    # A saver's checkpoint is one flat table of names.
     for name, leaf in flat(tree).items():
         if isinstance(leaf, LazyArray):
             arrays[name] = leaf.stored()
@@ -123,6 +126,7 @@ class TensorFlowSaver:
 
     def __init__(self) -> None:
         try:
+            # Not at the head of the file: TensorFlow is large, and these two programs alone need it.
             self._tf: Any = importlib.import_module("tensorflow")
         except ImportError as e:
             raise OptionMissing(
@@ -131,6 +135,7 @@ class TensorFlowSaver:
 
     def variables(self, path: str) -> list[Variable]:
         """What is in the checkpoint of a path without the suffix `.index`. Raises CheckpointMissing."""
+        # A checkpoint is several files; the index is the one that all of them have.
         if not os.path.exists(f"{path}.index"):
             raise CheckpointMissing(
                 f"there is no {path}.index", hint="Give the path without a suffix, as in model.ckpt-100."
@@ -150,6 +155,7 @@ class TensorFlowSaver:
             for name, a in arrays.items()
         ]
         slices = [""] * len(tensors)
+        # The raw operation takes names as they are; the saver objects above it add a graph of their own.
         self._tf.raw_ops.SaveV2(prefix=path, tensor_names=list(arrays), shape_and_slices=slices, tensors=tensors)
 
 

@@ -183,8 +183,7 @@ def _read_leaf(reader: _Reader, key: str, name: str, descriptor: dict[str, Any])
     if kind == "DeferredFullTensor":
         return _filled(reader, key, descriptor)
     if kind == "TorchTensorSerializer":
-        # What is declared here and the dataset have to agree, because tensors are typed before their bytes are
-        # read.
+        # What is declared here and the dataset have to agree, because tensors are typed before their bytes are read.
         (shape,), (dtype,) = descriptor["shapes"], descriptor["dtypes"]
         return _stored(reader, key, name, True, _tensor_dtype(dtype), _shape(shape))
     if kind == "NumpyArraySerializer":

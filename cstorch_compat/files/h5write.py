@@ -85,9 +85,8 @@ def write(
 def _plan(occurrence: treespec.Leaf, describe: Callable[[object], Leaf]) -> object:
     """What to write: a leaf, a NumPy array, or the descriptor of something without a dataset."""
     key, leaf = occurrence.key, occurrence.value
-    # Identity decides, as in the original, and it does for interned scalars too: every further `1`, `True` or
-    # `None` of a state dict becomes a link to the first. Views of one storage are different objects and are stored
-    # twice.
+    # Identity decides, as in the original, and it does for interned scalars too: every further `1`, `True` or `None`
+    # of a state dict becomes a link to the first. Views of one storage are different objects and are stored twice.
     if occurrence.original != key:
         return {"key": occurrence.original, "__LINKED__": True, "__TYPE__": "LinkedObject", "__NONE__": True}
     array = describe(leaf)

@@ -29,8 +29,7 @@ def new_file(path: str, replace: bool = False) -> Iterator[str]:
     """
     # Before the caller fetches or computes a single tensor.
     _check_target(path, replace)
-    # In the same folder, since only a rename within one file system is atomic; the form of the name is the
-    # original's.
+    # In the same folder, since only a rename within one file system is atomic; the form of the name is the original's.
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         yield temporary

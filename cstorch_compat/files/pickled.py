@@ -31,8 +31,7 @@ def _refuse(stand_in: DeferredObject, *_: Any) -> NoReturn:
 
 
 # Python looks these up on the class and never asks `__getattr__`, so each has to stand there. Not among them are
-# `__repr__`, `__copy__` and `__reduce__`: a state dict with such a leaf is still printed, copied and walked
-# through.
+# `__repr__`, `__copy__` and `__reduce__`: a state dict with such a leaf is still printed, copied and walked through.
 _USES = """
     __bool__ __int__ __float__ __complex__ __index__ __len__ __iter__ __call__ __getitem__ __contains__ __eq__ __ne__
     __lt__ __le__ __gt__ __ge__ __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __neg__

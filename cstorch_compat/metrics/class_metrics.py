@@ -16,6 +16,7 @@ AVERAGES = ("micro", "macro")
 
 def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
     """How often each of `slots` places occurs, float32[slots]; weights count for one occurrence each."""
+    # A sum by index stands for a product of one-hot vectors, which would be as large as samples times slots.
     flat = shapes.reshape(pw.cast_to(places, int64), (-1,))
     amounts = creation.ones(places.shape, device=places.device) if weights is None else pw.cast_to(weights, float32)
     return scatter_add(creation.zeros(slots, device=places.device), 0, flat, shapes.reshape(amounts, (-1,)))
@@ -24,6 +25,7 @@ def counted(slots: int, places: Tensor, weights: Tensor | None) -> Tensor:
 def ratio(top: Tensor, bottom: Tensor) -> Tensor:
     """top / bottom, and 0 where bottom is 0."""
     empty = bottom == 0.0
+    # Both sides of a selection are computed, so the division has to be harmless where it is not wanted.
     safe = pw.where(empty, creation.ones_like(bottom), bottom)
     return pw.where(empty, creation.zeros_like(top), top) / safe
 
@@ -42,6 +44,7 @@ class ConfusionMetric(Metric):
     def take(self, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> None:
         """Count pairs of classes."""
         n = self.num_classes
+        # The matrix as one row: place label * n + prediction.
         pairs = counted(n * n, labels * n + predictions, weights)
         self.confusion_matrix.add_(shapes.reshape(pairs, (n, n)))
 
@@ -49,6 +52,7 @@ class ConfusionMetric(Metric):
         """Zero for the classes that are ignored."""
         if not self._ignored:
             return values
+        # A mask over results and not over samples: ignored classes still take part in the sums of others.
         mask = [0.0 if c in self._ignored else 1.0 for c in range(self.num_classes)]
         return values * tensor(mask, device=values.device)
 
@@ -64,8 +68,11 @@ class ConfusionMetric(Metric):
 
     def class_mean(self, top: Tensor, bottom: Tensor) -> Tensor:
         """The mean of top / bottom over the classes whose bottom is not 0; 0 if there are none."""
+        # Classes that occur neither as label nor as prediction do not count; counting them as 0 would punish a
+        # model for them.
         present = reductions.sum(self.masked(pw.cast_to(bottom != 0.0, float32)))
         safe = pw.where(bottom > 0.0, bottom, creation.ones_like(bottom))
+        # 0 / 0 where no class is present is discarded below.
         mean = reductions.sum(self.masked(ratio(top, safe))) / present
         return pw.where(present > 0.0, mean, tensor(0.0))
 
@@ -123,6 +130,8 @@ class FBetaScoreMetric(ConfusionMetric):
     def compute(self) -> Tensor:
         labels, predictions = self.sums()
         hits, square = self.hits(), self.beta**2
+        # From counts: beta^2 * labels + predictions is the common denominator of precision and recall, so neither
+        # is divided for.
         if self.average_type == "macro":
             return self.class_mean(hits * (1 + square), predictions + labels * square)
         right, true, claimed = (reductions.sum(self.masked(t)) for t in (hits, labels, predictions))
@@ -150,4 +159,5 @@ class MeanPerClassAccuracyMetric(Metric):
 
     def compute(self) -> Tensor:
         shares = ratio(self.total_per_class_correct_predictions, self.total_per_class_tokens)
+        # Over all classes, also those that never occurred: as recorded, unlike the metrics above.
         return reductions.sum(shares) / float(self.num_classes)

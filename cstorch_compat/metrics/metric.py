@@ -24,9 +24,11 @@ class Metric(Module, ABC):
     def __init__(self, name: str):
         super().__init__()
         self.name = name or type(self).__name__
+        # The number among metrics of one name: it keeps their state apart, and names them in `get_all_metrics`.
         self._index = sum(m.name == self.name for m in _all.value)
         self.num_updates = 0
         self._value: Tensor | None = None
+        # Strong: the values of all metrics may be asked for when the model that made them is gone.
         _all.value.append(self)
         self.reset()
 
@@ -44,6 +46,7 @@ class Metric(Module, ABC):
 
     def register_state(self, name: str, value: Tensor, persistent: bool = False) -> None:
         """Add a tensor that is carried from step to step."""
+        # Made anew, the state would have another identity than in the traced step.
         if name in self._buffers:  # reset starts over in the state that is there
             self._buffers[name].copy_(value)
             return
@@ -54,14 +57,17 @@ class Metric(Module, ABC):
         """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
         store = process.current_backend().store if process.use_cs() else None
         for name, buffer in self.named_buffers():
+            # A metric inside of a model is named by `compile`, as any of its buffers.
             if not buffer.cell.state:
                 trace.register(buffer.cell, f"metrics.{self.name}.{self._index}.{name}")
+            # Weights come back on checkpoint steps alone; metrics are an exception of the system.
             if isinstance(store, WaferState):
                 store.free.add(buffer.cell.state)
 
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         """Update with a batch and give the value so far."""
         self._name_state()
+        # A metric reads predictions that require gradients, and must not keep their graph from step to step.
         with grad_mode(False):
             self.update(*args, **kwargs)
             self.num_updates += 1
@@ -70,6 +76,7 @@ class Metric(Module, ABC):
         return self._value
 
     def __float__(self) -> float:
+        # Recorded: a metric without an update is NaN on the CPU.
         if self._value is None:
             return float("nan")
         with grad_mode(False):
@@ -79,6 +86,8 @@ class Metric(Module, ABC):
 def _kept(value: Tensor, metric: "Metric") -> None:
     """A metric's value is an output of the step, although no closure takes it."""
     if process.use_cs() and trace.current is not None:
+        # A closure that does nothing: without an output that is fetched, the compiler would leave out state that
+        # nothing else reads.
         steps.closure(lambda r: None, False)(value)
 
 
@@ -96,6 +105,8 @@ class AccuracyMetric(Metric):
             count: Any = float(labels.numel())
         else:
             correct = correct * weights
+            # The original counts the places and weighs only the hits. With weights other than 0 and 1 the result is
+            # no share any more; recorded, hence kept.
             count = reductions.sum(pw.cast_to(weights > 0, self.total_num_tokens.dtype))
         self.total_correct_predictions.add_(reductions.sum(correct))
         self.total_num_tokens.add_(count)
@@ -120,6 +131,7 @@ class MeanMetric(Metric):
             values, count = values * weight, reductions.sum(weight)
         else:
             values = values if weight == 1 else values * weight
+            # A number that is known while tracing is a constant of the graph.
             count = float(weight) * values.numel()
         self.mean_value.add_(reductions.sum(values) if values.ndim else values)
         self.weight.add_(count)
@@ -143,11 +155,13 @@ class PerplexityMetric(Metric):
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
+        # Of the mean over all batches, not the mean of perplexities.
         return pw.exp(self.total_loss / self.total_num_tokens)
 
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:
     """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1"."""
+    # Names are unique only when all metrics are there, so the suffix is given here and not when one is made.
     shared = Counter(m.name for m in _all.value)
     return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)
 

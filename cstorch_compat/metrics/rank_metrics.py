@@ -53,12 +53,15 @@ class AUCMetric(Metric):
         if summation_method not in METHODS:
             raise ValueError(f"The summation_method has to be one of {list(METHODS)}, got {summation_method}.")
         if thresholds is None:
+            # Two of the thresholds are the outer ones below.
             inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
         else:
             inner = sorted(thresholds)
         if thresholds is None and num_thresholds < 2:
             raise ValueError(f"The num_thresholds has to be at least 2, got {num_thresholds}.")
         self.curve, self.summation_method, self.num_thresholds = curve, summation_method, len(inner) + 2
+        # Scores of exactly 0 lie above the first threshold and those of 1 below the last, so that the curve has
+        # both its ends.
         self._thresholds = [-MARGIN, *inner, 1.0 + MARGIN]
         super().__init__(name or "")
 
@@ -69,6 +72,7 @@ class AUCMetric(Metric):
     def update(self, labels: Tensor, predictions: Tensor, weights: Tensor | None = None) -> None:
         """Booleans, and scores in 0..1 of the same shape."""
         scores = shapes.reshape(pw.cast_to(predictions, float32), (1, -1))
+        # All thresholds at once: [thresholds, 1] against [1, samples].
         edges = shapes.reshape(tensor(self._thresholds, device=scores.device), (-1, 1))
         above = pw.cast_to(scores > edges, float32)
         true = shapes.reshape(pw.cast_to(labels, float32), (1, -1))
@@ -78,6 +82,7 @@ class AUCMetric(Metric):
             getattr(self, name).add_(reductions.sum(where * what * weight, 1))
 
     def compute(self) -> Tensor:
+        # Precision is no linear function of recall between two thresholds; only there do formula and trapezoid differ.
         if self.curve == "PR" and self.summation_method == "interpolation":
             return self.interpolate_pr_auc()
         x: Any
@@ -87,8 +92,10 @@ class AUCMetric(Metric):
             x, y = ratio(self.false_positive, self.false_positive + self.true_negative), recall
         else:
             x, y = recall, ratio(self.true_positive, self.true_positive + self.false_positive)
+        # The larger or smaller of two neighbours gives an upper or lower sum, the mean a trapezoid.
         join: Any = {"majoring": pw.maximum, "minoring": pw.minimum}.get(self.summation_method)
         heights = join(y[:-1], y[1:]) if join else (y[:-1] + y[1:]) / 2.0
+        # Thresholds rise, so counts and with them x fall.
         return reductions.sum((x[:-1] - x[1:]) * heights)
 
     def interpolate_pr_auc(self) -> Tensor:
@@ -97,8 +104,11 @@ class AUCMetric(Metric):
         claimed: Any = self.true_positive + self.false_positive
         missed: Any = self.false_negative
         gain, step = true[:-1] - true[1:], claimed[:-1] - claimed[1:]
+        # Between two thresholds TP = intercept + slope * P, with P all that is claimed positive. Precision TP / P
+        # then integrates to slope * (dTP + intercept * ln(P1 / P2)) over recall.
         slope = ratio(gain, pw.maximum(step, 0.0))
         intercept = true[1:] - slope * claimed[1:]
+        # Where one of them claims nothing the logarithm has no value, and its factor is taken as ln 1.
         both = pw.logical_and(claimed[:-1] > 0.0, claimed[1:] > 0.0)
         growth = pw.where(both, ratio(claimed[:-1], pw.maximum(claimed[1:], 0.0)), creation.ones_like(step))
         area = slope * (gain + intercept * pw.log(growth))
@@ -109,6 +119,7 @@ class AUCMetric(Metric):
 def hits_at(k: int, labels: Tensor, predictions: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """How many labels are among the k best classes of their row, and what each row weighs."""
     places = topk(predictions, k, -1).indices
+    # Each label against each of the k places: [..., L, 1] == [..., 1, k].
     matches = shapes.unsqueeze(labels, -1) == shapes.unsqueeze(places, -2)
     rows = reductions.sum(pw.cast_to(matches, float32), (-2, -1))
     weight = creation.ones(rows.shape, device=rows.device) if weights is None else pw.cast_to(weights, float32)

@@ -11,6 +11,7 @@ from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.nn import functional as F
 from lazytensor.tensor import Tensor
 
+# After the batch and the classes, so that each sample and class has a coefficient of its own.
 VOLUME = (2, 3, 4)
 """The axes of depth, height and width."""
 
@@ -44,9 +45,11 @@ class DiceLoss:
         _check(prediction, target, self.num_classes)
         scores: Any = nn.Softmax(dim=1)(prediction) if self.use_softmax else prediction
         wanted: Any = F.one_hot(target, self.num_classes)
+        # one_hot puts classes last, predictions have them second.
         wanted = wanted.permute(0, 4, 1, 2, 3)
         if not self.include_background:
             scores, wanted = scores[:, 1:], wanted[:, 1:]
+        # Without a term that keeps the quotient finite, as recorded: softmax is positive everywhere, so the sum is.
         overlap: Tensor = 2 * (scores * wanted).sum(VOLUME) / (scores.sum(VOLUME) + wanted.sum(VOLUME))
         return overlap
 

@@ -16,6 +16,7 @@ from lazytensor.runtime.reference import evaluate
 from lazytensor.tensor import Device, Tensor, arg
 from lazytensor.trace import Cell
 
+# The names that the vendor's graphs print. Differentiation turns the ends round, so the backward pass has its own.
 BEGIN_FORWARD, END_FORWARD = "BEGIN_FORWARD", "END_FORWARD"
 BEGIN_BACKWARD, END_BACKWARD = "BEGIN_BACKWARD", "END_BACKWARD"
 BOUNDARIES = (BEGIN_FORWARD, END_FORWARD, BEGIN_BACKWARD, END_BACKWARD)
@@ -45,6 +46,7 @@ def bias_add(input_value: Tensor, bias: Tensor, dim: int) -> Tensor:
 def one_hot(array: Tensor, num_classes: int) -> Tensor:
     """A 1 at the place of each number in a new last dimension, zeros elsewhere; int32."""
     _require(num_classes >= 0, "num_class argument to one_hot cannot be -1", "Say how many classes there are.")
+    # int32, where PyTorch's one_hot gives int64.
     zeros = lt.zeros(*array.shape, num_classes, dtype=lt.int32, device=array.device)
     return zeros.scatter(-1, lt.unsqueeze(array, -1), 1)
 
@@ -57,6 +59,7 @@ def nth_order_statistic(input: Tensor, k: int, dimension: int) -> Tensor:
         f"there is no {k}-th largest of {input.shape[dim]} elements",
         "Take k from 1 to the extent of the dimension.",
     )
+    # A mask, although the name promises the element.
     return tensor_of(call("reaches_nth", arg(input), k=int(k), dim=dim), input)
 
 
@@ -76,6 +79,7 @@ def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType |
     kind = dtype or start.dtype
     holds = tensor_of(cast(arg(mask), bool_), mask)
     rank = lt.cumsum(holds, 0) - 1
+    # Both in the type that was asked for: a selection between two types would widen.
     ranked, other = (tensor_of(cast(arg(t), kind), t) for t in (start + rank * step, lt.full_like(rank, -1)))
     out: Tensor = lt.where(holds, ranked, other)
     return out
@@ -107,6 +111,7 @@ def constant(value: Tensor, device: Device) -> Tensor:
     if value.device == device:
         return value
     node = arg(value)
+    # Evaluated on the client while tracing, so it becomes a constant of the step.
     array = node.value if node.value is not None else evaluate([node], {})[0]
     out = Tensor(Cell(const(np.array(array), value.spec)))
     out.device = device

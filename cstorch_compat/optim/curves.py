@@ -23,10 +23,12 @@ def _half_wave(part: Tensor) -> Tensor:
 
 def _raised(x: Tensor, by: float) -> Tensor:
     """x + by, without an operation where there is nothing to add."""
+    # The front end leaves an addition of 0 out, and its graphs are what ours are compared with.
     return x + by if by else x
 
 
 def _operand(x: Any) -> Tensor:
+    # Plain numbers are constants of the graph, in float32 as all of a schedule.
     return x if isinstance(x, Tensor) else tensor(float(x))
 
 
@@ -61,7 +63,9 @@ class PolynomialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # 1 - t / total falls below 0 after the end, where a power of it may be NaN; the selection below discards it.
         left = 1.0 - self.last_epoch / tensor(float(self.total_iters or 0))
+        # A line needs no power; LinearScheduler is this one with power 1.
         if self.power != 1:
             left = pw.pow(left, self.power)
         value = left * (self.initial_val - self.end_val) + self.end_val
@@ -99,6 +103,7 @@ class ExponentialScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # Without a bound: the decay goes on after total_iters, as in the original.
         exponent = self.last_epoch / (self.total_iters or 0)
         exponent = pw.floor(exponent) if self.staircase else exponent
         return pw.pow(tensor(float(self.decay_rate)), exponent) * self.initial_val
@@ -122,6 +127,7 @@ class InverseExponentialTimeDecayScheduler(Scheduler):
         super().__init__(optimizer, total_iters, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # A power of int64 would be whole numbers that overflow; in float32 it ends at infinity.
         time = pw.pow(pw.cast_to(self.last_epoch, dt.float32), self.step_exponent) / (self.total_iters or 0)
         time = pw.floor(time) if self.staircase else time
         return tensor(float(self.initial_val)) / (time * self.decay_rate + 1.0)
@@ -160,6 +166,8 @@ class CosineDecayScheduler(Scheduler):
         total = float(self.total_iters or 0)
         # The smaller of two, as the front end spells it.
         time = pw.clamp(tensor(total), -math.inf, pw.cast_to(self.last_epoch, dt.float32))
+        # Near the end cos is close to -1, and the sum cancels: one bit of cos is the fourth digit of the rate. So
+        # the cosine of float32 is rounded as PyTorch rounds it, and the argument is formed in this order.
         wave = pw.cos(time * (math.pi / total)) + 1.0
         return wave * 0.5 * (self.initial_val - self.end_val) + self.end_val
 
@@ -174,6 +182,7 @@ class CosineAnnealingScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # No bound at T_max: the wave comes back, as PyTorch's closed form does.
         wave = _half_wave(self.last_epoch / float(self.T_max)) / 2.0
         return _raised(wave * (self.initial_val - self.eta_min), self.eta_min)
 
@@ -202,6 +211,9 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # floor((t - T_0) / T_0) is a whole number n, and the half wave of it is 2 for even n and 0 for odd: the
+        # rate jumps between the initial value and eta_min. A restart would take the rest of the division. Recorded,
+        # hence kept.
         later = pw.floor((self.last_epoch - self.T_0) / self.T_0)
         part = pw.where(self.last_epoch >= self.T_0, later, self.last_epoch / self.T_0)
         wave = _half_wave(part) / 2.0
@@ -216,6 +228,7 @@ class StepScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # True division and then floor: the quotient is float32, as in the recordings.
         turns = pw.floor(self.last_epoch / float(self.step_size))
         return pw.pow(tensor(float(self.gamma)), turns) * self.initial_val
 
@@ -235,6 +248,8 @@ class MultiStepScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # Up to the first selection both values are numbers, and the front end multiplies them in float32 before
+        # they become constants. Later ones are operations of the graph.
         value: Any = np.float32(self.initial_val)
         for milestone in self.milestones:
             later = value * self.gamma if isinstance(value, Tensor) else value * np.float32(self.gamma)
@@ -250,6 +265,8 @@ class MultiplicativeScheduler(Scheduler):
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # The closed form of a product that PyTorch takes step by step; a function of the step as PyTorch has it
+        # cannot be written so, hence a coefficient.
         power = pw.pow(tensor(float(self.coefficient)), pw.cast_to(self.last_epoch, dt.float32))
         return power * self.initial_val
 
@@ -268,6 +285,7 @@ class LambdaScheduler(Scheduler):
     def _get_closed_form(self) -> Tensor:
         value = tensor(float(self.initial_val))
         for function in self.set_value_lambda():
+            # Called while tracing: a function that looks at the number fails there, with the line that does.
             value = value * function(self.last_epoch)
         return value
 
@@ -283,6 +301,7 @@ class PiecewiseConstantScheduler(SequentialScheduler):
         milestones: Sequence[int],
         param_group_tags: Tags = None,
     ):
+        # A length changes no constant; it is an entry of the state dict of each part, as in the original.
         lengths = [b - a for a, b in zip([0, *milestones], milestones, strict=False)]
         lengths += [None] * (len(vals) - len(lengths))  # type: ignore[list-item]
         parts = [
@@ -310,13 +329,16 @@ class CyclicScheduler(Scheduler):
         self.base_val, self.max_val, self.step_size_up = base_val, max_val, step_size_up
         self.step_size_down = step_size_up if step_size_down is None else step_size_down
         self.mode, self.gamma = mode, gamma
+        # exp_range is gamma ^ t by definition (Smith 2017); the triangular modes scale by cycle unless told.
         self.scale_mode = "iterations" if mode == "exp_range" else scale_mode
         super().__init__(optimizer, None, param_group_tags=param_group_tags)
 
     def _get_closed_form(self) -> Tensor:
+        # Smith's form: the cycle number, the place x in 0..1 within it, up to the ratio and down from there.
         total = self.step_size_up + self.step_size_down
         ratio = self.step_size_up / total
         turns = self.last_epoch / float(total)
+        # Cycles count from 1, so that triangular2 leaves the first one whole.
         cycle = pw.floor(turns + 1.0)
         x = turns - cycle + 1.0
         fall = (x - 1.0) / (ratio - 1)
@@ -358,13 +380,16 @@ class OneCycleScheduler(Scheduler):
     def _phases(self) -> list[tuple[float, float, float, float]]:
         """First step, last step, value there and there."""
         low, high, last = self.initial_val, self.max_val, self.initial_val / self.final_div_factor
+        # Less 1, since steps count from 0: PyTorch's phases end there too, and end / start may be fractions of a step.
         top, end = self.pct_start * self.total_steps - 1, float(self.total_steps - 1)
         if not self.three_phase:
             return [(0.0, top, low, high), (top, end, high, last)]
         back = 2 * self.pct_start * self.total_steps - 2
+        # With three phases the way down takes as long as the way up, and the rest falls far below the initial value.
         return [(0.0, top, low, high), (top, back, high, low), (back, end, low, last)]
 
     def _phase(self, time: Tensor, first: float, last: float, start: float, end: float) -> Tensor:
+        # Recordings go beyond the end, and the value there follows the same line or wave.
         part = (time - first if first else time) / (last - first)
         if self.anneal_strategy == "linear":
             return part * (end - start) + start
@@ -375,5 +400,6 @@ class OneCycleScheduler(Scheduler):
         value = self._phase(pw.cast_to(self.last_epoch, dt.float32), *phases[0])
         for phase in phases[1:]:
             time = pw.cast_to(self.last_epoch, dt.float32)
+            # The last phase that has begun wins; where two meet, both give the same value.
             value = pw.where(time > phase[0], self._phase(time, *phase), value)
         return value

@@ -25,7 +25,9 @@ class Optimizer(optim.Optimizer):
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):
+        # The original refuses an optimizer without a backend too: where its state lives, the backend says.
         process.current_backend()
+        # Before the base is initialized: it calls `preinitialize` of a user's class, which may look for these.
         self.schedules: list[Any] = []
         self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
         self._hooks: dict[str, dict[int, Hook]] = {}
@@ -34,17 +36,21 @@ class Optimizer(optim.Optimizer):
         super().__init__(params, defaults)
         if enable_global_step:
             for p in self._parameters():
+                # float32 as in the original, since bias corrections take powers of it; it counts exactly up to 2^24.
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        # A user's optimizer overrides `step` and seldom calls super, so schedules and hooks are put around whatever
+        # a class defines itself. What it inherits is surrounded already.
         if "step" in cls.__dict__:
             cls.step = _scheduled(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
         own = self.param_groups[-1]
+        # Sets, because a schedule takes part in a group that shares any tag with it.
         if own.get("tags"):
             own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
 
@@ -54,10 +60,13 @@ class Optimizer(optim.Optimizer):
 
     def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
         """Run a step after its schedules and between its hooks; a step inside another one is part of it."""
+        # A step that calls super().step() is one step: schedules and hooks belong to the outermost.
         if self._is_stepping:
             return step(*args, **kwargs)
         self._is_stepping = True
         try:
+            # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they
+            # would be constants of a graph that is traced once. Hooks run inside for the same reason.
             for schedule in self.schedules:
                 schedule.refresh()
             self._call_hooks("step_pre", args, kwargs)
@@ -68,6 +77,7 @@ class Optimizer(optim.Optimizer):
             self._is_stepping = False
 
     def _call_hooks(self, moment: str, *args: Any) -> None:
+        # A copy, since a hook may remove itself through its handle.
         for hook in list(self._hooks.get(moment, {}).values()):
             hook(self, *args)
 
@@ -122,6 +132,8 @@ class Optimizer(optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
         self._call_hooks("state_dict_pre")
+        # After a traced step the groups hold rates of a step that is over, which have no value any more; the
+        # counter has.
         for schedule in self.schedules:
             schedule.recompute()
         return self._through_hooks("state_dict_post", super().state_dict())
@@ -150,6 +162,7 @@ class Optimizer(optim.Optimizer):
 
     def apply(self, f: Any) -> Any:
         """Apply a sparsity algorithm, or call a function with the optimizer. Raises TypeError for anything else."""
+        # Told by what it can do, since the room of sparsity stands above this one.
         if hasattr(f, "sparsify_optimizer"):
             return f.apply(self)
         if not callable(f):
@@ -167,6 +180,9 @@ def _scheduled(step: Step) -> Step:
     return scheduled
 
 
+# In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the
+# rule's and `step` the one with schedules and hooks. Their defaults are the original's and not PyTorch's: eps of
+# AdamW is 1e-6, for one.
 class ASGD(optim.ASGD, Optimizer):
     __doc__ = optim.ASGD.__doc__
 

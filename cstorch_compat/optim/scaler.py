@@ -12,13 +12,16 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
 from lazytensor.tensor import Tensor, grad_mode
 
+# Powers of two alone, so that scaling and unscaling change exponents and round nothing.
 INIT_SCALE = 2.0**15
 LARGEST_SCALE = 2.0**15
 SMALLEST_SCALE = 2.0**-14
 STEPS_PER_INCREASE = 2000
 """The defaults of release 2.10. The smallest scale is the smallest normal float16."""
+# That of PyTorch's clip_grad_norm_.
 NORM_EPS = 1e-6
 
+# Each scaler of a run has state of its own, whose names count up.
 _numbers = process.Slot(itertools.count)
 
 
@@ -41,12 +44,15 @@ class GradScaler:
     ):
         process.current_backend()
         self.dynamic = loss_scale == "dynamic"
+        # Until a loss was seen, gradients are taken to be scaled: a script may scale them itself.
         self._scale_is_applied = True
         self._tolerance, self._max_norm = overflow_tolerance, max_gradient_norm
         self._steps_per_increase = steps_per_increase or STEPS_PER_INCREASE
         self._largest, self._smallest = max_loss_scale or LARGEST_SCALE, min_loss_scale or SMALLEST_SCALE
+        # Below the smallest normal float16 the factor itself would lose bits, or be flushed to zero.
         if self._smallest < SMALLEST_SCALE:
             raise ValueError("min_loss_scale too small")
+        # float() refuses any text but "dynamic" with Python's own words, which are what the original answers.
         self._fixed = 1.0 if loss_scale is None or self.dynamic else float(loss_scale)
         self._stepped: list[Any] = []
         self._unscaled: list[Any] = []
@@ -56,6 +62,7 @@ class GradScaler:
 
     def _new_state(self, scale: float) -> dict[str, Tensor]:
         state = {"loss_scale": tensor(scale, dtype=float32)}
+        # The names stand in checkpoints.
         for name in ("steps_since_rescale", "overflows_since_rescale", "num_skipped_steps"):
             state[name] = tensor(0, dtype=int64)
         number = next(_numbers.value)
@@ -78,9 +85,11 @@ class GradScaler:
 
     def scale(self, loss: Any) -> Any:
         """The scaled loss; on the CPU backend the loss itself."""
+        # Asked at each loss and not once: `unscale_` has to follow what was done to this loss.
         self._scale_is_applied = process.use_cs()
         if not self._scale_is_applied or self._has_no_effect:
             return loss
+        # The dynamic factor is state of the run, so a step that is traced once follows it.
         return loss * (self._state["loss_scale"] if self.dynamic else self._fixed)
 
     @property
@@ -89,6 +98,7 @@ class GradScaler:
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients by the scale, once before a step. Raises RuntimeError after the step."""
+        # The order of calls and both sentences are the original's.
         if optimizer in self._stepped:
             raise RuntimeError("unscale_() is being called after step().")
         if optimizer in self._unscaled:
@@ -97,6 +107,8 @@ class GradScaler:
         if not self._scale_is_applied or self._has_no_effect:
             return
         with grad_mode(False):
+            # The reciprocal once, then products: exact for powers of two, and one division in place of one for each
+            # element.
             factor = 1.0 / self._state["loss_scale"] if self.dynamic else 1.0 / self._fixed
             for g in gradients(optimizer):
                 g.mul_(factor)
@@ -105,9 +117,12 @@ class GradScaler:
         """Whether the global norm is finite; gradients of a larger norm than max_gradient_norm are shrunk to it."""
         with grad_mode(False):
             grads = [g for o in optimizers for g in gradients(o)]
+            # One norm serves both questions, whether to clip and whether to take back.
             squared = squared_norm(grads)
             if self._max_norm is not None and self._max_norm > 0:
                 norm = pw.sqrt(squared) + NORM_EPS
+                # Never above 1: gradients are shrunk, not stretched. An infinite norm gives 0 and NaN elements, and
+                # then the step is taken back.
                 factor = pw.minimum(self._max_norm / norm, tensor(1.0))
                 for g in grads:
                     g.mul_(factor)
@@ -116,6 +131,7 @@ class GradScaler:
     def step_if_finite(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Run the step, and take it back where gradients are not finite; a fixed scale never takes back."""
         self._finite = self.clip_gradients_and_return_isfinite([optimizer])
+        # A fixed scale is the user's own word; the original clips with it and steps whatever comes.
         if not self.dynamic:
             return optimizer.step(*args, **kwargs)
         return step_where(self._finite, optimizer, *args, **kwargs)
@@ -127,6 +143,7 @@ class GradScaler:
         if optimizer not in self._unscaled:
             self.unscale_(optimizer)
         self._stepped.append(optimizer)
+        # Nothing to clip and nothing to take back: the norm is not computed at all, which keeps it out of the graph.
         if self._max_norm is None and not self.dynamic:
             return optimizer.step(*args, **kwargs)
         return self.step_if_finite(optimizer, *args, **kwargs)
@@ -135,6 +152,7 @@ class GradScaler:
         """Adapt the scale to what the step found. Raises ValueError for a scale from outside."""
         if new_scale is not None:
             raise ValueError("cstorch.amp.GradScaler does not support providing a `new_scale`")
+        # Emptied first, so that a failure below does not leave the scaler refusing every later step.
         optimizers, self._stepped, self._unscaled = self._stepped, [], []
         if self.dynamic:
             self.update_scale(optimizers)
@@ -144,20 +162,26 @@ class GradScaler:
 
         steps counts every step since the last change, and peace is more than `steps_per_increase` of them.
         """
+        # update() without a step of ours: a script that calls the optimizer itself.
         if self._finite is None:
             self._finite = self.clip_gradients_and_return_isfinite(optimizers)
         with grad_mode(False):
+            # Whole numbers 0 and 1 stand for the conditions and are multiplied, since a traced step has no branches.
             state, bad = self._state, pw.rsub(pw.cast_to(self._finite, int64), 1)
             state["num_skipped_steps"].add_(bad)
             steps = state["steps_since_rescale"] + 1
             overflows = state["overflows_since_rescale"] + bad
+            # The share of overflows since the last change. With the default tolerance of 0 (0.05 in older releases)
+            # every overflow halves the scale at once.
             share = pw.cast_to(overflows, float32) / pw.cast_to(steps, float32)
             down = pw.cast_to(share > self._tolerance, int64)
             kept = pw.rsub(down, 1)
+            # A change down starts the count anew, so that up and down never meet in one step.
             steps = steps * kept
             up = pw.cast_to(steps > self._steps_per_increase, int64)
             level = pw.rsub(up, 1)
             lower = state["loss_scale"] / pw.cast_to(down + 1, float32)
+            # Before the bounds: a scale that would go on falling tells of a model that diverges.
             self._raw = lower * pw.cast_to(up + 1, float32)
             state["loss_scale"].write(pw.clamp(self._raw, self._smallest, self._largest).node)
             state["steps_since_rescale"].write((steps * level).node)
@@ -167,12 +191,14 @@ class GradScaler:
     def state_dict(self, destination: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
         """The scale and its counters; empty for a fixed scale and on the CPU backend."""
         state = {} if destination is None else destination
+        # On the CPU backend the original has a dynamic scaler too, and its state dict is empty.
         if process.use_cs():
             state.update(self._state)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a scale and counters. Raises KeyError if some are missing."""
+        # State of a wafer run is skipped on the CPU, so that its checkpoints load there.
         if not self.dynamic or not process.use_cs():
             return
         with grad_mode(False):

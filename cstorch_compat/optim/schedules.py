@@ -25,6 +25,7 @@ Tags = str | Sequence[str | None] | None
 PARTS = ("optimizer", "_schedulers", "_scheduler", "_number", "_is_part")
 """Attributes that are no entries of the state dict as they are."""
 
+# Weak: a schedule that is gone gives its number back, and a second model in one process names its state as the first.
 _numbered = process.Slot["weakref.WeakSet[Scheduler]"](weakref.WeakSet)
 
 
@@ -37,21 +38,27 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     param_group_key = ""
     """The setting that is scheduled."""
+    # Names of attributes as this family of schedules shows them; the closed forms are written once, over generic
+    # names, for learning rates and weight decay.
     NAMES: dict[str, str] = {}
 
     def __init__(self, optimizer: Any, total_iters: int | None, last_epoch: int = -1, param_group_tags: Tags = None):
+        # The words, with their slip, are the original's.
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an a cstorch.optim.Optimizer")
         self.optimizer = optimizer
         self.param_group_tags = _tag_set(param_group_tags)
         self._last_value: list[Any] = []
         self.total_iters = total_iters
+        # The next step to compute, as PyTorch's schedulers count: -1 means that none was.
         self.last_epoch = tensor(last_epoch + 1, dtype=dt.int64)
         self.last_epoch.device = process.state_device()
+        # As PyTorch's, whose schedulers take a step when they are made; it stands in state dicts.
         self._step_count = 1
         self._get_called_within_step = False
         self._number: int | None = None
         self._is_part = False
+        # The optimizer calls schedules back at each step, in the order in which they were made.
         optimizer.schedules.append(self)
         # On CSX a schedule is first computed in the step; until then readers see what the optimizer was given.
         self._keep([group.get(self.param_group_key) for group in optimizer.param_groups])
@@ -63,6 +70,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def _get_closed_form(self) -> Any:
         """The value as a function of `self.last_epoch`; subclasses of older releases call it _get_closed_form_lr."""
+        # Documentation from 1.8 to 2.4 tells users to override this one; release 2.10 does not know it any more.
         older = getattr(self, "_get_closed_form_lr", None)
         if older is None:
             raise NotImplementedError(f"{type(self).__name__} does not define _get_closed_form")
@@ -82,10 +90,12 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def _applies_to(self, group: dict[str, Any]) -> bool:
         tags = self.param_group_tags
+        # A group without tags counts as tagged None, so that a schedule can be made for the untagged ones.
         return tags is None or not tags.isdisjoint(group.get("tags") or {None})
 
     def get(self) -> list[Any]:
         """The value of each group, None for those that do not take part."""
+        # As in PyTorch: outside of `step` a computed value may be one step ahead of what was used.
         if not self._get_called_within_step:
             text = "To get the last value computed by the scheduler, please use `get_last_value()`."
             warnings.warn(text, UserWarning, stacklevel=2)
@@ -97,12 +107,14 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def update_groups(self, values: Iterable[Any]) -> None:
         """Put values into the groups."""
+        # Not strict: groups that were added later have no value yet.
         for group, value in zip(self.optimizer.param_groups, values, strict=False):
             if value is not None:
                 group[self.param_group_key] = value
 
     def update_last_value(self) -> None:
         """Keep the values for readers; within a loop, when the step is over."""
+        # A traced value can be read when its step is over, and only by a closure. No checkpoint is needed for it.
         steps.closure(lambda values: self._keep(values), False)(
             [group.get(self.param_group_key) for group in self.optimizer.param_groups]
         )
@@ -113,6 +125,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def refresh(self) -> None:
         """Compute the values from the counter, within a traced step; outside they are those of the last `step`."""
+        # The value of a part is an operand of the whole's; set into the groups it could stand in place of that.
         if trace.current is None or self._is_part:
             return
         self._name()
@@ -121,18 +134,21 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def recompute(self) -> None:
         """Put the values of the counter as it is into the groups, where those of a step have no value any more."""
+        # Within a step the groups hold its nodes, and these are right.
         if trace.current is None and not self._is_part:
             with grad_mode(False):
                 self.update_groups(self._values())
 
     def increment_last_epoch(self) -> None:
         """Add one to the counter, unless the optimizer's step is taken back."""
+        # A step that overflowed did not happen, for the schedule as for the weights. Noted before the counter moves.
         update_if_finite(self.optimizer, self.last_epoch)
         self.last_epoch.add_(1)
 
     def step(self, *args: Any, **kwargs: Any) -> None:
         """Go on by one step."""
         self._step_count += 1
+        # Named when it is used and not when it is made, so that schedules that a script discards take no number.
         if trace.current is not None:
             self._name()
         with grad_mode(False):
@@ -157,18 +173,21 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
             self._register(f"schedulers.{self._number}")
 
     def _register(self, prefix: str) -> None:
+        # Names by place in the tree of schedules; they stand in printed graphs and tell state apart in checkpoints.
         trace.register(self.last_epoch.cell, f"{prefix}.last_epoch")
         for place, part in self.parts():
             part._register(f"{prefix}.{place}")
 
     def state_dict(self) -> dict[str, Any]:
         """Settings, counter and last values; the optimizer is not among them."""
+        # Everything that is no private link, as PyTorch's schedulers do: what a user's subclass adds is saved too.
         return {self.NAMES.get(k, k): v for k, v in self.__dict__.items() if k not in PARTS}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` gave, and the values of the groups with it."""
         generic = {name: k for k, name in self.NAMES.items()}
         for k, v in state_dict.items():
+            # The counter is state that the graph knows, so it takes the value over and is not replaced.
             if k == "last_epoch":
                 copy_(self.last_epoch, as_tensor(v))
             elif k not in PARTS:
@@ -198,9 +217,11 @@ class LRScheduler(Scheduler):
 
     def __init__(self, *args: Any, **kwargs: Any):
         generic = {name: k for k, name in self.NAMES.items()}
+        # Learning rates are called otherwise by keyword, and alike by position.
         super().__init__(*args, **{generic.get(k, k): v for k, v in kwargs.items()})
 
     def __getattr__(self, name: str) -> Any:
+        # Only for what is no attribute: scripts read `initial_learning_rate` of a schedule.
         for k, mine in self.NAMES.items():
             if mine == name and k in self.__dict__:
                 return self.__dict__[k]
@@ -226,6 +247,7 @@ def _adopted(whole: Scheduler, parts: Iterable[Scheduler]) -> None:
     for part in parts:
         part._is_part = True
     schedules = whole.optimizer.schedules
+    # In place, since the optimizer's list may be held elsewhere while it is walked through.
     schedules[:] = [s for s in schedules if not s._is_part]
 
 
@@ -271,6 +293,8 @@ class SequentialScheduler(_Compound):
         _adopted(self, schedulers)
 
     def _get_closed_form(self) -> Tensor:
+        # Every part is computed in each step, and the last milestone that was passed decides: a program without
+        # branches. It costs some scalars.
         value = self._schedulers[0].value()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
             value = pw.where(self.last_epoch < milestone, value, part.value())
@@ -281,6 +305,8 @@ class SequentialScheduler(_Compound):
         super().increment_last_epoch()
         self._schedulers[0].increment_last_epoch()
         for milestone, part in zip(self._milestones, self._schedulers[1:], strict=True):
+            # A part counts from its own milestone on, so that each one begins at its step 0. Its counter is state
+            # like any other and held back likewise.
             update_if_finite(self.optimizer, part.last_epoch)
             part.last_epoch.add_(pw.where(self.last_epoch <= milestone, 0, 1))
 
@@ -296,6 +322,8 @@ class ChainedScheduler(_Compound):
     def _get_closed_form(self) -> Tensor:
         value = self._schedulers[0].value()
         for part in self._schedulers[1:]:
+            # Relative to where it began, so that a chain of constants is the first one. The division comes last, in
+            # the original's order.
             value = value * part.value() / float(getattr(part, "initial_val", 0) or part.val)  # type: ignore[attr-defined]
         return value
 
@@ -311,6 +339,8 @@ class ScalePerParamScheduler(Scheduler):
 
     def __init__(self, optimizer: Any, scheduler: Scheduler, param_group_tags: Tags = None):
         self._scheduler = scheduler
+        # Plain numbers, taken when the schedule is made: `configure_param_groups` puts the factors into the groups
+        # first.
         self.adjustment_scalars = [
             float(group.get("adjust_learning_rate", group.get("adjust_val", 1.0))) for group in optimizer.param_groups
         ]
@@ -322,6 +352,7 @@ class ScalePerParamScheduler(Scheduler):
 
     def _values(self) -> list[Any]:
         scaled = zip(super()._values(), self.adjustment_scalars, strict=True)
+        # The only schedule whose groups differ, hence factors here and not in the closed form.
         return [None if value is None else value * factor for value, factor in scaled]
 
     def parts(self) -> list[tuple[str, Scheduler]]:

@@ -13,6 +13,8 @@ from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import stack
 from lazytensor.tensor import Tensor, grad_mode
 
+# Weak on both sides: an optimizer that is gone needs no verdict, and the verdict of a step that is over must not
+# hold counters back in the next one, which may not use the scaler at all.
 _verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[trace.Epoch], Tensor]]" = weakref.WeakKeyDictionary()
 """Of each optimizer that a dynamic scaler stepped: the traced step, and whether its gradients were finite."""
 
@@ -24,12 +26,14 @@ def gradients(optimizer: Any) -> list[Tensor]:
 
 def squared_norm(grads: Iterable[Tensor]) -> Tensor:
     """The sum of the squares of all elements; infinite or NaN if one of them is, or if it overflows float32."""
+    # In float32: in float16 the square of 256 is infinite, which is no overflow of the step.
     parts = [reductions.sum(pw.square(pw.cast_to(g, float32))) for g in grads]
     return reductions.sum(stack(parts)) if parts else tensor(0.0)
 
 
 def is_finite_norm(squared: Tensor) -> Tensor:
     """Whether a norm is finite, given its square."""
+    # One comparison tells infinities and NaN, for which every comparison is false.
     return pw.sqrt(squared) < math.inf
 
 
@@ -40,13 +44,18 @@ def isfinite(optimizer: Any) -> Tensor:
 
 def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
     """Run an optimizer's step and take back what it wrote wherever `finite` does not hold."""
+    # Everything that a step may write, before it does so: weights, the optimizer's state, and the masks and
+    # counters of sparsity algorithms that follow it. A branch cannot be traced, so the step always runs, and a
+    # selection takes it back.
     changed = [p for group in optimizer.param_groups for p in group["params"]]
     changed += [t for state in optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
     changed += [t for follower in getattr(optimizer, "followers", ()) for t in follower.state_tensors()]
+    # No bytes are copied: a clone is a node that refers to the old value.
     before = [t.detach().clone() for t in changed]
     answer = optimizer.step(*args, **kwargs)
     for t, old in zip(changed, before, strict=True):
         _take_back(t, old, finite)
+    # Counters that are advanced after the step (schedules, in a script's own line) ask for this verdict at the end.
     if trace.current is not None:
         _verdicts[optimizer] = weakref.ref(trace.current), finite
     return answer
@@ -54,6 +63,7 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
 
 def _take_back(t: Tensor, old: Tensor, finite: Tensor) -> None:
     with grad_mode(False):
+        # A selection by element, also where the new value is NaN: a product with 0 or 1 would let the NaN through.
         t.write(pw.where(finite, t, old).node)
 
 
@@ -67,6 +77,8 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
         return
     before = tensor.detach().clone()
 
+    # At the end, because schedules may step before or after the scaler does, and only then is the verdict known. A
+    # script without dynamic scaling has no verdict, and nothing is added to its graph.
     def hold_back() -> None:
         verdict = _verdicts.get(optimizer)
         if verdict is not None and verdict[0]() is capture:

@@ -22,6 +22,7 @@ from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 
 Hook = Callable[..., Any]
+# Each algorithm of a run has a number, under which its counters stand among the state.
 _numbers = process.Slot(itertools.count)
 
 
@@ -36,11 +37,14 @@ class Levels(dict[Tensor, HyperParameterSchedule]):
         self[p] = self.default
         return self.default
 
+    # Every value that is assigned goes through here, so that `algorithm.sparsity[p] = 0.5` and a dict of settings
+    # mean the same.
     def __setitem__(self, p: Tensor, value: Any) -> None:
         super().__setitem__(p, make_hyperparam_schedule(value))
 
     def schedules(self) -> list[tuple[HyperParameterSchedule, list[Tensor]]]:
         """Each schedule once, with its parameters."""
+        # By identity, since two schedules of equal settings are advanced separately and may have state.
         users: dict[int, tuple[HyperParameterSchedule, list[Tensor]]] = {}
         for p, schedule in self.items():
             users.setdefault(id(schedule), (schedule, []))[1].append(p)
@@ -67,13 +71,16 @@ class SparsityAlgorithm(ABC):
         self.init_method = make_init_method(init_method)
         self.autoupdate = True
         self.sparse_params: dict[str, SparseParameter] = {}
+        # By identity: `==` of tensors compares their elements.
         self._by_id: dict[int, SparseParameter] = {}
         self._levels = Levels()
         self._modules: list[Any] = []
         self._is_waiting = False
+        # Weak, because the optimizer already holds this algorithm by its hooks.
         self._optimizers: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._target_hooks: dict[int, Hook] = {}
         self._computed_hooks: dict[int, Hook] = {}
+        # Through the setter, which a subclass may have made stricter.
         if sparsity is not None:
             self.sparsity = sparsity
 
@@ -87,6 +94,7 @@ class SparsityAlgorithm(ABC):
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
             constant_level(schedule.value)
+        # Assigned over: levels that single parameters were given before end here.
         for p in self._levels:
             self._levels[p] = schedule
         self._levels.default = schedule
@@ -114,6 +122,8 @@ class SparsityAlgorithm(ABC):
 
     # -- application -------------------------------------------------------------------------------------------------
 
+    # `Module.apply` calls its argument with each submodule, unless the model is prepared and knows of sparsity;
+    # then a parameter would be reached several times and without its full name.
     def __call__(self, module: Any) -> None:
         raise TypeError(
             f"'{type(self).__name__}' object is not callable: `model.apply(sparsity)` is for a model that "
@@ -131,12 +141,15 @@ class SparsityAlgorithm(ABC):
 
     def sparsify_module(self, module: Module) -> None:
         """Make the parameters of a module sparse, save those with `requires_dense = True`. Warns if there are none."""
+        # Applying twice would hang the hooks on twice and prune by two sets of masks.
         if any(m is module for m in self._modules) or "_sparsified" in module.__dict__:
             warn(f"Module {module} has already been sparsified.")
             return
         before = self.num_sparse_params
         for owner_path, owner in module.named_modules():
+            # A list, since the mask becomes a buffer of the module that is being walked through.
             for name, p in list(owner.named_parameters(recurse=False)):
+                # The attribute is the documented way to keep a parameter dense; it goes before every filter.
                 if not getattr(p, "requires_dense", False):
                     self.sparsify_parameter(owner, f"{owner_path}.{name}" if owner_path else name, p)
         if self.num_sparse_params == before:
@@ -144,6 +157,8 @@ class SparsityAlgorithm(ABC):
             return
         module.__dict__["_sparsified"] = True
         self._modules.append(module)
+        # Before each forward pass, since a script may write to weights between steps, and a mask may have changed
+        # after the last one.
         module.register_forward_pre_hook(self._prune_module)
         self._await_loop()
 
@@ -152,10 +167,13 @@ class SparsityAlgorithm(ABC):
         if not self._is_waiting:
             self._is_waiting = True
             self.name_state(f"sparsity.{self.number}")
+            # Not at once: weights may still be initialized or loaded after `apply`, and masks by magnitude would be
+            # those of the wrong weights. A checkpoint may bring the masks themselves.
             process.current_backend().before_loop.append(self.initialize)
 
     def sparsify_parameter(self, module: Any, name: str, param: Tensor) -> None:
         """Make one parameter sparse. Raises ValueError if no sparsity was specified."""
+        # A tied parameter is met under each of its names, and the first one counts.
         if id(param) in self._by_id:
             return
         if self._levels.default is None and param not in self._levels:
@@ -178,6 +196,7 @@ class SparsityAlgorithm(ABC):
         """Tell the compiler how sparse a parameter will be; by default nothing."""
 
     def _annotate(self, param: SparseParameter, low: float, high: float, last: float) -> None:
+        # The names under which the vendor's front end prints them beside the state.
         for name, value in (("max_sparsity", high), ("min_sparsity", low), ("sparsity", last)):
             param.annotate(name, value)
 
@@ -201,12 +220,17 @@ class SparsityAlgorithm(ABC):
         if optimizer in self._optimizers:
             return
         self._optimizers.add(optimizer)
+        # Before a step the state is pruned as well: momentum that a checkpoint or a grown mask brought in would
+        # move weights that are to stay zero.
         optimizer.register_step_pre_hook(lambda o, *_: self._prune_states(o))
         optimizer.register_step_post_hook(lambda o, *_: self._after_step(o))
+        # A step that overflowed takes back the masks and counters with the weights: it finds them here.
         optimizer.followers.append(self)
 
     def _after_step(self, optimizer: Any) -> None:
         with grad_mode(False):
+            # First the step's own change is pruned (weight decay and momentum write everywhere), so that `update`
+            # orders weights among which the masked ones are zero.
             self.prune_all(optimizer)
             if self.autoupdate:
                 self.update(optimizer)
@@ -221,6 +245,8 @@ class SparsityAlgorithm(ABC):
         """Set state of a parameter's shape to zero where the parameter's mask is."""
         for p in self.get_sparse_params(optimizer):
             for name, value in optimizer.state.get(p.param, {}).items():
+                # By shape: a scalar such as beta1_power belongs to no element, and neither do the factored moments
+                # of Adafactor.
                 if isinstance(value, Tensor) and value.shape == p.param.shape:
                     p.prune(value, f"{p.name}.{name}")
 
@@ -237,11 +263,13 @@ class SparsityAlgorithm(ABC):
     def name_state(self, prefix: str) -> None:
         """Give the counters their identity."""
         for name, counter in self.counters().items():
+            # A counter of Python would be a constant of a step that is traced once.
             counter.device = process.state_device()
             trace.register(counter.cell, f"{prefix}.{name}")
 
     def state_tensors(self) -> list[Tensor]:
         """All that a step of the optimizer changes here: masks and counters."""
+        # Masks are named by their modules and counters by the algorithm; a skipped step has to restore both.
         return [*(p.mask for p in self.sparse_params.values()), *self.counters().values()]
 
     def visit_state(self, f: Callable[[Tensor], Tensor | None]) -> None:
@@ -277,6 +305,7 @@ class SparsityAlgorithm(ABC):
 
 def shared_name(names: list[str]) -> str:
     """One name for several parameters: what they begin with, and a star."""
+    # Hooks write summaries: one curve for each schedule, and not one for each of its parameters.
     return os.path.commonprefix(names) + "*"  # noqa: RUF071 - names are no paths
 
 
@@ -295,8 +324,10 @@ class Static(SparsityAlgorithm):
     def sparsity(self, value: Any) -> None:
         if isinstance(value, Constant):
             value = value.value
+        # True is a number to Python, and no sparsity.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("Static sparsity algorithm only supports constant sparsity")
+        # A property is overridden as a whole: the setter of the base is reached through it.
         SparsityAlgorithm.sparsity.fset(self, value)  # type: ignore[attr-defined]
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:

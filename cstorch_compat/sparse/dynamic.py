@@ -30,6 +30,7 @@ from lazytensor.functions.writing import copy_
 from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
 
+# Far beyond the updates of any run: the compiler is told a range, and a range has an end.
 FAR = 100_000
 """The step that counts as the last one where updates have no end."""
 
@@ -44,6 +45,8 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         super().__init__(sparsity, **kwargs)
         self.update_schedule = make_update_schedule(update)
         self.step = tensor(0, dtype=dt.int64)
+        # Step 0 is before the first step of the optimizer: whether the model begins sparse is the schedule's answer
+        # for it, so an update schedule with a later start means some dense steps first.
         self.is_update_step = self.starts_sparse = self.update_schedule(tensor(0, dtype=dt.int64))
         self._first_levels: dict[int, Tensor] = {}
 
@@ -54,6 +57,8 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
         """The init method at the level of step 0, or a mask that keeps everything."""
         schedule = self._levels[param]
+        # Once for a schedule and not for each of its parameters, or a list of values would be used up by the number
+        # of parameters.
         if id(schedule) not in self._first_levels:
             self._first_levels[id(schedule)] = self._level(schedule, tensor(0, dtype=dt.int64))
             with grad_mode(False):
@@ -63,6 +68,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         return functools.partial(self.init_method, sparsity=self._first_levels[id(schedule)])
 
     def _level(self, schedule: HyperParameterSchedule, step: Tensor) -> Tensor:
+        # A straight line leaves 0..1 sooner or later, and a level beyond would ask for a negative number of elements.
         return pw.clamp(schedule(step), 0.0, 1.0)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
@@ -72,6 +78,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         extent = self._levels[param.param].get_min_max_end(begin, FAR if end is None else end)
         if extent is not None:
             low, high, last = extent
+            # Dense first means that the range begins at 0, whatever the schedule says of its update steps.
             self._annotate(param, low if bool(self.starts_sparse) else 0.0, high, last)
 
     def update(self, optimizer: Any = None) -> None:
@@ -82,15 +89,21 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"Expected a Cerebras Optimizer. Got: {type(optimizer)}")
         with grad_mode(False):
+            # Counted before it is asked about: the first step of the optimizer is step 1.
             self.step.add_(1)
             self.is_update_step = self.update_schedule(self.step)
             levels = self._current_levels()
             for p in self.get_sparse_params(optimizer):
                 level = levels[id(self._levels[p.param])]
                 new = self.update_mask(p.param, p.mask, level)
+                # Both masks are computed in every step and one is chosen, since a traced step has no branches. The
+                # ordering of all weights is the price, on the wafer as well.
                 p.update(pw.where(self.is_update_step, new, p.mask))
+            # Weights that the new mask dropped go to zero now; those that it grew are zero already and begin there.
             self.prune_all(optimizer)
+            # Last, so that all parameters of this step saw the same value of a list.
             self._advance(self.is_update_step)
+        # The measured sparsity reads every mask, so it is part of the graph only where somebody asks.
         for p in self.sparse_params.values() if self._computed_hooks else ():
             self._call_hooks(self._computed_hooks, p.name, measured_sparsity(p.mask))
 
@@ -105,6 +118,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
 
     def _advance(self, is_update_step: Tensor) -> None:
         for schedule, _ in self._levels.schedules():
+            # Told of every step, with a tensor that says whether it counts.
             schedule.update(is_update_step)
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -112,6 +126,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
     def _stateful(self) -> dict[str, HyperParameterSchedule]:
         """The schedules that have state, by the name of the last parameter they are for."""
         return {
+            # A schedule has no name of its own, so that of a parameter stands for it in checkpoints.
             self._by_id[id(parameters[-1])].name: schedule
             for schedule, parameters in self._levels.schedules()
             if schedule.state_dict()
@@ -130,6 +145,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` gave. Raises KeyError if the step is missing."""
         with grad_mode(False):
+            # `step` and the state of schedules; the masks came with the model, in which they are buffers.
             copy_(self.step, as_tensor(state_dict["step"]))
             for name, state in state_dict.get("sparsity", {}).items():
                 self._stateful()[name].load_state_dict(state)
@@ -151,6 +167,7 @@ class GMP(DynamicSparsityAlgorithm):
             raise ValueError("GMP sparsity algorithm expected `sparsity` to be specified, but got none.")
         super().__init__(**kwargs)
         level = self._levels.default
+        # A constant level prunes once; the original refuses it and points to static sparsity.
         if isinstance(level, Constant):
             raise ValueError(
                 f"Configured with constant sparsity {level.value}. This is not valid, because the sparsity pattern "
@@ -158,6 +175,8 @@ class GMP(DynamicSparsityAlgorithm):
             )
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
+        # The old mask does not matter: what is pruned is zero and smallest. Weights only ever leave while the level
+        # rises (Zhu and Gupta 2017); should it fall, the zeros of lowest index come back.
         return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity)
 
 
@@ -182,6 +201,8 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
         shaper, schedule = self.score_shaper, self.drop_fraction
         fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
+        # First drop, then grow to the level: drop fraction and level are independent, so one update may grow more
+        # or fewer weights than it dropped. A weight that was just dropped may grow again at once.
         kept, count = make_mask_drop_minimum(pw.abs(p.detach()), mask, fraction, shaper)
         return make_mask_grow_maximum(self.grow_score(p, kept), kept, sparsity, count, shaper)
 
@@ -198,6 +219,8 @@ class SET(_DropAndGrow):
     """Sparse evolutionary training: what is dropped grows again at random places."""
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
+        # Kept weights are put below all others by the caller, so that random scores choose among the rest alone
+        # (Mocanu et al. 2018).
         return rand(*p.shape, dtype=dt.float32, device=p.device)
 
 
@@ -229,6 +252,8 @@ class RigL(_DropAndGrow):
         """Make one parameter sparse, and keep its dense gradient of each step."""
         if self.score_shaper is not None:
             self.score_shaper(param)
+        # Hung on before the base's hook, which masks the gradient: hooks run in the order in which they were
+        # registered, and this one has to see the dense gradient.
         if param.requires_grad and id(param) not in self._by_id:
             register_hook(param, functools.partial(self._keep_dense, param))
         super().sparsify_parameter(module, name, param)
@@ -237,15 +262,19 @@ class RigL(_DropAndGrow):
         method = super().first_mask(param)
         if self.score_shaper is None or not isinstance(method, functools.partial):
             return method
+        # The first mask is balanced in groups as well, else the first update would move weights between groups.
         return functools.partial(method, score_shaper=self.score_shaper)
 
     def _keep_dense(self, param: Tensor, gradient: Tensor) -> None:
         """Add a gradient that is not masked yet; a step may have several backward passes."""
+        # Without its history, which would hold the graph of the whole step.
         before, dense = self._dense_grads.get(id(param)), gradient.detach()
         self._dense_grads[id(param)] = dense if before is None else before + dense
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
+        # Taken out, so that the gradients of a step do not mix with those of the next one.
         dense = self._dense_grads.pop(id(p), None)
         if dense is None:  # a parameter that the loss does not depend on
             dense = tensor(0.0).expand(*p.shape)
+        # Magnitudes of what the loss says of weights that are zero now (Evci et al. 2020).
         return pw.abs(dense)

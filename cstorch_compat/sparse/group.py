@@ -13,6 +13,7 @@ from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
 
 Filter = Callable[[str, Tensor], bool]
+# The documentation's own list, and positional embeddings beside it.
 DENSE_NAMES = ("embedding", "norm", "lm_head", "pe_helper")
 """Parameters with one of these in their name stay dense by default."""
 
@@ -42,6 +43,7 @@ class Group(SparsityAlgorithm):
         algorithm: SparsityAlgorithm
 
     def __init__(self, groups: Mapping[Any, SparsityAlgorithm] | None = None):
+        # No level of its own: `apply` and the hooks of the base run here, and each parameter is left to one member.
         super().__init__(None)
         self._groups: list[Group.Filter] = []
         for names, algorithm in (groups or {}).items():
@@ -63,6 +65,7 @@ class Group(SparsityAlgorithm):
             raise TypeError(f"filter must be a string or callable, got {type(filter)}")
         if not isinstance(algorithm, SparsityAlgorithm):
             raise TypeError(f"algorithm must be an instance of SparsityAlgorithm, got {type(algorithm)}")
+        # A group in a group would prune its parameters through both.
         if isinstance(algorithm, Group):
             raise TypeError(
                 "algorithm must not be a Group sparsity algorithm. If you want to merge groups, use the extend method."
@@ -95,11 +98,13 @@ class Group(SparsityAlgorithm):
         algorithm = next((g.algorithm for g in self._groups if g.filter(name, param)), None)
         if algorithm is not None:
             algorithm.sparsify_parameter(module, name, param)
+            # The member decides about the mask; the group prunes, saves and restores it with all others.
             self._take(algorithm.get_sparse_params(param))
 
     def update(self, optimizer: Any = None) -> None:
         """Let each algorithm change its masks, if it updates by itself."""
         for algorithm in self:
+            # The members have no optimizer hooks: only the group was applied.
             if algorithm.autoupdate:
                 algorithm.update(optimizer)
 
@@ -125,6 +130,7 @@ class Group(SparsityAlgorithm):
 
 
 def _matching(patterns: list[str]) -> Filter:
+    # Upper and lower case differ in names; plain `fnmatch` would follow the file system.
     return lambda name, param: any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
@@ -141,6 +147,7 @@ def configure(config: Any) -> Group | None:
     if isinstance(config, str):
         warn(f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict")
         return None
+    # A bare number means static sparsity with the default filter.
     if isinstance(config, int | float):
         config = {"sparsity": config}
     if not isinstance(config, dict | list | tuple):
@@ -152,6 +159,7 @@ def configure(config: Any) -> Group | None:
 
 
 def _entry(settings: dict[str, Any]) -> tuple[Filter, SparsityAlgorithm]:
+    # The key of older releases.
     if "type" in settings and "algorithm" not in settings:
         warn("The 'type' key is deprecated, please use 'algorithm' instead")
         settings["algorithm"] = settings.pop("type")
@@ -179,6 +187,7 @@ def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
 
     Raises NameError for an unknown one: the type that the original raises, whose own message does not name the choice.
     """
+    # Built-in names win over classes of scripts that bear them.
     known: dict[str, type[SparsityAlgorithm]] = {**subclasses(SparsityAlgorithm), **BUILT_IN}
     kind = known.get(str(algorithm).lower())
     if kind is None:

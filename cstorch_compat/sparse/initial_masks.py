@@ -20,6 +20,7 @@ SLACK = 1e-5
 
 def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
     """A mask that keeps elements at random."""
+    # As many as the level says and not each with its probability: every layer has exactly its sparsity.
     return make_mask_topk_sparsity(rand(*p.shape, dtype=float32, device=p.device), sparsity, score_shaper)
 
 
@@ -30,6 +31,7 @@ def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device:
 
 def from_zeros(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
     """A mask that keeps what is not zero, whatever the sparsity."""
+    # For weights that were pruned elsewhere.
     return p.detach() != 0
 
 
@@ -38,11 +40,15 @@ def checkerboard(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None,
 
     The original returns a vector for more than two dimensions; here the leading ones count as rows.
     """
+    # In float32 as the other methods, so that all of them keep equally many elements.
     density = float(np.float32(1) - np.float32(float(sparsity)))
+    # One column less than the distance between two kept elements, so that neighbouring rows do not keep the same
+    # columns.
     shift = math.ceil(1 / density - SLACK) - 1 if density > 0 else 0
     columns = p.shape[-1] if p.ndim else 1
     rows = p.spec.size // max(columns, 1)
     place = np.arange(rows)[:, None] * shift + np.arange(columns)
+    # An element is kept where place * density passes a whole number: the even spread of Bresenham's lines.
     kept = np.floor((place + 1) * density + SLACK) != np.floor(place * density + SLACK)
     return from_numpy(kept.reshape(p.shape))
 
@@ -65,6 +71,7 @@ def make_init_method(init_method: Any) -> InitMethod:
 
 def checked_mask(mask: Any, p: Tensor, name: str) -> Tensor:
     """What an init method gave. Raises ValueError unless it is a bool tensor of the parameter's shape."""
+    # Checked at once: a float mask would scale weights, and another shape would broadcast.
     if not isinstance(mask, Tensor) or tuple(mask.shape) != tuple(p.shape) or mask.dtype is not bool_:
         what = f"{mask.dtype.name}{list(mask.shape)}" if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(f"The mask of {name} must be bool{list(p.shape)}, and the method gave {what}")

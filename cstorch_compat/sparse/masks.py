@@ -20,6 +20,7 @@ from lazytensor.tensor import Tensor
 
 Unshaper = Callable[[Tensor], Tensor]
 Shaper = Callable[[Tensor], tuple[Tensor, Unshaper]]
+# A bound that is never reached; clamp wants both.
 MOST = 2**31 - 1
 """The largest int32."""
 Level = Any
@@ -70,11 +71,13 @@ class InputGroupScoreShaper(_GroupShaper):
             raise ValueError(f"Inputs can be grouped in a matrix only, and the shape is {list(tensor.shape)}")
         outputs, inputs = tensor.shape
         self._check(inputs, "inputs")
+        # Inputs are columns: transposed, a group of them lies in one row.
         rows = _reshaped(shapes.transpose(tensor, 0, 1), (self.num_groups, -1))
         return rows, lambda rows: shapes.transpose(_reshaped(rows, (inputs, outputs)), 0, 1)
 
 
 def _reshaped(t: Tensor, shape: tuple[int, ...]) -> Tensor:
+    # No node where nothing changes: graphs are compared with those of the front end.
     return t if tuple(t.shape) == shape or (shape == (-1,) and t.ndim == 1) else shapes.reshape(t, shape)
 
 
@@ -85,8 +88,11 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
     kept even where the count is 0.
     """
     n = rows.shape[-1]
+    # All of the order and not the `count` largest: topk needs a number, and the count is a tensor that follows a
+    # schedule.
     places = topk(rows, n, -1).indices
     counts = creation.arange(n, dtype=dt.int32, device=rows.device) < count
+    # A scatter of n places needs n of them: writing the first one again does no harm.
     chosen = pw.where(counts, places, shapes.narrow(places, -1, 0, 1))
     shape, device = tuple(rows.shape), rows.device
     none = creation.zeros(*shape, dtype=dt.bool_, device=device)
@@ -97,6 +103,7 @@ def _first(rows: Tensor, count: Tensor) -> Tensor:
 def _count(without: Level, of: Any) -> Tensor:
     """trunc((1 - without) * of) in float32."""
     is_number = not isinstance(without, Tensor)
+    # In float32, as the traced program subtracts: of ten elements 1 - 0.9 keeps one there and none in float64.
     rest = creation.tensor(np.float32(1) - np.float32(without)) if is_number else 1.0 - without
     return pw.cast_to(rest * of, dt.int32)
 
@@ -115,7 +122,10 @@ def make_mask_drop_minimum(
     The count is int32[]: the kept elements are taken to be spread evenly over the rows.
     """
     rows, back = (score_shaper or ScoreFlattener())(score)
+    # Only the number of kept elements is used of the mask. That they are among the largest of their rows is up to
+    # the caller, whose masked weights are zero.
     kept = pw.cast_to(reductions.sum(mask), dt.float32)
+    # By the sum over all rows: a program with one count. Balanced masks have equal rows anyway.
     if rows.ndim > 1:
         kept = kept / float(rows.shape[0])
     count = _count(drop_fraction, kept)
@@ -130,10 +140,12 @@ def make_mask_grow_maximum(
     `mask_nonzero` is how many elements of each row the mask keeps, if that is known.
     """
     shaper = score_shaper or ScoreFlattener()
+    # Minus infinity puts what is kept behind everything that can be grown.
     rows, back = shaper(pw.where(mask, float("-inf"), score))
     if mask_nonzero is None:
         kept = reductions.sum(mask)
         mask_nonzero = pw.cast_to(kept if rows.ndim == 1 else pw.floor_divide(kept, rows.shape[0]), dt.int32)
     wanted = _count(sparsity, float(rows.shape[-1]))
+    # Not negative: a level that has been reached grows nothing, and drops nothing either.
     grown = _first(rows, pw.clamp(wanted - mask_nonzero, 0, MOST))
     return pw.logical_or(mask, back(grown))

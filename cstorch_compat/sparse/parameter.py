@@ -30,12 +30,15 @@ class SparseParameter:
         self._initialized = False
         self._annotations: dict[str, float] = {}
         self._pruned: dict[str, Tensor] = {}
+        # A buffer, so that masks are saved and loaded with the weights they belong to, under the original's names.
         module.register_buffer(self.mask_name, self._all_kept())
+        # A mask that comes from a checkpoint must not be made anew when the loop begins.
         module.register_load_state_dict_pre_hook(self._before_loading)
         self.grad_hook = register_hook(self.param, self._masked_gradient) if self.param.requires_grad else None
 
     def _all_kept(self) -> Tensor:
         mask = ones(*self.param.shape, dtype=bool_)
+        # On the wafer a mask is state beside its parameter, and named after it.
         mask.device = self.param.device
         state = self.param.cell.state
         if state:
@@ -43,14 +46,17 @@ class SparseParameter:
         return mask
 
     def _before_loading(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        # Old checkpoints without masks leave it as it is: then the first mask is made from the loaded weights.
         self._initialized |= f"{prefix}{self.mask_name}" in state_dict
 
     def _masked_gradient(self, gradient: Tensor) -> Tensor:
+        # A selection, as 0 times an infinite gradient would be NaN.
         return pw.where(self.mask, gradient, 0.0)
 
     @property
     def param(self) -> Tensor:
         """The parameter."""
+        # Asked of the module each time: loading or moving it may have put another tensor there.
         param: Tensor = getattr(self.module, self.param_name)
         return param
 
@@ -79,6 +85,7 @@ class SparseParameter:
         if self._initialized:
             return
         with grad_mode(False):
+            # Copied: the buffer is state with a name already.
             copy_(self.mask, checked_mask(self.init_method(self.param), self.param, self.name))
         self._initialized = True
 
@@ -90,6 +97,7 @@ class SparseParameter:
                 "over a DataExecutor begins, or by `initialize()`"
             )
         with grad_mode(False):
+            # Written, since the new mask is a node of the traced step.
             self.mask.write(checked_mask(new_mask, self.param, self.name).node)
 
     def prune(self, tensor: Tensor | None = None, tensor_name: str | None = None) -> None:
@@ -97,6 +105,7 @@ class SparseParameter:
         pruned = self.param if tensor is None else tensor
         self._note(pruned, tensor_name or self.name)
         with grad_mode(False):
+            # A product will do: weights and state are finite, unlike gradients.
             pruned.write((pruned.detach() * pw.cast_to(self.mask, pruned.dtype)).node)
 
     def _note(self, pruned: Tensor, name: str) -> None:
@@ -108,6 +117,7 @@ class SparseParameter:
 
     def annotate(self, name: str, value: float) -> None:
         """Add something that the compiler is told of each pruned tensor. Raises RuntimeError when one was pruned."""
+        # The compiler is told with the first pruning, and what comes later would be lost.
         if self._pruned:
             raise RuntimeError(f"Annotations have to be set before tensors are pruned: {list(self._pruned)} have been")
         self._annotations[name] = float(value)

@@ -27,9 +27,12 @@ class SparsityOptimizer(Optimizer):
     ALGORITHM: type[SparsityAlgorithm]
 
     def __init__(self, params: Iterable[Any], **settings: Any):
+        # Settings are defaults of param groups, so that each group may have its own level and schedule.
         super().__init__(params, settings)
         self.sparsity = Group()
         for group in self.param_groups:
+            # One algorithm for each group of parameters, told apart by identity; within the step they act as one
+            # group.
             own = {k: v for k, v in group.items() if k != "params"}
             self.sparsity.add(_among(group["params"]), self.ALGORITHM(**own))
 
@@ -39,10 +42,12 @@ class SparsityOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the masks if it is time to. Raises RuntimeError before `hook_module` was called."""
+        # Nothing is sparse without the module, whose forward pass has to see the masks.
         if not self.sparsity.num_sparse_params:
             raise RuntimeError("No parameter is sparse yet: call hook_module(model) before the first step")
         loss = None if closure is None else closure()
         with grad_mode(False):
+            # This optimizer has no state of weights; the wrapper below masks that of the real one.
             self.sparsity.prune_all(self)
             self.sparsity.update(self)
         return loss
@@ -97,6 +102,7 @@ KINDS: dict[str, type[SparsityOptimizer]] = {
 class SparsityWrapperOptimizer(Optimizer):
     """Takes the place of an optimizer: a step of it changes the masks too. All else is the optimizer's own."""
 
+    # The base's __init__ is not called: there are no parameters or state here but the optimizer's own.
     def __init__(self, optimizer: Optimizer, sparsity_optimizer: SparsityOptimizer):
         self.optimizer, self.sparsity_optimizer = optimizer, sparsity_optimizer
         optimizer.apply(sparsity_optimizer.sparsity)
@@ -106,6 +112,7 @@ class SparsityWrapperOptimizer(Optimizer):
             raise AttributeError(name)
         return getattr(self.optimizer, name)
 
+    # No hooks and schedules of its own either: the inner step has them.
     def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
         return step(*args, **kwargs)
 
@@ -156,14 +163,17 @@ def _by_pattern(named: list[tuple[str, Tensor]], patterns: Any, extra: Filter | 
     groups: list[dict[str, Any]] = []
     left = [(name, p) for name, p in named if extra is None or extra(name, p)]
     for pattern in listed:
+        # `search`, not `match`: a pattern may be any part of a name.
         matches = [(name, p) for name, p in left if re.search(pattern, name)]
         if not matches:
             raise ValueError(f"The pattern {pattern!r} takes no parameter. The names are {[name for name, _ in named]}")
         matched = {id(p) for _, p in matches}
+        # The first pattern takes a parameter for good, so that special patterns stand before general ones.
         left = [(name, p) for name, p in left if id(p) not in matched]
         groups.append({"params": [p for _, p in matches], **(settings.get(pattern) or {})})
     if settings:
         return groups
+    # Without settings of their own all patterns together are one group, hence one algorithm.
     return [{"params": [p for group in groups for p in group["params"]]}]
 
 

@@ -39,6 +39,8 @@ class HyperParameterSchedule(ABC):
 
     def get_min_max_end(self, begin: int, end: int) -> Extent | None:
         """Extent over the steps from begin to end, for a schedule that only rises or only falls. None if unknown."""
+        # Only the ends are asked, which is right for lines, powers and exponentials. A user's schedule that waves
+        # has to say so itself.
         first, last = (float(self(at)) for at in (begin, end))
         return min(first, last), max(first, last), last
 
@@ -60,6 +62,7 @@ class HyperParameterSchedule(ABC):
 
 
 def _float(step: Tensor) -> Tensor:
+    # The counter is int64; whole numbers are exact in float32 up to 2 ** 24 steps.
     return pw.cast_to(step, dt.float32)
 
 
@@ -88,6 +91,7 @@ class Exp(HyperParameterSchedule):
 
     def __init__(self, init: float, gamma: float, final: float = 1):
         self.final, self.gamma = final, gamma
+        # Subtracted in float32, where the program would: one bit of it is an element of a large mask.
         self.scale = float(np.float32(final) - np.float32(init))
 
     def compute(self, step: Tensor) -> Tensor:
@@ -110,6 +114,7 @@ class Cosine(HyperParameterSchedule):
     def __init__(self, init: float, half_period: float, minimum: float = 0.0):
         if not half_period:
             raise ValueError("half_period must not be 0: it is the number of steps from `init` to `minimum`")
+        # amp * cos + offset: the form that the front end traces.
         self.amp, self.offset = (init - minimum) / 2, (init + minimum) / 2
         self.freq = math.pi / half_period
 
@@ -118,6 +123,7 @@ class Cosine(HyperParameterSchedule):
         return wave * self.amp + self.offset
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
+        # The wave is no monotonous function, so its ends say nothing of its range.
         low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
         return low, high, float(self(end))
 
@@ -129,12 +135,16 @@ class Cycling(HyperParameterSchedule):
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"Cycling needs a list of at least one value. Got: {values!r}")
         self.values = [float(v) for v in values]
+        # The place in the list is state: it moves with updates, and the step counter alone cannot tell how many
+        # there were.
         self.index = tensor(0, dtype=dt.int64)
         self.index.device = process.state_device()
 
     def compute(self, step: Tensor) -> Tensor:
         """The value whose turn it is, whatever the step."""
         chosen = tensor(self.values[-1])
+        # A chain of selections, for lists are short; a table would have to be a tensor of the graph, with a gather
+        # from it.
         for i, v in reversed(list(enumerate(self.values[:-1]))):
             chosen = pw.where(self.index == i, v, chosen)
         return chosen
@@ -142,6 +152,7 @@ class Cycling(HyperParameterSchedule):
     def update(self, is_update_step: Tensor) -> None:
         """Go on to the next value where `is_update_step` holds."""
         following = pw.remainder(self.index + 1, len(self.values))
+        # Stays where it is on other steps, although it is written in each.
         self.index.write(pw.where(is_update_step, following, self.index).node)
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
@@ -180,6 +191,7 @@ def make_hyperparam_schedule(schedule: Any) -> HyperParameterSchedule:
     """
     if isinstance(schedule, HyperParameterSchedule):
         return schedule
+    # True would pass as a level of 1.
     if isinstance(schedule, int | float) and not isinstance(schedule, bool):
         return Constant(schedule)
     if isinstance(schedule, list | tuple):
@@ -198,6 +210,7 @@ def _configured(settings: dict[str, Any]) -> HyperParameterSchedule:
     if "type" not in settings:
         raise ValueError(f"Must specify `type`, as one of {sorted(SCHEDULES)}")
     kind = settings.pop("type")
+    # By name in lower case; subclasses that scripts define can be named too.
     known: dict[str, type[HyperParameterSchedule]] = {**subclasses(HyperParameterSchedule), **SCHEDULES}
     schedule = known.get(str(kind).lower())
     if schedule is None:
@@ -240,6 +253,7 @@ class FreqSchedule(UpdateSchedule):
     def is_update_step(self, step: Tensor) -> Tensor:
         since = step - self.start if self.start else step
         due = pw.remainder(since, self.freq) == 0
+        # Needed, because the remainder of a negative number may be 0 as well.
         if self.start > 0:
             due = pw.logical_and(due, step >= self.start)
         if self.stop is not None:
@@ -257,6 +271,7 @@ class ListSchedule(UpdateSchedule):
         self.start, self.stop = min(self.steps), max(self.steps)
 
     def is_update_step(self, step: Tensor) -> Tensor:
+        # One comparison for each step of the list: these lists are short.
         due = step == self.steps[0]
         for s in self.steps[1:]:
             due = pw.logical_or(due, step == s)
