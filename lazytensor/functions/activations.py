@@ -232,9 +232,6 @@ def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dty
     return reductions.log_softmax(input, _implicit_dim(input, dim), dtype=dtype)
 
 
-# -- dropout ---------------------------------------------------------------------------------------------------------
-
-
 def _probability(p: float) -> float:
     """p as a float. Raises ValueError unless it lies in 0..1, as PyTorch's layers and functions do."""
     if not 0 <= p <= 1:

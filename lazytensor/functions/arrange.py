@@ -45,6 +45,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
             raise ShapeError(f"movedim: repeated dim in {list(dims)}")
     if not x.ndim:
         return view(x, ())
+    # The dimensions that nobody moves keep their order among each other.
     order = [d for d in range(x.ndim) if d not in sources]
     # From the front on, so that each place is final when its dimension is put in.
     for to, d in sorted(zip(targets, sources, strict=True)):
@@ -120,13 +121,11 @@ def sum_to_size(x: Tensor, *size: Any) -> Tensor:
     lead = x.ndim - len(shape)
     if lead < 0 or any(e not in (1, x.spec.shape[lead + i]) for i, e in enumerate(shape)):
         raise ShapeError(f"size {{{list(shape)}}} is not expandable to size {{{list(x.shape)}}}.", where=source.where())
+    # Nothing to add up; PyTorch gives the tensor itself, not a copy.
     if shape and shape == x.spec.shape:
         return x
     n = arg(x) if x.dtype.kind == "f" else cast(arg(x), int64)  # integers and bool add up in int64
     return tensor_of(sum_to(n, shape, tuple(range(lead, x.ndim))), x)
-
-
-# -- pieces ----------------------------------------------------------------------------------------------------------
 
 
 @method
@@ -168,6 +167,7 @@ def tensor_split(
     at = dim_of(dim, x.ndim)
     extent, wanted = x.spec.shape[at], indices_or_sections
     wanted = indices if indices is not None else sections if sections is not None else wanted
+    # The number of pieces is a number of the graph's shape, so a tensor of cuts has to be read.
     cuts = wanted.tolist() if isinstance(wanted, Tensor) else wanted
     if isinstance(cuts, int):
         if cuts <= 0:
@@ -180,6 +180,7 @@ def tensor_split(
 
 
 def _even_split(x: Tensor, what: str, sections: Sections, dim: int) -> tuple[Tensor, ...]:
+    # NumPy's rule, which `tensor_split` alone leaves: unequal pieces are an error.
     if isinstance(sections, int) and (sections <= 0 or x.spec.shape[dim] % sections):
         raise ShapeError(
             f"torch.{what} attempted to split along dimension {dim}, but the size of the dimension "
@@ -222,9 +223,6 @@ def dsplit(x: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     return _even_split(x, "dsplit", indices_or_sections, 2)
 
 
-# -- stacks ----------------------------------------------------------------------------------------------------------
-
-
 def _at_least(rank: int) -> Callable[..., Any]:
     def one(x: Tensor) -> Tensor:
         if x.ndim >= rank:
@@ -240,6 +238,7 @@ def _at_least(rank: int) -> Callable[..., Any]:
             return one(tensors[0])
         return tuple(one(x) for x in given(tensors))
 
+    # Named by hand: three functions come out of one definition, and methods and messages go by the name.
     function.__name__ = function.__qualname__ = f"atleast_{rank}d"
     function.__doc__ = f"Views of tensors with new dimensions of extent 1, so that each has at least {rank}."
     return function
@@ -270,6 +269,7 @@ row_stack = vstack
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors as columns side by side: vectors [n] and matrices [n, m]. Raises ShapeError if n differs."""
+    # Only vectors are turned: rows of a matrix stay rows.
     return cat([view(x, (x.spec.size, 1)) if x.ndim < 2 else x for x in tensors], 1)
 
 
@@ -333,12 +333,10 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Every choice of one element of each vector, as rows [n0 * n1 * ..., count]. Raises ShapeError for matrices."""
     vectors = given(tensors)
+    # PyTorch gives a single vector back as it is, without a second dimension.
     if len(vectors) == 1:
         return vectors[0]
     return shapes.stack([ravel(g) for g in meshgrid(*vectors)], 1)
-
-
-# -- copies ----------------------------------------------------------------------------------------------------------
 
 
 def _copy_of(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -69,6 +69,7 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 """The modules that have functions which are members of Tensor."""
 
+# What an operator takes; with anything else Python is to ask the other operand.
 _OPERANDS = (Tensor, bool, int, float)
 
 
@@ -84,6 +85,7 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[..., Any]:
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
+            # NumPy's numbers become Python's: as arrays they would bring a type of their own into promotion.
             if not isinstance(other, np.number | np.bool_):
                 return NotImplemented
             other = other.item()
@@ -97,6 +99,7 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     """What Tensor has because of one mark, by name."""
     if mark.is_property:
         return dict.fromkeys(mark.names, property(function))
+    # Published under each name, but by the function's own: aliases are refused and converted alike.
     members: dict[str, Any] = dict.fromkeys(mark.names, published(function))
     if mark.in_place:
         members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(function))
@@ -105,6 +108,7 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
         members[f"__{function.__name__}__"] = _operator(function, False)
     if mark.operator:
         direct, reflected = f"__{mark.operator}__", f"__r{mark.operator}__"
+        # Operators stand in the tables of casts and refusals under names of their own.
         members[direct] = published(_operator(function, False), direct)
         members[reflected] = published(_operator(function, True), reflected)
         members[f"__i{mark.operator}__"] = _in_place(function)
@@ -120,6 +124,7 @@ def marked() -> list[tuple[Callable[..., Any], Mark]]:
 
 def attach() -> None:
     """Give Tensor its members."""
+    # At import, once. The stub beside the package tells editors and type checkers the same names.
     for function, mark in marked():
         for name, member in members_of(function, mark).items():
             setattr(Tensor, name, member)

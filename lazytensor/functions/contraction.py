@@ -132,9 +132,6 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     return reductions.sum(product, dim, dtype=product.dtype)
 
 
-# -- chains ----------------------------------------------------------------------------------------------------------
-
-
 def _cheapest(extents: Sequence[int]) -> dict[tuple[int, int], int]:
     """Where to split the product of matrices i..j so that the fewest multiplications are made.
 
@@ -179,9 +176,6 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """The product of several matrices in the cheapest order: [m, n]. Raises ShapeError for other ranks."""
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
-
-
-# -- Einstein sums ---------------------------------------------------------------------------------------------------
 
 
 def _ellipsis(count: int) -> str:

@@ -13,6 +13,8 @@ from lazytensor.tensor import CPU, Device, Tensor
 @method
 def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, copy: bool = False, **_: Any) -> Tensor:
     """x with another dtype, on another device, or both; x itself if nothing changes."""
+    # PyTorch tells the overloads of `to` by the types of what is given; truth values by place are non_blocking and
+    # copy, and are passed over.
     for a in args:
         if isinstance(a, DType):
             dtype = a
@@ -33,6 +35,7 @@ def _moved(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
     target = device if isinstance(device, Device) else Device(device)
+    # There is one CPU: "cpu:0" is the same.
     target = CPU if target.type == "cpu" else target
     if target == x.device:
         return x
@@ -64,6 +67,7 @@ def _converter(name: str, dtype: DType) -> Callable[[Tensor], Tensor]:
     return method(converted)
 
 
+# Named `to_...` here, since a module that defines `float` and `int` cannot use Python's.
 to_float = _converter("float", dt.float32)
 to_double = _converter("double", dt.float64)
 to_half = _converter("half", dt.float16)

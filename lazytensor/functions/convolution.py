@@ -37,6 +37,7 @@ def _padding(padding: str | Extents, kernel: tuple[int, ...], dilation: tuple[in
     if padding == "valid":
         return ((0, 0),) * len(kernel)
     if padding == "same":
+        # With a stride no padding gives the extent of the input, which is what the word promises.
         if any(s != 1 for s in stride):
             raise ShapeError("padding='same' is not supported for strided convolutions", where=source.where())
         # What a kernel with its holes reaches beyond the place it is at.
@@ -59,6 +60,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             f"{list(input.shape)}",
             where=source.where(),
         )
+    # Together, so that all three take the half type or none does.
     given = lowered(*(arg(t) for t in (input, weight, bias) if t is not None))
     x, w, *b = given
     if any(n.type.dtype is not w.type.dtype for n in given):
@@ -74,6 +76,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
 def _finished(y: Node, bias: list[Node], input: Tensor, weight: Tensor, rank: int) -> Tensor:
     """The result with its bias and without the batch dimension where the input had none."""
     if bias:
+        # Asked of the result, whose second extent is the number of outputs for both kinds of convolution.
         if bias[0].type.shape != y.type.shape[1:2]:
             raise ShapeError(
                 f"expected bias to be 1-dimensional with {y.type.shape[1]} elements, but got bias of size "
@@ -91,6 +94,7 @@ def _conv(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *option
     stride, dilation = (extents_of(options[i], rank, names[i]) for i in (0, 2))
     if min((*stride, *dilation)) < 1:
         raise ShapeError("non-positive stride or dilation is not supported", where=source.where())
+    # Only now: what "same" means depends on the kernel, the dilation and the stride.
     padding = _padding(options[1], w.type.shape[2:], dilation, stride)
     y = call("conv", x, w, stride=stride, padding=padding, dilation=dilation, groups=options[3])
     return _finished(y, b, input, weight, rank)
@@ -101,6 +105,7 @@ def _transposed(rank: int, input: Tensor, weight: Tensor, bias: Tensor | None, *
     names = ("stride", "padding", "output_padding", "dilation")
     given = [extents_of(v, rank, n) for v, n in zip((*options[:3], options[4]), names, strict=True)]
     stride, padding, more, dilation = given
+    # Beyond that, places would get nothing but the bias: no convolution leads back to them.
     if any(m >= max(s, d) for m, s, d in zip(more, stride, dilation, strict=True)):
         raise ShapeError(
             f"output padding must be smaller than either stride or dilation, but got output_padding: {list(more)}, "

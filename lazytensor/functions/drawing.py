@@ -31,6 +31,7 @@ class _Source:
     def next(self) -> tuple[Node, int]:
         """The state at the start of the step, and the number of this draw."""
         base = self.base
+        # Told by the step, not by a call at its start: steps without draws then carry no state.
         if trace.current is not self.capture or base is None:
             base = self._begin()
         self.draws += 1
@@ -45,6 +46,7 @@ class _Source:
             # The cell outlives its seeding in a captured step, so each seeding has a name of its own.
             self.cell.state = f"rng.{generator.seedings}"
         self.capture, self.draws = trace.current, 0
+        # Read before the counter moves: all draws of the step start from one state and differ by their number.
         self.base = trace.read(self.cell)
         trace.write(self.cell, self.base + const(np.array([0, 1]), STATE))
         return self.base

@@ -129,6 +129,7 @@ def sinc(input: Tensor) -> Tensor:
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)) of each element; with `eps`, x is first limited to eps..1 - eps."""
     x = _floating(input)
+    # Without eps 0 and 1 give the infinities, as the formula says.
     x = x if eps is None else pw.clamp(x, eps, 1 - eps)
     return pw.log(x / (1.0 - x))
 
@@ -138,6 +139,7 @@ def frac(input: Tensor) -> Tensor:
     """What follows the point of each element, with the sign of x. Raises ShapeError for integers."""
     if input.dtype.kind != "f":
         raise ShapeError(f"frac is not known for {input.dtype.name}", where=source.where(), hint="Use .float().")
+    # Towards zero, so that the sign stays; floor would make it positive.
     return input - pw.trunc(input)
 
 
@@ -166,6 +168,7 @@ def fmin(input: Operand, other: Operand) -> Tensor:
 
 
 def _extremum(name: str, whole: Callable[..., Tensor], a: Operand, b: Operand) -> Tensor:
+    # Integers have no NaN to lose against.
     if result_type(a, b).kind != "f":
         return whole(a, b)
     return tensor_of(call(name, *operands(a, b)), a, b)
@@ -205,6 +208,7 @@ def float_power(input: Operand, exponent: Operand) -> Tensor:
 @method(in_place=True)
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other, broadcast."""
+    # As PyTorch computes it, so large exponents overflow in the power although the product would fit.
     return input * pw.pow(2.0, other)
 
 
@@ -334,6 +338,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-
 @method
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and values; NaN equals nothing."""
+    # Without looking at values, which inside of a step do not exist.
     if input.spec.shape != other.spec.shape:
         return False
     return bool((input == other).array("torch.equal()").all())
@@ -349,6 +354,7 @@ def fill(input: Tensor, value: Operand) -> Tensor:
             f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.",
             where=source.where(),
         )
+    # A mask that is true everywhere: the value may be a tensor, whose gradient is then a sum over all elements.
     return pw.masked_fill(input, creation.full_like(input, True, dtype=dt.bool_), value)
 
 

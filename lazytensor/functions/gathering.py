@@ -132,6 +132,7 @@ def scatter_reduce(
     base = x
     if not include_self:
         # Only the places that are written to forget x; the others keep it.
+        # What changes nothing when it is combined: 0 for sums, 1 for products, an infinity for extremes.
         neutral = full(REDUCTIONS[kind].identity(x.dtype), values.type)
         base = _scattered(x, dim, index, neutral, "set", "scatter_reduce")
     out = _scattered(base, dim, index, values, kind, "scatter_reduce")
@@ -144,6 +145,7 @@ def scatter_reduce(
         counts = _scattered(counts, dim, index, full(0, values.type), "set", "scatter_reduce")
     # Where nothing arrived the count would be 0, and x is kept as it is.
     counts = pw.maximum(_scattered(counts, dim, index, one, "add", "scatter_reduce"), 1)
+    # Means of integers round down, as PyTorch's do.
     return out / counts if x.dtype.kind == "f" else pw.floor_divide(out, counts)
 
 

@@ -49,6 +49,7 @@ def setitem(x: Tensor, index: Any, value: Operand) -> None:
     Raises IndexError as reading does, and ShapeError for a value that does not broadcast.
     """
     view, picks = _seen(x, index)
+    # In the type of the target: a double from NumPy is not to raise what it is written into.
     if isinstance(value, np.ndarray | np.number):
         value = from_array(np.asarray(value), view.dtype)
     if not picks:
@@ -162,6 +163,7 @@ def _part(p: Any) -> Any:
         p = from_array(array.astype(np.int64) if not array.size and array.dtype.kind != "b" else array)
     if isinstance(p, Tensor):
         return _index_tensor(p)
+    # NumPy's truth value is no Python bool, and it is a mask too, not place 0 or 1.
     if isinstance(p, np.bool_):
         return bool(p)
     if not hasattr(p, "__index__"):
@@ -175,6 +177,7 @@ def _part(p: Any) -> Any:
 def _index_tensor(p: Tensor) -> Any:
     if p.dtype.kind == "f":
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    # Bytes were PyTorch's masks before it had bool, and still are when they index.
     if p.dtype is dt.uint8:
         p = tensor_of(cast(arg(p), dt.bool_), p)
     if not p.ndim and p.dtype is dt.bool_:
@@ -182,6 +185,7 @@ def _index_tensor(p: Tensor) -> Any:
     # A number that is known selects as an int does, and gives a view.
     if not p.ndim and trace.current is None:
         return int(p)
+    # Narrower integers count as places too; the operations know int64 only.
     return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(arg(p), dt.int64), p)
 
 
@@ -235,6 +239,7 @@ def check_places(index: Tensor, extent: int, dim: int, low: int | None = None) -
 
 def _sliced(x: Tensor, d: int, part: slice) -> Tensor:
     extent = x.spec.shape[d]
+    # NumPy turns round here; PyTorch's strides cannot be negative.
     if part.step is not None and part.step <= 0:
         raise ValueError("step must be greater than zero")
     start, limit, stride = part.indices(extent)

@@ -152,9 +152,6 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
     return interpolate(input, size, scale_factor, "bilinear", True)
 
 
-# -- sampling at given places ----------------------------------------------------------------------------------------
-
-
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -91,9 +91,6 @@ def _together(a: Tensor, b: Tensor) -> tuple[Node, Node]:
     return broadcast_to(x, (*lead, *x.type.shape[-2:])), broadcast_to(y, (*lead, *y.type.shape[-2:]))
 
 
-# -- systems and inverses --------------------------------------------------------------------------------------------
-
-
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     """X with A X = B (X A = B if not left): [..., n, n] and [..., n, k], stacks broadcast -> [..., n, k].
 
@@ -212,9 +209,6 @@ def _eyes(like: Tensor, n: int) -> Tensor:
     return tensor_of(factor.identity(like.spec, n), like)
 
 
-# -- triangles of a matrix with exchanged rows -----------------------------------------------------------------------
-
-
 def _rows(x: Tensor, first: int, limit: int) -> Tensor:
     return shapes.sliced(x, x.ndim - 2, first, limit)
 
@@ -272,9 +266,6 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return solve_triangular(LU_data, half, upper=True)
 
 
-# -- determinants ----------------------------------------------------------------------------------------------------
-
-
 @method
 def det(A: Tensor) -> Tensor:
     """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
@@ -299,9 +290,6 @@ def logdet(x: Tensor) -> Tensor:
     """
     sign, size = slogdet(x)
     return pw.where(sign < 0, math.nan, size)
-
-
-# -- orthogonal factors, singular values, eigenvalues ----------------------------------------------------------------
 
 
 @method
@@ -398,9 +386,6 @@ def matrix_rank(A: Tensor, tol: float | None = None) -> Tensor:
     else:
         limit = tol
     return red.sum(values > limit, -1)
-
-
-# -- functions and norms of matrices ---------------------------------------------------------------------------------
 
 
 @method

@@ -42,9 +42,6 @@ def reduced(x: Tensor, reduction: str) -> Tensor:
     return x if chosen(reduction) == "none" else red.mean(x) if reduction == "mean" else red.sum(x)
 
 
-# -- classes ---------------------------------------------------------------------------------------------------------
-
-
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -212,9 +209,6 @@ def linear_cross_entropy(
     )
 
 
-# -- numbers ---------------------------------------------------------------------------------------------------------
-
-
 def _weighed(loss: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
     """Weighted elements; the mean is by the sum of the weights."""
     if weight is None:
@@ -290,9 +284,6 @@ def huber_loss(
     d = pw.abs(input - target)
     far = (d - 0.5 * delta) * float(delta)
     return _weighed(pw.where(d <= float(delta), d * d * 0.5, far), weight, chosen(reduction))
-
-
-# -- probabilities ---------------------------------------------------------------------------------------------------
 
 
 def binary_cross_entropy(

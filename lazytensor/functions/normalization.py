@@ -172,9 +172,6 @@ def _group_norm(
     )
 
 
-# -- batches ---------------------------------------------------------------------------------------------------------
-
-
 def _follow(running: Tensor | None, value: Node, momentum: float) -> None:
     """Move a running statistic towards the value of this batch."""
     if running is None:
@@ -319,9 +316,6 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     base = total / size * alpha + k
     power = reshaped(base**beta, x.type.shape)
     return tensor_of(x / power, input)
-
-
-# -- lengths ---------------------------------------------------------------------------------------------------------
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

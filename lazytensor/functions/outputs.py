@@ -48,11 +48,13 @@ def public(function: Callable[P, R]) -> Public[P, R]:
 
 def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` with `out=` and PyTorch's names for the first two operands, unless it has them itself."""
+    # Asked once, when the function is published: a call must not pay for it.
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.name == "out" for p in parameters):
         return function
     known = {p.name for p in parameters}
     positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    # By place, so the first operand may be called anything inside; one that has PyTorch's name keeps it.
     renamed = {new: old for new, old in zip(OPERANDS, positional, strict=False) if new not in known}
 
     @functools.wraps(function)
@@ -71,6 +73,7 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_gradient(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> None:
+    # Also inside lists, as `cat` takes its tensors.
     given = [*args, *kwargs.values(), *(out if isinstance(out, tuple | list) else (out,))]
     given += [t for v in given if isinstance(v, tuple | list) for t in v]
     if is_grad_enabled() and any(isinstance(v, Tensor) and v.requires_grad for v in given):
@@ -89,6 +92,7 @@ def _stored(value: Any, out: Any) -> Any:
     if not isinstance(value, tuple | list) or not isinstance(out, tuple | list) or len(value) != len(out):
         raise TypeError(f"out= must be {_count(value)}, not {type(out).__name__}")
     written = [_written(v, o) for v, o in zip(value, out, strict=True)]
+    # Named tuples stay named: `torch.max(x, 0, out=...)` still has `.values`.
     return type(value)(*written) if hasattr(value, "_fields") else type(value)(written)
 
 

@@ -100,6 +100,7 @@ def rsub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
 @method(names="mul multiply", in_place=True, operator="mul")
 def mul(a: Operand, b: Operand) -> Tensor:
     """a * b, broadcast; of booleans the conjunction."""
+    # The product of truth values, which stay truth values.
     if isinstance(a, Tensor) and a.dtype.kind == "b" and result_type(a, b).kind == "b":
         return logical_and(a, b)
     return _binary("mul", a, b)
@@ -259,6 +260,7 @@ def logical_xor(a: Operand, b: Operand) -> Tensor:
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """a where the condition holds, else b; all three broadcast. Raises ShapeError for shapes that do not."""
+    # The condition takes part in the shape and not in the type.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
     return tensor_of(chosen, condition, a, b)
@@ -316,6 +318,7 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
             where=source.where(),
             hint="Write input + value * torch.trunc(tensor1 / tensor2), or convert to float.",
         )
+    # PyTorch's order: divided first, then scaled.
     quotient = a / b
     return x + (quotient if is_number(value, 1) else quotient * _scalar(value, "addcdiv(value=...)"))
 

@@ -136,9 +136,6 @@ max_pool2d, max_pool2d_with_indices = _max_pools(2)
 max_pool3d, max_pool3d_with_indices = _max_pools(3)
 
 
-# -- averages --------------------------------------------------------------------------------------------------------
-
-
 def _avg_pool(rank: int, input: Tensor, *options: Any) -> Tensor:
     kernel_size, stride, padding, ceil_mode, include_pad, divisor = options
     attrs = _window(f"avg_pool{rank}d", rank, input, (kernel_size, stride, padding, 1, ceil_mode))
@@ -230,8 +227,6 @@ def lp_pool3d(
     """
     return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)
 
-
-# -- adaptive --------------------------------------------------------------------------------------------------------
 
 OutputSize = int | None | Sequence[int | None]
 
@@ -349,9 +344,6 @@ def adaptive_max_pool3d_with_indices(input: Tensor, output_size: OutputSize, ret
     Raises ShapeError as it does.
     """
     return _adaptive_max(3, input, output_size, True)
-
-
-# -- un-pooling ------------------------------------------------------------------------------------------------------
 
 
 def _max_unpool(rank: int, input: Tensor, indices: Tensor, *options: Any) -> Tensor:

@@ -14,6 +14,7 @@ from lazytensor.functions.windows import storage_offset
 from lazytensor.members import fact, method
 from lazytensor.tensor import Tensor
 
+# PyTorch's names of types from before dtypes, which scripts still give to `type()`.
 _KINDS = {
     "DoubleTensor": dt.float64,
     "FloatTensor": dt.float32,
@@ -31,8 +32,10 @@ _KIND_OF = {d: name for name, d in _KINDS.items()}
 
 def _exported(x: Tensor) -> np.ndarray:
     """The values in the layout that other libraries expect. Raises for what they cannot hold."""
+    # PyTorch's rule, since others could change values behind the graph's back; here they get a copy.
     if x.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    # NumPy has no bfloat16, so there is no array to export.
     if x.dtype.is_half and x.dtype is not dt.float16:
         raise BufferError(f"{x.dtype} is not supported here: use .float()")
     return x.numpy()
@@ -41,6 +44,7 @@ def _exported(x: Tensor) -> np.ndarray:
 @method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
     """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
+    # A stream is the order of work on a GPU; NumPy refuses to hear of one.
     return _exported(x).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
@@ -52,6 +56,7 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor over what another library exports."""
+    # Copied: what others may write to cannot be a value that never changes.
     return from_numpy(np.array(np.from_dlpack(ext_tensor)))
 
 
@@ -124,6 +129,7 @@ def is_meta(x: Tensor) -> bool:
 @fact()
 def layout(x: Tensor) -> str:
     """Strided, as every tensor is."""
+    # A text in PyTorch's spelling: it is printed and compared, and nothing else.
     return "torch.strided"
 
 
@@ -132,6 +138,7 @@ def data_ptr(x: Tensor) -> int:
     """A number that two tensors share exactly if they start at the same element of the same storage."""
     if not x.spec.size:
         return 0
+    # No address, but what addresses are compared for: equal for the same start, different for different storages.
     return id(x.cell) + storage_offset(x) * x.dtype.itemsize
 
 
@@ -144,6 +151,7 @@ def is_same_size(x: Tensor, other: Tensor) -> bool:
 @method
 def is_set_to(x: Tensor, tensor: Tensor) -> bool:
     """Whether both see the same elements of the same storage."""
+    # The same way of seeing, too: two lenses that lead to the same elements by different views are not recognised.
     return x.cell is tensor.cell and x.spec == tensor.spec and x.lens == tensor.lens
 
 
@@ -167,6 +175,7 @@ def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False
     """
     if dtype is None:
         return f"torch.{_KIND_OF.get(x.dtype, 'Tensor')}"
+    # Both spellings, the dtype and the name of old.
     if isinstance(dtype, DType):
         return pw.cast_to(x, dtype)
     name = str(dtype).rpartition(".")[2]

@@ -189,9 +189,6 @@ def multinomial(
     return from_array(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
 
 
-# -- state -------------------------------------------------------------------------------------------------------------
-
-
 def get_rng_state() -> Tensor:
     """The state of the default generator."""
     return random.default_generator.get_state()

@@ -33,6 +33,7 @@ class ValuesIndices(NamedTuple):
 
 def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
     """The dimensions to reduce, in order; None and () mean all."""
+    # PyTorch's oldest reductions take an empty list for all; NumPy would take it for none.
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(rank))
     given = (dim,) if isinstance(dim, int) else tuple(dim)
@@ -142,6 +143,7 @@ def max(x: Tensor, dim: Operand | None = None, keepdim: bool = False) -> Any:
 
     Raises IndexError where a dimension has no elements.
     """
+    # PyTorch's overload: the second argument decides which of three functions this is.
     if isinstance(dim, Tensor):
         return pw.maximum(x, dim)
     if dim is None:

@@ -56,15 +56,18 @@ REFUSED: Mapping[str, tuple[str, str]] = {
 
 def refuse_on_wafer(name: str) -> None:
     """Raise CompileError at the user's line if `name` is called while a step is traced for the wafer."""
+    # Only a step traced for the wafer has a half type; on the host every function runs.
     if half_type() is None:
         return
     operation, hint = REFUSED[name]
+    # Two kinds of failure of the front end: some names it does not know at all, for others it has no rule.
     what = operation if " " in operation else f"failed to legalize operation '{operation}'"
     refuse("no lowering", CompileError(what, where=source.where(), hint=hint))
 
 
 def refusing(name: str, function: F) -> F:
     """`function`, which raises CompileError on the wafer if `name` is one that is refused."""
+    # Unwrapped, so that all others cost nothing more.
     if name not in REFUSED:
         return function
 

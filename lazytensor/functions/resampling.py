@@ -49,6 +49,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             f"{widths} for {list(input.shape)}",
             where=source.where(),
         )
+    # Turned round here, once: below, pairs stand in the order of dimensions.
     pairs = [(0, 0)] * (input.ndim - len(widths) // 2) + list(zip(widths[::2], widths[1::2], strict=True))[::-1]
     if mode == "constant":
         return tensor_of(_constant(arg(input), pairs, value or 0), input)
@@ -86,8 +87,10 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
 
 def _around(mode: str, extent: int, low: int, high: int) -> tuple[int, ...]:
     """The place inside that each place of the padded dimension shows."""
+    # One index for each place, computed in Python: shapes are known, so the border is a gather by constants.
     places = range(-low, extent + high)
     most = {"reflect": extent - 1, "circular": extent}.get(mode)
+    # Once around or one mirror is all that PyTorch does.
     if most is not None and max(low, high) > most:
         raise ShapeError(
             f"Padding size should be less than the corresponding input dimension, but got: padding ({low}, {high}) "
@@ -116,6 +119,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             where=source.where(),
         )
     n = len(lead)
+    # Channel c r^2 + i r + j goes to row i and column j of each square (Shi et al. 2016).
     split = reshape(input, (*lead, channels // (r * r), r, r, height, width))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
     return reshape(permute(split, order), (*lead, channels // (r * r), height * r, width * r))

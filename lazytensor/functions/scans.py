@@ -23,6 +23,7 @@ from lazytensor.tensor import Tensor, arg
 
 def _scanned(x: Tensor, kind: str, dim: int, dtype: DType | None) -> Tensor:
     base, d = lifted(x), dim_of(dim, x.ndim)
+    # Integers add up in int64 whatever they are: PyTorch's rule for sums and products.
     result_dtype = dtype or (x.dtype if x.dtype.kind == "f" else dt.int64)
     # A number is scanned as a vector of one, and made a number again.
     out = tensor_of(call("scan", cast(arg(base), result_dtype), kind=kind, dim=d, reverse=False), x)
@@ -94,6 +95,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     if n == 0:
         return pw.clone(x)
     d = dim_of(dim, x.ndim)
+    # Joined first, then the differences: the seam counts as a pair of neighbours.
     parts = [p for p in (prepend, x, append) if p is not None]
     out = cat(parts, d) if len(parts) > 1 else x
     # More rounds than places leave nothing, and there is nothing less than that.
@@ -105,6 +107,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
 
 def _neighbours(x: Tensor, d: int) -> tuple[Tensor, Tensor]:
     extent = x.spec.shape[d]
+    # Of no or one place both are empty.
     return sliced(x, d, 0, max(extent - 1, 0)), sliced(x, d, min(1, extent), extent)
 
 
@@ -115,6 +118,7 @@ def _areas(y: Tensor, x: Tensor | None, dx: Operand | None, dim: int) -> Tensor:
     """
     d = dim_of(dim, y.ndim)
     lower, upper = _neighbours(y, d)
+    # Not halved here: one division at the end instead of one for each area.
     total = lower + upper
     if x is None:
         return total * (1 if dx is None else dx)
@@ -156,6 +160,7 @@ def flip(x: Tensor, *axes: Any, dims: int | Sequence[int] | None = None) -> Tens
     Raises ShapeError for one that is named twice.
     """
     given: Sequence[Any] = axes or (dims,)
+    # `flip(x, 0, 1)` and `flip(x, (0, 1))` alike, as PyTorch's methods take dimensions.
     given = given[0] if isinstance(given[0], Sequence) else given
     reversed_dims = tuple(dim_of(d, x.ndim) for d in given)
     if len(set(reversed_dims)) != len(reversed_dims):
@@ -193,11 +198,13 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     if dims is None or (not isinstance(dims, int) and not dims):
         if len(steps) != 1:
             raise ShapeError("shifts and dimensions must align", where=source.where())
+        # Without dimensions PyTorch rolls the flat order, over the ends of rows.
         return view(_rolled(reshape(x, -1), steps[0], 0), x.spec.shape)
     given = [dims] if isinstance(dims, int) else list(dims)
     if len(given) != len(steps):
         raise ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
     out = x
+    # A dimension may be named twice: its shifts add up.
     for shift, d in zip(steps, given, strict=True):
         out = _rolled(out, shift, dim_of(d, x.ndim))
     return pw.clone(out) if out is x else out

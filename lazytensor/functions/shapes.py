@@ -30,6 +30,7 @@ def dim_of(dim: int, rank: int) -> int:
 
 def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape given as `f(2, 3)` or `f((2, 3))`, with -1 resolved. Raises ShapeError if it does not fit x."""
+    # `x.view(2, 3)` and `x.view((2, 3))` are one call to PyTorch.
     shape = list(size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size)
     shape = [int(e) for e in shape]
     if shape.count(-1) > 1:
@@ -57,6 +58,8 @@ def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
             where=source.where(),
             hint="Convert the values with .to(dtype).",
         )
+    # Over a view whose elements lie out of order PyTorch refuses this; a lens has no strides that could fail, and
+    # writes go through it all the same.
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
 
 
@@ -67,6 +70,7 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
     Raises ShapeError for another number of elements.
     """
     shape = _shape_of(x, size if shape is None else (shape,))
+    # Only a view can lie out of order.
     if x.lens:
         layout = _layout(x)
         # NumPy copies exactly where no strides describe the new shape.
@@ -90,6 +94,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     Raises ShapeError if they are exchanged.
     """
     shape = x.spec.shape
+    # A number flattens to a vector of one.
     if not shape:
         return view(x, 1)
     first, last = dim_of(start_dim, len(shape)), dim_of(end_dim, len(shape))
@@ -102,6 +107,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor:
     """The dimensions in another order: a view. Raises IndexError for one out of range."""
     given = order if dims is None else (dims,)
+    # As arguments or as one sequence.
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
     return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in wanted))
 
@@ -147,6 +153,7 @@ def expand(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
     given = args if size is None else (size,)
     target = list(given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given)
     lead = len(target) - x.ndim
+    # -1 keeps an extent, and a new dimension has none to keep.
     if lead < 0 or any(e == -1 for e in target[:lead]):
         raise ShapeError(f"expand({target}): the tensor has the shape {list(x.spec.shape)}", where=source.where())
     shape = tuple(x.spec.shape[i - lead] if e == -1 else int(e) for i, e in enumerate(target))
@@ -231,6 +238,7 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     if isinstance(sizes, int):
         if sizes <= 0 and (sizes or extent):
             raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
+        # Of an extent of 0 there is one piece, which is empty: nothing would be no answer to unpack.
         sizes = [min(sizes, extent - i) for i in range(0, extent, sizes or 1)] or [0]
     if sum(sizes) != extent:
         raise ShapeError(f"split sizes {list(sizes)} do not add up to the extent {extent}", where=source.where())
@@ -243,6 +251,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of pieces of equal size, the last perhaps shorter. Raises ShapeError for none."""
     if chunks <= 0:
         raise ShapeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}", where=source.where())
+    # Rounded up: there may be fewer chunks than were asked for, PyTorch's well-known surprise.
     return split(x, max(1, -(-x.spec.shape[dim_of(dim, x.ndim)] // chunks)), dim)
 
 
@@ -268,6 +277,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     _refuse_nothing(tensors)
     if not all(x.spec.shape for x in tensors):
         raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
+    # Types are promoted among all of them, as for an operation.
     dtype = result_type(*tensors)
     # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
     like = next((x.spec.shape for x in tensors if x.spec.shape != (0,)), (0,))

@@ -23,9 +23,6 @@ RENORM_EPSILON = 1e-7
 """Added to a norm before dividing by it, as the documentation of renorm's users shows."""
 
 
-# -- spread ----------------------------------------------------------------------------------------------------------
-
-
 def _spread(
     x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None
 ) -> tuple[Tensor, Tensor, tuple[int, ...]]:
@@ -189,9 +186,6 @@ def corrcoef(x: Tensor) -> Tensor:
     return pw.clamp(scaled, -1.0, 1.0)
 
 
-# -- norms and distances ---------------------------------------------------------------------------------------------
-
-
 def vector_norm(
     x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
@@ -280,9 +274,6 @@ def cdist(
     if not x1.spec.shape[-1]:
         return red.sum(difference, -1)
     return vector_norm(difference, float(p), -1)
-
-
-# -- differences -----------------------------------------------------------------------------------------------------
 
 
 def _slope(x: Tensor, at: int, step: Any, edge_order: int) -> Tensor:

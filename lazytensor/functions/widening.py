@@ -19,6 +19,8 @@ from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# As with PyTorch's autocast, sums and logarithms want the range and the bits of float32, and products of matrices are
+# what half types are for.
 RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
     """sum prod cumsum cumprod __pow__ __rpow__ __ipow__ pow_ median norm normalize var std var_mean std_mean logsumexp
     dist pdist cdist renorm cosine_similarity nll_loss l1_loss smooth_l1_loss huber_loss kl_div
@@ -53,6 +55,7 @@ def published(function: F, name: str = "") -> F:
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:
+        # Asked at each call, since the same function serves steps and the host.
         if half_type() is None:
             return function(*args, **kwargs)
         return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})

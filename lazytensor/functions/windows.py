@@ -75,6 +75,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     a, b = dim_of(dim1, x.ndim), dim_of(dim2, x.ndim)
     if a == b:
         raise ShapeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}", where=source.where())
+    # Strides of x as if it lay in order: the window is put on the elements as x shows them, and the lens finds them.
     shape, steps = x.spec.shape, order_strides(x.spec.shape)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
     # Above the main diagonal columns run out first, below it rows.
@@ -97,6 +98,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
             where=source.where(),
         )
     steps = order_strides(shape)
+    # Windows overlap wherever the step is below the size: one element, seen in several places.
     count = (shape[at] - size) // step + 1
     if not x.ndim:
         return _window(x, (size,), (1,), 0)
@@ -197,9 +199,6 @@ def as_strided_copy(x: Tensor, size: Sequence[int], stride: Sequence[int], stora
     return clone(as_strided(x, size, stride, storage_offset))
 
 
-# -- a copy with something written into a view of it -----------------------------------------------------------------
-
-
 def _filled(part: Tensor, src: Tensor, what: str) -> None:
     if src.spec.shape != part.spec.shape:
         raise ShapeError(
@@ -255,9 +254,6 @@ def as_strided_scatter(
     out = clone(x)
     _filled(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
     return out
-
-
-# -- places of triangles ---------------------------------------------------------------------------------------------
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: DType = dt.int64, device: Any = None) -> Tensor:

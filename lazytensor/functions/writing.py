@@ -34,6 +34,7 @@ def assign(x: Tensor, value: Tensor) -> Tensor:
 @method
 def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     """Write the values of another tensor, converted and broadcast."""
+    # Any type goes into any other here, unlike results: a copy says that it converts.
     x.write(prepared(value, x.dtype, x.spec.shape))
     return x
 
