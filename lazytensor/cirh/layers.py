@@ -59,9 +59,9 @@ def pool(kind: str, gradient: bool = False) -> Legality:
             f"strides = {ints_text((1, 1, *a['stride']))}",
         ]
         # Going forward both are the operand, which the front end prints twice; coming back the second is the gradient.
-        given = (n.inputs[0], n.inputs[-1])
-        names = ", ".join(out.names[i] for i in given)
-        types = ", ".join(type_text(i.type) for i in given)
+        operands = (n.inputs[0], n.inputs[-1])
+        names = ", ".join(out.names[i] for i in operands)
+        types = ", ".join(type_text(i.type) for i in operands)
         return f'"cirh.Pool"({names}) {{{", ".join(body)}}} : ({types}) -> {type_text(n.type)}'
 
     return Legality(spell)

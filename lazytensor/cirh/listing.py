@@ -18,13 +18,13 @@ def type_text(t: Type) -> str:
 
 def ints_text(values: Iterable[int]) -> str:
     """A one-dimensional i64 attribute: dense<[0, 1]> : tensor<2xi64>, or a splat where all are equal."""
-    given = [int(v) for v in values]
+    numbers = [int(v) for v in values]
     # MLIR prints equal elements once, and an empty vector without brackets.
-    if given and all(v == given[0] for v in given):
-        body = str(given[0])
+    if numbers and all(v == numbers[0] for v in numbers):
+        body = str(numbers[0])
     else:
-        body = f"[{', '.join(map(str, given))}]" if given else ""
-    return f"dense<{body}> : tensor<{len(given)}xi64>"
+        body = f"[{', '.join(map(str, numbers))}]" if numbers else ""
+    return f"dense<{body}> : tensor<{len(numbers)}xi64>"
 
 
 def _element(v: object, t: Type) -> str:
@@ -69,10 +69,10 @@ class Listing:
 
     def named(self, base: str) -> str:
         """%base, or %base_0, %base_1, ... where it is taken."""
-        taken = self.bases.get(base, 0)
-        self.bases[base] = taken + 1
+        uses = self.bases.get(base, 0)
+        self.bases[base] = uses + 1
         # The first keeps the plain name and the second has number 0, by MLIR's rule for names that clash.
-        return f"%{base}_{taken - 1}" if taken else f"%{base}"
+        return f"%{base}_{uses - 1}" if uses else f"%{base}"
 
     def product_number(self) -> int:
         """The next number of a product of stacks of matrices."""

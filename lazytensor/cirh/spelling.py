@@ -20,8 +20,8 @@ def arguments(out: Listing, n: Node) -> str:
 def function_type(n: Node) -> str:
     """As in (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>; several results stand in brackets."""
     results = ", ".join(map(type_text, n.type)) if isinstance(n.type, tuple) else type_text(n.type)
-    given = ", ".join(type_text(i.type) for i in n.inputs)
-    return f"({given}) -> ({results})" if isinstance(n.type, tuple) else f"({given}) -> {results}"
+    operands = ", ".join(type_text(i.type) for i in n.inputs)
+    return f"({operands}) -> ({results})" if isinstance(n.type, tuple) else f"({operands}) -> {results}"
 
 
 def plain(name: str, arrow: bool = False) -> Legality:
@@ -146,9 +146,9 @@ def clamped(is_maximum: bool) -> Legality:
         a, b = n.inputs
         limit = out.constant(dense_text(np.asarray(_limit(n.type, is_maximum)), n.type))
         # Clamp takes the lower bound before the upper: max(a, b) is a clamped from below by b.
-        given = (out.names[b], limit) if is_maximum else (limit, out.names[b])
+        bounds = (out.names[b], limit) if is_maximum else (limit, out.names[b])
         t = type_text(n.type)
-        return f"cirh.Clamp {out.names[a]}, {', '.join(given)} : ({t}, {t}, {t}) -> {t}"
+        return f"cirh.Clamp {out.names[a]}, {', '.join(bounds)} : ({t}, {t}, {t}) -> {t}"
 
     return Legality(spell)
 
@@ -164,8 +164,8 @@ def _arange(out: Listing, n: Node) -> str:
     start, step = n.attrs["start"], n.attrs["step"]
     scalar = Type((), n.type.dtype)
     # The limit is exclusive, and the record keeps the count; that has to be turned back into a limit.
-    given = (start, start + step * n.type.size, step)
-    names = ", ".join(out.constant(dense_text(np.asarray(v), scalar)) for v in given)
+    bounds = (start, start + step * n.type.size, step)
+    names = ", ".join(out.constant(dense_text(np.asarray(v), scalar)) for v in bounds)
     s = type_text(scalar)
     return f"cirh.Arange {names} {{dim = 0 : i64}} : ({s}, {s}, {s}) -> {type_text(n.type)}"
 

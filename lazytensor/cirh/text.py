@@ -114,8 +114,8 @@ def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> t
         out.names[n] = f"%arg{i}"
         if n in shown:
             # Sorted, so that the text does not depend on who noted what first.
-            known = sorted(notes.get(shown[n], {}).items())
-            said = "".join(f"cs.{name} = {mlir_float(value, float32)} : f32, " for name, value in known)
+            facts = sorted(notes.get(shown[n], {}).items())
+            said = "".join(f"cs.{name} = {mlir_float(value, float32)} : f32, " for name, value in facts)
             said += f'tf.aliasing_output = {place[shown[n]]} : i64, tf.resource_name = "state.{shown[n]}"'
         else:
             said = f'cs.input_name = "{n.attrs["name"]}"'

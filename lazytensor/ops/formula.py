@@ -23,15 +23,15 @@ def evaluated(formula: Formula) -> Callable[..., Any]:
         # The graph is made over stand-ins for the arrays, in whatever types they come.
         types = [Type(a.shape, of_array(a)) for a in arrays]
         leaves = [node("batch", (), {"index": i, "name": "", "type": t}, t) for i, t in enumerate(types)]
-        made = formula(*leaves, **attrs)
-        known = dict(zip(leaves, arrays, strict=True))
-        roots = made if isinstance(made, tuple) else (made,)
-        for n in topological(roots, known.__contains__):
+        result = formula(*leaves, **attrs)
+        values = dict(zip(leaves, arrays, strict=True))
+        roots = result if isinstance(result, tuple) else (result,)
+        for n in topological(roots, values.__contains__):
             # The arrays that were given stay as they are, in a wider type than the row's too: tests check a row in
             # float64.
-            if n not in known:
-                known[n] = _value(n, [known[i] for i in n.inputs])
-        return tuple(known[n] for n in made) if isinstance(made, tuple) else known[made]
+            if n not in values:
+                values[n] = _value(n, [values[i] for i in n.inputs])
+        return tuple(values[n] for n in result) if isinstance(result, tuple) else values[result]
 
     return eval
 
@@ -41,23 +41,23 @@ def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
         return n.value
     # NumPy warns where PyTorch answers NaN or infinity in silence, and a warning is an error in the tests.
     with np.errstate(all="ignore"):
-        made = OPS[n.op].eval(*arrays, **n.attrs)
-    if isinstance(made, tuple):
-        return made
+        result = OPS[n.op].eval(*arrays, **n.attrs)
+    if isinstance(result, tuple):
+        return result
     # Each step of a formula is rounded, as it is where the graph runs node by node: half types live in float32 arrays.
-    return round_to(np.asarray(made, n.type.dtype.host), n.type.dtype)
+    return round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
 
 
 def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
     """The gradient of a formula with one result, by the rules of what it is made of."""
 
     def vjp(g: Node, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
-        made = formula(*inputs, **attrs)
-        given = set(inputs)
+        result = formula(*inputs, **attrs)
+        operands = set(inputs)
         # Only what the formula made is walked: the inputs have users of their own elsewhere.
-        order = [n for n in topological([made], given.__contains__) if n.tracks and n not in given]
-        found = pullback(order, {made: g}, inputs)
-        return tuple(found.get(i) for i in inputs)
+        order = [n for n in topological([result], operands.__contains__) if n.tracks and n not in operands]
+        gradients = pullback(order, {result: g}, inputs)
+        return tuple(gradients.get(i) for i in inputs)
 
     return vjp
 
@@ -68,26 +68,26 @@ def composite(name: str, formula: Formula, infer: Any = same_types, flops: int =
     op(name, infer, evaluated(formula), composite=formula, **facets)
 
 
-def pullback(order: Sequence[Node], found: dict[Node, Node], wrt: Iterable[Node]) -> dict[Node, Node]:
-    """Gradients pushed from the nodes in `found` through those of `order`, which has inputs before users.
+def pullback(order: Sequence[Node], gradients: dict[Node, Node], wrt: Iterable[Node]) -> dict[Node, Node]:
+    """Gradients pushed from the nodes in `gradients` through those of `order`, which has inputs before users.
 
     The gradients of `wrt` are kept; others are dropped when they have been used.
     """
     wanted = set(wrt)
     for n in reversed(order):
-        g = found.get(n) if n in wanted else found.pop(n, None)
+        g = gradients.get(n) if n in wanted else gradients.pop(n, None)
         if g is not None and n.inputs:
-            _push(found, n, g)
-    return found
+            _push(gradients, n, g)
+    return gradients
 
 
-def accumulate(found: dict[Node, Node], n: Node, g: Node) -> None:
+def accumulate(gradients: dict[Node, Node], n: Node, g: Node) -> None:
     """Add a gradient to what a node has already."""
-    before = found.get(n)
-    found[n] = g if before is None else before + g
+    before = gradients.get(n)
+    gradients[n] = g if before is None else before + g
 
 
-def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
+def _push(gradients: dict[Node, Node], n: Node, g: Node) -> None:
     rule = OPS[n.op].vjp
     if rule is None:
         return
@@ -97,4 +97,4 @@ def _push(found: dict[Node, Node], n: Node, g: Node) -> None:
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
         for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
             if d is not None and i.tracks:
-                accumulate(found, i, d)
+                accumulate(gradients, i, d)

@@ -185,8 +185,8 @@ def _group_norm_backward(g: Node, x: Node, weight: Node, *, groups: int, eps: fl
 
 def _row_gradient(name: str, index: int, g: Node, x: Node, weight: Node, *, groups: int, eps: float) -> Node:
     rows = reshape(weight, (groups, x.type.shape[1] // groups))
-    made = _as_given(name, index, g, x, rows, groups=groups, eps=eps)
-    return made if index == 0 else reshape(made, weight.type.shape)
+    gradient = _as_given(name, index, g, x, rows, groups=groups, eps=eps)
+    return gradient if index == 0 else reshape(gradient, weight.type.shape)
 
 
 composite(
@@ -240,13 +240,13 @@ def _with_statistics(formula: Formula, from_batch: bool) -> Formula:
     """The formula's result, and the mean and variance that it used."""
 
     def all(x: Node, weight: Node, bias: Node, *running: Node, **attrs: Any) -> tuple[Node, ...]:
-        made = formula(x, weight, bias, *running, **attrs)
+        result = formula(x, weight, bias, *running, **attrs)
         if not from_batch:
-            return made, *running
+            return result, *running
         # Without correction, as the normalization uses it; the running variance is corrected where the layer updates
         # it.
         variance = reshape(centred(x, _others(x))[1], weight.type.shape)
-        return made, call("mean", x, dims=_others(x), keepdim=False), variance
+        return result, call("mean", x, dims=_others(x), keepdim=False), variance
 
     return all
 
@@ -267,8 +267,8 @@ def _as_image(name: str) -> Formula:
 
 
 def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **attrs: Any) -> Node:
-    made = _as_given(name, index, _image(g), _image(x), weight, **attrs)
-    return reshape(made, x.type.shape) if index == 0 else made
+    gradient = _as_given(name, index, _image(g), _image(x), weight, **attrs)
+    return reshape(gradient, x.type.shape) if index == 0 else gradient
 
 
 for _name, _formula, _vjp, _is_training in (

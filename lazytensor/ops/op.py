@@ -45,9 +45,9 @@ def op(
 def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     """The node `name(*inputs, **attrs)`. Raises ShapeError, with the user's line, if the inputs do not fit."""
     # A step that is traced anew asks for nodes that live: then nothing is inferred, and no line is looked up.
-    key, found = find(name, inputs, attrs)
-    if found is not None:
-        return found
+    key, existing = find(name, inputs, attrs)
+    if existing is not None:
+        return existing
     record = OPS[name]
     try:
         type = record.infer(*(i.type for i in inputs), **attrs)
@@ -55,15 +55,15 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     # rules.
     except ShapeError as e:
         raise ShapeError(f"{name}: {e.what}", where=source.where(), hint=e.hint) from None
-    made = intern(key, name, inputs, attrs, type)
-    made.where = source.where()
+    new = intern(key, name, inputs, attrs, type)
+    new.where = source.where()
     # Without a rule for the gradient none flows, whatever the inputs track.
     if record.vjp is not None:
         for i in inputs:
             if i.tracks:
-                made.tracks = True
+                new.tracks = True
                 break
-    return made
+    return new
 
 
 _fulls: dict[tuple[Any, ...], Node] = {}
@@ -75,13 +75,13 @@ def full(value: float, type: Type) -> Node:
     """A constant of one value everywhere, rounded to the dtype."""
     # Zeros go by their text, since 0.0 and -0.0 are equal; others by class, since 1, 1.0 and True are.
     key = (value, value.__class__, type) if value else (repr(value), type)
-    made = _fulls.get(key)
-    if made is None:
+    splat = _fulls.get(key)
+    if splat is None:
         # Dropping all is enough: the nodes live on where they are used, and are found again by interning.
         if len(_fulls) >= FULLS_KEPT:
             _fulls.clear()
-        made = _fulls[key] = call("full", value=_rounded(value, type.dtype), type=type)
-    return made
+        splat = _fulls[key] = call("full", value=_rounded(value, type.dtype), type=type)
+    return splat
 
 
 def forget_fulls() -> None:
@@ -117,10 +117,10 @@ def const(array: np.ndarray, type: Type) -> Node:
     """A constant with the given elements; equal elements are the same node."""
     # The bytes are the attribute, so that interning compares contents: two equal masks of a model are one constant.
     array = np.ascontiguousarray(array, type.dtype.host)
-    made = call("const", data=array.tobytes(), type=type)
-    if made.value is None:
-        made.value = array.reshape(type.shape)
-    return made
+    constant = call("const", data=array.tobytes(), type=type)
+    if constant.value is None:
+        constant.value = array.reshape(type.shape)
+    return constant
 
 
 def same_types(*types: Type, **attrs: Any) -> Type:

@@ -39,8 +39,8 @@ def _embedding(weight: Node, numbers: Node, *, padding: int) -> Node:
 def _embedding_parts(weight: Node, numbers: Node, *, padding: int) -> Node:
     flat = reshape(numbers, (numbers.type.size,))
     # Gather takes one vector: the numbers are laid flat before, and the rows put into their shape after it.
-    found = call("gather_rows", weight, flat, dim=0)
-    return reshape(found, (*numbers.type.shape, *weight.type.shape[1:]))
+    rows = call("gather_rows", weight, flat, dim=0)
+    return reshape(rows, (*numbers.type.shape, *weight.type.shape[1:]))
 
 
 def _embedding_vjp(g: Node, y: Node, weight: Node, numbers: Node, *, padding: int) -> tuple[Node, None]:

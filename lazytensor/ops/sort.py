@@ -45,12 +45,12 @@ def _argscan(x: np.ndarray, *, kind: str, dim: int) -> np.ndarray:
     """The last place so far of the running extreme; a NaN stays the extreme."""
     # NumPy's running extremes keep a NaN once they have met one, as PyTorch's do.
     running = (np.maximum if kind == "max" else np.minimum).accumulate(x, dim)
-    hit = (x == running) | (x != x)
+    is_extreme = (x == running) | (x != x)
     shape = [1] * x.ndim
     shape[dim] = -1
     # Places only grow along the dimension, so their running maximum is the last one where the extreme was met.
     places = np.arange(x.shape[dim], dtype=np.int64).reshape(shape)
-    return np.maximum.accumulate(np.where(hit, places, 0), dim)
+    return np.maximum.accumulate(np.where(is_extreme, places, 0), dim)
 
 
 def _scan(x: np.ndarray, *, kind: str, dim: int, reverse: bool) -> np.ndarray:
@@ -118,10 +118,10 @@ def _arg_pick(x: np.ndarray, *, dim: int, kind: str) -> np.ndarray:
     if kind != "mode":
         return _middle(x, dim, kind)
     rows = np.moveaxis(x, dim, -1)
-    found = np.empty(rows.shape[:-1], np.int64)
-    for at in np.ndindex(found.shape):
-        found[at] = _mode_place(rows[at])
-    return np.expand_dims(found, dim)
+    places = np.empty(rows.shape[:-1], np.int64)
+    for at in np.ndindex(places.shape):
+        places[at] = _mode_place(rows[at])
+    return np.expand_dims(places, dim)
 
 
 def _middle(x: np.ndarray, dim: int, kind: str) -> np.ndarray:

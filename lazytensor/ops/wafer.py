@@ -57,8 +57,8 @@ def _windowed(name: str, formula: Any, dtype: Any = None, **facets: Any) -> None
         if g:
             return x
         leaf = call("full", value=0, type=x)
-        made = formula(leaf, **window).type
-        return made if dtype is None else Type(made.shape, dtype)
+        result = formula(leaf, **window).type
+        return result if dtype is None else Type(result.shape, dtype)
 
     op(name, infer, evaluated(formula), work=_window_work, **facets)
 
@@ -140,14 +140,14 @@ def columns(points: Node) -> tuple[Node, ...]:
 
 
 def _points(x: Node, points: Node) -> Node:
-    found = columns(points)
-    return pick(x, found, tuple(range(len(found))))
+    coordinates = columns(points)
+    return pick(x, coordinates, tuple(range(len(coordinates))))
 
 
 def _scatter_points(base: Node, points: Node, value: Node) -> Node:
-    found = columns(points)
+    coordinates = columns(points)
     # ScatterNd adds where points repeat: that is why it can stand for the gradient of an embedding.
-    return place(base, value, found, tuple(range(len(found))), True)
+    return place(base, value, coordinates, tuple(range(len(coordinates))), True)
 
 
 op(
