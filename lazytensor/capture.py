@@ -42,9 +42,12 @@ LIFE = LifeCycle(
         Move(Phase.FEEDING, "enter", Phase.RECORDING, "operations now belong to the step"),
         Move(Phase.RECORDING, "pause", Phase.PAUSED, "on CSX traced functions record, and not the loop around them"),
         Move(Phase.PAUSED, "resume", Phase.RECORDING, "a traced function is called"),
+        # The CSX backend's way: one program is recorded and then run for every step, and between two runs the loop's
+        # closures see the cells with values (REVEALED); `hide` makes them symbolic again.
         Move(Phase.PAUSED, "reveal", Phase.REVEALED, "the step has run, and closures read its results"),
         Move(Phase.REVEALED, "hide", Phase.REPLAYING, "the next step runs the same program over the same cells"),
         Move(Phase.REPLAYING, "reveal", Phase.REVEALED, "that step has run too"),
+        # The CPU's way: every step is recorded anew, and its graph found again by identity.
         Move(Phase.RECORDING, "finish", Phase.FINISHED, "on the CPU a step is executed where it ends"),
         Move(Phase.PAUSED, "finish", Phase.FINISHED, "the same for a step of several traced functions"),
         Move(Phase.FINISHED, "leave", Phase.OVER, "every cell has its value; nothing is left to do"),
@@ -72,6 +75,8 @@ class Capture:
         self.phase = Phase.FEEDING
         self.cells = CapturedCells(store, self)
         self.rules = 0  # how many nodes with a gradient of the user's were made
+        # Values that a script read while it was traced; the step's own inputs do not change under it, so they stay
+        # right.
         self._memo: dict[Node, np.ndarray] = {}
         self._endings: list[Callable[[], None]] = []
         self._outer: trace.Epoch | None = None
@@ -89,6 +94,7 @@ class Capture:
         was_executed = self.phase is Phase.FINISHED
         self._move("leave")
         trace.current = self._outer
+        # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
         if kind is not None and not was_executed:
             self.abandon()
 
@@ -99,6 +105,8 @@ class Capture:
 
     def bear(self, cell: Cell) -> None:
         """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
+        # The loop around the traced function may hold tensors, but on the wafer nothing would ever compute what it does
+        # with them: the vendor's message, since users search for it.
         if self.phase in _SILENT:
             error = TraceError(
                 'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
@@ -125,6 +133,8 @@ class Capture:
                 hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
             )
             refuse(f"read {what}", error, str(n.type))
+        # The CPU backend is eager to the script, so a value that is read is computed now, from what the step began
+        # with; what is not read is left to the compiled step.
         if n not in self._memo:
             self._memo.update(self.cells.values_before())
             self._memo[n] = evaluate([n], self._memo)[0]
@@ -157,6 +167,7 @@ class Capture:
     def graph(self) -> tuple[Graph, list[Cell]]:
         """The step as a pure function, and the cells that wait for its outputs."""
         with self.recording():
+            # They look back on the whole step (was its update skipped?), and may make cells that `living` has to see.
             for action in self._endings:
                 action()
         self._endings.clear()

@@ -55,6 +55,7 @@ class CapturedCells:
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
         array = value_of(read(cell))
+        # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
         self.inputs.append(FedCell(cell, cell.node, batch, array))
         cell.node, cell.epoch = batch, self.epoch
@@ -66,6 +67,7 @@ class CapturedCells:
         """
         if cell.epoch is not None:
             raise StateError("a tensor of one step is used in another", where=source.where())
+        # A tensor that nobody registered may still outlive the step, as a closure's running total does.
         if not cell.state:
             cell.state = f"unnamed.{unique()}"
         if cell.home is not self.store:
@@ -108,6 +110,7 @@ class CapturedCells:
 
     def living(self) -> list[Cell]:
         """The cells that were made or written in this step and that somebody still holds."""
+        # By identity, since a cell that was written twice was noted twice; in order, which is the order of the outputs.
         return list({id(c): c for r in self.born if (c := r()) is not None}.values())
 
     def state(self) -> dict[str, Node]:
@@ -152,6 +155,7 @@ class CapturedCells:
     def take_back(self) -> None:
         """Make every cell what it was inside the step; state that was changed meanwhile goes to the store."""
         for cell, _, state in self.touched:
+            # Written from outside, by a closure or a loaded checkpoint: what was only read is the same leaf still.
             if cell.node is not None and cell.node is not cell.synced:
                 self.store.hold(cell.state, _outside_value(cell.node))
             cell.node, cell.synced, cell.epoch = state, None, self.epoch

@@ -18,6 +18,7 @@ class LazyError(Exception):
     def __init__(self, what: str, *, where: object = None, hint: str = ""):
         self.what, self.where, self.hint = what, where, hint
         # The first line is what a terminal shows of a long traceback: the place comes first.
+        # `file:line` comes first, so that editors and terminals make it a link.
         text = f"{where}: {what}" if where else what
         super().__init__(f"{text}\n  {hint}" if hint else text)
 
@@ -42,6 +43,7 @@ class AutogradError(LazyError, RuntimeError):
     """A gradient was asked for that does not exist."""
 
 
+# An AttributeError, so that hasattr() and getattr() with a default work on the emulated modules.
 class NameMissing(LazyError, AttributeError):
     """A public name of the emulated API that this version does not provide."""
 
@@ -80,6 +82,8 @@ def refuse(rule: str, error: LazyError, about: str = "") -> Any:
     `rule` says what kind of refusal it is, as in "read .item()"; `about` names what it is about: a type, a name.
     Returns what the reporter gives as a stand-in.
     """
+    # One reporter for the process, like the one run that a process has: a refusal is met deep inside a script's own
+    # calls, where no argument could be passed down.
     if _reporter is None:
         raise error
     return _reporter(rule, error, about)

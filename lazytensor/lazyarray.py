@@ -22,6 +22,7 @@ FOREIGN_ERRORS = (
 )
 
 
+# By identity: equal fields do not say that two files hold the same numbers.
 @dataclass(frozen=True, eq=False)
 class LazyArray:
     """An array of numbers under a key of the file `where`.
@@ -59,6 +60,7 @@ class LazyArray:
         Raises CheckpointError when its bytes are damaged.
         """
         array = self.stored()
+        # bfloat16 is bits in the file whoever saved it; other NumPy arrays come back in the type that they had.
         is_plain = self.dtype is None or not (self.is_tensor or self.dtype is bfloat16)
         return array if is_plain else decoded(array, self.dtype)  # type: ignore[arg-type]
 
@@ -69,6 +71,7 @@ def reported(what: str, where: str = "", hint: str = "Restore the file from a co
     try:
         yield
     except CheckpointError as e:
+        # The inner error names its file already; the outer would only say less.
         if e.where:
             raise
         raise CheckpointError(f"{what}: {e.what}", where=where, hint=e.hint or hint) from e

@@ -34,6 +34,7 @@ def autocast(half: DType | None) -> Iterator[None]:
 
 def lowered(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a matrix product: float32 becomes the half type."""
+    # Off means untouched, not "to float32": what a script mixes on the CPU has to stay as PyTorch leaves it.
     if _half is None:
         return nodes
     return tuple(cast(n, _half) if n.type.dtype is float32 else n for n in nodes)

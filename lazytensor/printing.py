@@ -16,6 +16,7 @@ from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.members import method
 from lazytensor.tensor import CPU, Tensor
 
+# The defaults of torch.set_printoptions.
 PRECISION, THRESHOLD, EDGE, LINE = 4, 1000, 3, 80
 PREFIX = "tensor("
 
@@ -41,6 +42,7 @@ def text(x: Tensor) -> str:
         notes.append(f"size={tuple(x.shape)}")
     if x.device is not CPU:
         notes.append(f"device='{x.device}'")
+    # PyTorch names a dtype only where the digits do not show it; of no elements they show nothing but the default type.
     if x.dtype not in (dt.float32, dt.int64, dt.bool_) or (not array.size and x.dtype is not dt.float32):
         notes.append(f"dtype={x.dtype}")
     if x.requires_grad:
@@ -54,6 +56,7 @@ def text(x: Tensor) -> str:
 
 
 def _gradient_name(n: Node) -> str:
+    # One operation here stands for several of PyTorch's, each with a node name of its own.
     if n.op == "reduce":
         return REDUCTIONS[n.attrs["kind"]].gradient
     return OPS[n.op].gradient_name or "".join(part.capitalize() for part in n.op.split("_"))
@@ -107,6 +110,7 @@ def _nested(array: np.ndarray, column: Column, indent: int, is_cut: bool | None 
     items = [*array[:EDGE], *array[-EDGE:]] if cut else list(array)
     parts = [_nested(np.asarray(v), column, indent + 1, is_cut) for v in items]
     if cut:
+        # Within a row the dots come after ", " and one more blank, as PyTorch has it.
         parts.insert(EDGE, " ..." if array.ndim == 1 else "...")
     start = " " * (indent + 1)
     if array.ndim > 1:

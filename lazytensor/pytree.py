@@ -32,6 +32,8 @@ def _default_unflatten(values: Iterable[Any], context: Any) -> defaultdict[Any, 
     return defaultdict(context[0], zip(context[1], values, strict=True))
 
 
+# Keyed by the exact type, as PyTorch's: a subclass of dict that nobody registered is a leaf, since nothing says how to
+# build one. Keys keep their order and are not sorted, so that unflattening gives the same dict back.
 SUPPORTED_NODES: dict[Any, NodeDef] = {
     list: NodeDef(lambda x: (list(x), None), lambda values, _: list(values)),
     tuple: NodeDef(lambda x: (list(x), None), lambda values, _: tuple(values)),
@@ -39,6 +41,7 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
     OrderedDict: NodeDef(_dict_flatten, lambda values, keys: OrderedDict(zip(keys, values, strict=True))),
     defaultdict: NodeDef(_default_flatten, _default_unflatten),
     deque: NodeDef(lambda x: (list(x), x.maxlen), lambda values, most: deque(values, maxlen=most)),
+    # One row for all named tuples, under the factory itself: each has a class of its own, which goes into the context.
     namedtuple: NodeDef(lambda x: (list(x), type(x)), lambda values, kind: kind(*values)),
 }
 """The containers that are entered; every other object is a leaf."""
@@ -72,6 +75,7 @@ LeafSpec = TreeSpec(None, None, ())
 
 def register_pytree_node(cls: type, flatten_fn: Flatten, unflatten_fn: Unflatten, **_: Any) -> None:
     """Let objects of a class be entered. Raises ValueError for a class that is known."""
+    # Two ways to take one class apart would make specs that do not fit their trees.
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
     SUPPORTED_NODES[cls] = NodeDef(flatten_fn, unflatten_fn)
@@ -88,6 +92,7 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
     """The leaves from left to right, and the shape."""
     kind = _kind(tree)
     # The caller may stop at a container: it is then a leaf whatever it holds.
+    # `is_leaf` is asked of containers alone; what is no container is a leaf without being asked.
     if kind is None or (is_leaf is not None and is_leaf(tree)):
         return [tree], LeafSpec
     children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
@@ -97,13 +102,13 @@ def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tup
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     """The tree of a shape over leaves. Raises ValueError if there are too few or too many."""
-    given = list(leaves)
-    if len(given) != treespec.num_leaves:
+    items = list(leaves)
+    if len(items) != treespec.num_leaves:
         raise ValueError(
-            f"tree_unflatten(leaves, treespec): `leaves` has length {len(given)} but the spec refers to a pytree that "
+            f"tree_unflatten(leaves, treespec): `leaves` has length {len(items)} but the spec refers to a pytree that "
             f"holds {treespec.num_leaves} items ({treespec})."
         )
-    return _built(iter(given), treespec)
+    return _built(iter(items), treespec)
 
 
 def _built(leaves: Any, spec: TreeSpec) -> Any:
@@ -123,6 +128,8 @@ def _leaves_as(spec: TreeSpec, tree: Any) -> list[Any]:
     """What stands in a tree where `spec` has its leaves. Raises ValueError if the tree has another shape above them."""
     if spec.type is None:
         return [tree]
+    # Compared from the root down and not leaf by leaf: below a leaf of the first tree another may hold a whole
+    # container.
     if _kind(tree) is not spec.type:
         raise ValueError(f"Node type mismatch; expected {spec.type}, but got {type(tree)}.")
     children, context = SUPPORTED_NODES[spec.type].flatten_fn(tree)
@@ -157,4 +164,5 @@ def tree_any(pred: Callable[[Any], bool], tree: Any) -> bool:
     return any(map(pred, tree_leaves(tree)))
 
 
+# The name from before PyTorch 2.2, which libraries still call.
 _register_pytree_node = register_pytree_node

@@ -19,6 +19,7 @@ _places: dict[tuple[str, int, str], Where] = {}
 
 def push_scope(name: str) -> None:
     """Enter a module or name scope; nodes made from now on carry its path."""
+    # An empty name adds no part to the path, but has to be pushed: every push has its pop.
     _scopes.append(f"{_scopes[-1]}.{name}" if _scopes and name else name or (_scopes[-1] if _scopes else ""))
 
 
@@ -46,6 +47,7 @@ def where() -> Where:
 
 def user_frame() -> FrameType:
     """The innermost frame outside the house, or the outermost frame if all of it is ours."""
+    # No `inspect.stack()`: it reads source files for every frame, and this runs for every new node.
     frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
     # A user may subclass one of our modules: the innermost of their frames is the line to name.
     while is_house(frame.f_code.co_filename) and frame.f_back is not None:
@@ -65,6 +67,7 @@ def is_house(file: str) -> bool:
 def at(place: Where | None) -> Iterator[None]:
     """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
     global _fixed
+    # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
     before, _fixed = _fixed, place
     try:
         yield

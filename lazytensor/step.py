@@ -32,6 +32,7 @@ class StepRunner:
         graph, waiting = capture.graph()
         if self.is_worth_compiling(graph):
             executable = self.compilation(graph).executable
+            # An executable answers in buffers that it will use again.
             capture.finish(waiting, [v.copy() for v in executable.step(capture.arrays())])
         else:
             capture.finish(waiting, self._interpret(graph, capture))
@@ -39,6 +40,8 @@ class StepRunner:
     def is_worth_compiling(self, graph: Graph) -> bool:
         """Whether a graph was compiled or seen before, or is the first one of all: it then comes again, mostly."""
         key = graph.key
+        # Compiling takes far longer than interpreting once, and eager code whose shapes change records graphs that
+        # never come again: so a graph has to be seen twice. The first of all is a training loop's: it need not wait.
         if not self._compilations or (key, PLAIN) in self._compilations or key in self._seen:
             return True
         self._seen.add(key)
@@ -48,11 +51,12 @@ class StepRunner:
         """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
         # Two executions may print one graph under different headings.
         key = (graph.key, heading)
-        known = self._compilations.get(key)
-        if known is not None:
+        cached = self._compilations.get(key)
+        if cached is not None:
             self._compilations.move_to_end(key)
-            return known
+            return cached
         new = Compilation(graph, self.target, heading=heading, backend=self.backend, store=self.store)
+        # `_seen` is for those that are still waiting to be compiled.
         self._seen.discard(graph.key)
         self._compilations[key] = new
         # Each holds its arena and its constants, so that a script with ever new shapes would grow without bound.
