@@ -55,7 +55,7 @@ class DType:
 
 
 def _float(name: str, host: str, itemsize: int, mantissa: int, exponent: int, mlir: str) -> DType:
-    return DType(name, np.dtype(host), itemsize, "f", mantissa, exponent, mlir)
+    return DType(name, np.dtype(host), itemsize, "f", mantissa_bits=mantissa, exponent_bits=exponent, mlir=mlir)
 
 
 float64 = _float("float64", "f8", 8, 52, 11, "f64")

@@ -27,6 +27,7 @@ class KernelCall:
 
 def value_of(n: Node) -> Value:
     """The stored value that a node names: reshapes are other names for the same elements."""
+    # A reshape whose value is known is a constant of its own.
     while n.op == "reshape" and n.value is None:
         n = n.inputs[0]
     return (n.inputs[0], n.attrs["index"]) if n.op == "result" else (n, 0)

@@ -31,7 +31,7 @@ def _kernel_call(n: Node, matches: Matches) -> KernelCall:
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
     work = kernel.work(match.attrs, types, tuple(i.type for i in match.operands))
-    return KernelCall(kernel.name, match.operands, results, match.attrs, None, work, n.where)
+    return KernelCall(kernel.name, match.operands, results, match.attrs, work=work, where=n.where)
 
 
 class _Writer:
@@ -66,7 +66,7 @@ class _Writer:
         nest = self._nest(results, tuple(writes), tuple(stores))
         main = self.group.stores[0][0]
         operands = tuple(self.operands.values())
-        return KernelCall("nest", operands, results, {}, nest, nest.work, main.where)
+        return KernelCall("nest", operands, results, nest=nest, work=nest.work, where=main.where)
 
     def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
         inputs = tuple(type_of(v) for v, _ in self.operands)
@@ -75,8 +75,17 @@ class _Writer:
         work = Work(self.flops, read, sum(t.nbytes for t in outputs))
         # Named by what it computes, in order: reports and profiles show nothing else of it.
         name = "_".join(dict.fromkeys(self.names)) or "copy"
-        accesses = tuple(a for _, a in self.operands)
-        return Nest(name[:48], self.loops, inputs, outputs, accesses, writes, tuple(self.body), stores, work)
+        return Nest(
+            name=name[:48],
+            loops=self.loops,
+            inputs=inputs,
+            outputs=outputs,
+            reads=tuple(access for _, access in self.operands),
+            writes=writes,
+            body=tuple(self.body),
+            stores=stores,
+            work=work,
+        )
 
     def _count(self, n: Node) -> None:
         self.names.append(n.op if n.op != "reduce" else f"reduce_{n.attrs['kind']}")

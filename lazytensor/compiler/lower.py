@@ -45,6 +45,7 @@ def _lower(graph: Graph, rule: Rule) -> Graph:
         done.add(lowered)
         return lowered
 
+    # What a rule gives may need lowering itself; what came in is lowered already and is not entered again.
     def below(root: Node, known: tuple[Node, ...]) -> Node:
         """Lower what a rule made, down to the nodes that are lowered already."""
         given = set(known)

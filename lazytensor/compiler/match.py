@@ -11,6 +11,7 @@ Matches = dict[Node, tuple[Kernel, Match]]
 
 def is_fusible(n: Node) -> bool:
     """True where a node can be part of a loop nest."""
+    # A nest over no elements has no loops to stand in: such nodes go to the kernel of last resort.
     if n.op in MOVES or n.op == "arange":
         return n.type.size > 0 and all(i.type.size > 0 for i in n.inputs)
     return is_literal(n) or is_pointwise(n) or is_reduction(n)

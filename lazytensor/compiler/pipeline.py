@@ -133,6 +133,7 @@ class Compilation:
 
     def _advance(self, p: Pass) -> None:
         result = p.run(*(self._newest[form] for form in p.reads))
+        # The check of a graph is of the graph itself; of all else, against the graph that it was made from.
         form = FORMS[p.gives]
         if form.check is not None and config.current().check:
             _check(p, form.check, result if p.gives == "graph" else self._newest["graph"], result)

@@ -14,7 +14,7 @@ import numpy as np
 from lazytensor.compiler.calls import KernelCall, Value, is_leaf, type_of, value_of
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Nest, Scalar, elementwise
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import StateId, Type, Work
 
@@ -157,7 +157,14 @@ class _Planner:
         self.holder |= copies
         fetches = tuple(self._operand(n) for n in self.graph.outputs)
         state = {b.name: (b.index, new_state[b.name]) for b in self.buffers if b.kind == "state"}
-        return Program(tuple(self.buffers), tuple(self.instrs), state, batch, fetches, self.graph.output_names).check()
+        return Program(
+            buffers=tuple(self.buffers),
+            instrs=tuple(self.instrs),
+            state=state,
+            batch=batch,
+            fetches=fetches,
+            fetch_names=self.graph.output_names,
+        ).check()
 
     def _buffer(self, type: Type, kind: str, name: str = "", value: np.ndarray | None = None) -> int:
         self.buffers.append(Buffer(len(self.buffers), type, kind, name, value))
@@ -182,7 +189,9 @@ class _Planner:
         type = type_of(value)
         nest = copy_nest(type)
         target = self._buffer(type, "temp")
-        self.instrs.append(Instr("nest", (self.holder[value],), (target,), {}, nest, nest.work, value[0].where))
+        self.instrs.append(
+            Instr("nest", (self.holder[value],), (target,), nest=nest, work=nest.work, where=value[0].where)
+        )
         return target
 
     def _operand(self, n: Node) -> int:
@@ -212,8 +221,17 @@ class _Planner:
             self.holder[value] = target
             # The buffer has new elements, so that views of the old ones may not be found again.
             self.views = {key: view for key, view in self.views.items() if key[0] != target}
-        direction = self._direction(c)
-        self.instrs.append(Instr(c.kernel, reads, tuple(writes), dict(c.attrs), c.nest, c.work, c.where, direction))
+        instr = Instr(
+            kernel=c.kernel,
+            reads=reads,
+            writes=tuple(writes),
+            attrs=dict(c.attrs),
+            nest=c.nest,
+            work=c.work,
+            where=c.where,
+            direction=self._direction(c),
+        )
+        self.instrs.append(instr)
 
     def _direction(self, c: KernelCall) -> str:
         if c in self.update_only:
@@ -252,10 +270,7 @@ class _Planner:
 
 def copy_nest(type: Type) -> Nest:
     """The nest that copies a value of this type."""
-    whole = Access((1,))
-    body = (Scalar("load", type.dtype, (), 0),)
-    work = Work(0, type.nbytes, type.nbytes)
-    return Nest("copy", (Loop("i0", type.size),), (type,), (type,), (whole,), (whole,), body, (Store(0, 0),), work)
+    return elementwise("copy", type, (Scalar("load", type.dtype, (), 0),), Work(0, type.nbytes, type.nbytes))
 
 
 def _alike(a: Type, b: Type) -> bool:

@@ -25,6 +25,7 @@ def show(level: int, name: str, text: Callable[[], str]) -> None:
     """Print what a stage gave from that level of LT_DEBUG on, and write it to a file of LT_DUMP at any level."""
     if not is_shown(level):
         return
+    # The text is made only where somebody wants it: a graph of a large model has thousands of lines.
     switches, words = config.current(), text()
     if switches.debug >= level:
         print(f"--- {name}\n{words}", file=sys.stderr)

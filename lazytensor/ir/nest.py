@@ -11,7 +11,7 @@ the reduction loops with that operation, starting from its identity.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lazytensor.dtype import DType
@@ -167,11 +167,7 @@ def collapse(nest: Nest) -> Nest:
             extent = loops[outer].extent * loops[inner].extent
             loops[inner] = Loop(loops[inner].name, extent, loops[inner].is_reduction)
             keep.remove(outer)
-    return reorder(_with_loops(nest, tuple(loops)), tuple(keep))
-
-
-def _with_loops(nest: Nest, loops: tuple[Loop, ...]) -> Nest:
-    return Nest(nest.name, loops, nest.inputs, nest.outputs, nest.reads, nest.writes, nest.body, nest.stores, nest.work)
+    return reorder(replace(nest, loops=tuple(loops)), tuple(keep))
 
 
 def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
@@ -180,17 +176,28 @@ def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
     def moved(access: Access) -> Access:
         return Access(tuple(access.strides[i] for i in order), access.offset)
 
-    body = tuple(Scalar(s.op, s.dtype, s.args, moved(s.attr)) if s.op == "index" else s for s in nest.body)
+    return replace(
+        nest,
+        loops=tuple(nest.loops[i] for i in order),
+        reads=tuple(map(moved, nest.reads)),
+        writes=tuple(map(moved, nest.writes)),
+        body=tuple(replace(s, attr=moved(s.attr)) if s.op == "index" else s for s in nest.body),
+    )
+
+
+def elementwise(name: str, type: Type, body: tuple[Scalar, ...], work: Work = Work()) -> Nest:
+    """The nest of one loop from a value to one of the same type: the last scalar of `body` is stored."""
+    in_order = (Access((1,)),)
     return Nest(
-        nest.name,
-        tuple(nest.loops[i] for i in order),
-        nest.inputs,
-        nest.outputs,
-        tuple(map(moved, nest.reads)),
-        tuple(map(moved, nest.writes)),
-        body,
-        nest.stores,
-        nest.work,
+        name=name,
+        loops=(Loop("i0", type.size),),
+        inputs=(type,),
+        outputs=(type,),
+        reads=in_order,
+        writes=in_order,
+        body=body,
+        stores=(Store(0, len(body) - 1),),
+        work=work,
     )
 
 

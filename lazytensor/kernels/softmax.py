@@ -101,12 +101,19 @@ def _bind(name: str) -> Bind:
     return bind
 
 
-SOFTMAX = Kernel("softmax", _match("softmax"), _bind("softmax"), op_work("softmax"), _source(_SOFTMAX), 2)
+SOFTMAX = Kernel(
+    name="softmax",
+    match=_match("softmax"),
+    bind=_bind("softmax"),
+    work=op_work("softmax"),
+    source=_source(_SOFTMAX),
+    benefit=2,
+)
 SOFTMAX_CROSS_ENTROPY = Kernel(
-    "softmax_cross_entropy",
-    _match("softmax_cross_entropy"),
-    _bind("softmax_cross_entropy"),
-    op_work("softmax_cross_entropy"),
-    _source(_LOSS, _KEEP),
-    3,
+    name="softmax_cross_entropy",
+    match=_match("softmax_cross_entropy"),
+    bind=_bind("softmax_cross_entropy"),
+    work=op_work("softmax_cross_entropy"),
+    source=_source(_LOSS, _KEEP),
+    benefit=3,
 )

@@ -15,7 +15,7 @@ from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
 from lazytensor.compiler.codegen import distinct_slots, generate
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import CompileError, ShapeError
-from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
+from lazytensor.ir.nest import Nest, Scalar, elementwise
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
@@ -220,7 +220,6 @@ def _rounder(type: Type, position: int) -> Bind:
 
 
 def _rounding_nest(size: int, dtype: DType) -> Nest:
-    wide, whole = Type((size,), dtype), Access((1,))
     # The load is declared float32, so that the conversion to the half type is one that rounds.
     body = (Scalar("load", float32, (), 0), Scalar("cast", dtype, (0,), unit="move"))
-    return Nest("round", (Loop("i0", size),), (wide,), (wide,), (whole,), (whole,), body, (Store(0, 1),))
+    return elementwise("round", Type((size,), dtype), body)
