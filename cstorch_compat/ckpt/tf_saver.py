@@ -39,7 +39,8 @@ class Variable:
 class Saver(Protocol):
     """What is needed of TensorFlow."""
 
-    def variables(self, path: str) -> Sequence[Variable]: ...
+    def variables(self, path: str) -> Sequence[Variable]:
+        """What is in the checkpoint of a path without a suffix."""
 
     def write(self, path: str, arrays: Mapping[str, np.ndarray], bfloat16: Sequence[str]) -> None:
         """Save arrays by name; those named in `bfloat16` are uint16 bits of that type."""

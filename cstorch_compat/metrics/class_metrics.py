@@ -92,6 +92,7 @@ class DiceCoefficientMetric(OverlapMetric):
     """2 |A and B| / (|A| + |B|), averaged over the classes that occur."""
 
     def compute(self) -> Tensor:
+        """float32[]; 0 before the first update."""
         labels, predictions = self.sums()
         return self.class_mean(self.hits() * 2.0, predictions + labels)
 
@@ -100,6 +101,7 @@ class MeanIOUMetric(OverlapMetric):
     """|A and B| / |A or B|, averaged over the classes that occur."""
 
     def compute(self) -> Tensor:
+        """float32[]; 0 before the first update."""
         labels, predictions = self.sums()
         hits = self.hits()
         return self.class_mean(hits, predictions + labels - hits)
@@ -128,6 +130,7 @@ class FBetaScoreMetric(ConfusionMetric):
         self.take(labels, predictions, None)
 
     def compute(self) -> Tensor:
+        """float32[]; 0 before the first update."""
         labels, predictions = self.sums()
         hits, square = self.hits(), self.beta**2
         # From counts: beta^2 * labels + predictions is the common denominator of precision and recall, so neither
@@ -158,6 +161,7 @@ class MeanPerClassAccuracyMetric(Metric):
         self.total_per_class_tokens.add_(counted(self.num_classes, labels, weights))
 
     def compute(self) -> Tensor:
+        """float32[]; a class without labels counts as 0."""
         shares = ratio(self.total_per_class_correct_predictions, self.total_per_class_tokens)
         # Over all classes, also those that never occurred: as recorded, unlike the metrics above.
         return reductions.sum(shares) / float(self.num_classes)

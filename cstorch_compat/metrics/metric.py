@@ -112,6 +112,7 @@ class AccuracyMetric(Metric):
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
+        """float32[]; NaN before the first update."""
         share: Tensor = self.total_correct_predictions / self.total_num_tokens
         return share
 
@@ -137,6 +138,7 @@ class MeanMetric(Metric):
         self.weight.add_(count)
 
     def compute(self) -> Tensor:
+        """float32[]; NaN before the first update."""
         mean: Tensor = self.mean_value / self.weight
         return mean
 
@@ -155,6 +157,7 @@ class PerplexityMetric(Metric):
         self.total_num_tokens.add_(count)
 
     def compute(self) -> Tensor:
+        """float32[]; NaN before the first update."""
         # Of the mean over all batches, not the mean of perplexities.
         return pw.exp(self.total_loss / self.total_num_tokens)
 

@@ -82,6 +82,7 @@ class AUCMetric(Metric):
             getattr(self, name).add_(reductions.sum(where * what * weight, 1))
 
     def compute(self) -> Tensor:
+        """float32[] in 0..1, by trapezoids, sums, or the interpolation of precision."""
         # Precision is no linear function of recall between two thresholds; only there do formula and trapezoid differ.
         if self.curve == "PR" and self.summation_method == "interpolation":
             return self.interpolate_pr_auc()
@@ -154,6 +155,7 @@ class _AtKMetric(Metric):
         getattr(self, self.missed).add_(rows * float(self.wanted(labels)) - hits)
 
     def compute(self) -> Tensor:
+        """float32[]; NaN before the first update."""
         share: Tensor = self.true_positive_at_k / (self.true_positive_at_k + getattr(self, self.missed))
         return share
 

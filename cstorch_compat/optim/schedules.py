@@ -260,9 +260,11 @@ class _Compound(Scheduler):
         return [(f"_schedulers.{i}", s) for i, s in enumerate(self._schedulers)]
 
     def state_dict(self) -> dict[str, Any]:
+        """As of any schedule, with the state dicts of the parts in order."""
         return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` gave. Raises ValueError for another number of parts."""
         for part, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
             part.load_state_dict(saved)
         super().load_state_dict(state_dict)
@@ -364,6 +366,7 @@ class ScalePerParamScheduler(Scheduler):
         self._scheduler.increment_last_epoch()
 
     def state_dict(self) -> dict[str, Any]:
+        """As of any schedule, with the state dict of the one that is scaled."""
         return {**super().state_dict(), "_scheduler": self._scheduler.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

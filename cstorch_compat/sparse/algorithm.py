@@ -331,6 +331,7 @@ class Static(SparsityAlgorithm):
         SparsityAlgorithm.sparsity.fset(self, value)  # type: ignore[attr-defined]
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
+        """Tell the compiler the level, which is all that there will be."""
         level = float(self._levels[param.param](0))
         self._annotate(param, level, level, level)
 

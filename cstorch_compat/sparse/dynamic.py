@@ -133,6 +133,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         }
 
     def counters(self) -> dict[str, Tensor]:
+        """The step, int64[], and what schedules carry from step to step."""
         counters = {"step": self.step}
         for name, schedule in self._stateful().items():
             counters.update({f"sparsity.{name}.{k}": t for k, t in schedule.state_dict().items()})
@@ -175,6 +176,7 @@ class GMP(DynamicSparsityAlgorithm):
             )
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
+        """bool of p's shape: the weights of largest magnitude, whatever the old mask."""
         # The old mask does not matter: what is pruned is zero and smallest. Weights only ever leave while the level
         # rises (Zhu and Gupta 2017); should it fall, the zeros of lowest index come back.
         return make_mask_topk_sparsity(pw.abs(p.detach()), sparsity)
@@ -199,6 +201,7 @@ class _DropAndGrow(DynamicSparsityAlgorithm):
         raise NotImplementedError
 
     def update_mask(self, p: Tensor, mask: Tensor, sparsity: Tensor) -> Tensor:
+        """bool of p's shape: the old mask without its smallest weights, grown to the level."""
         shaper, schedule = self.score_shaper, self.drop_fraction
         fraction = schedule.value if isinstance(schedule, Constant) else schedule(self.step)
         # First drop, then grow to the level: drop fraction and level are independent, so one update may grow more
@@ -219,6 +222,7 @@ class SET(_DropAndGrow):
     """Sparse evolutionary training: what is dropped grows again at random places."""
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
+        """Random numbers in 0..1, of p's shape."""
         # Kept weights are put below all others by the caller, so that random scores choose among the rest alone
         # (Mocanu et al. 2018).
         return rand(*p.shape, dtype=dt.float32, device=p.device)
@@ -259,6 +263,7 @@ class RigL(_DropAndGrow):
         super().sparsify_parameter(module, name, param)
 
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
+        """The same, balanced in groups where those of the updates are."""
         method = super().first_mask(param)
         if self.score_shaper is None or not isinstance(method, functools.partial):
             return method
@@ -272,6 +277,7 @@ class RigL(_DropAndGrow):
         self._dense_grads[id(param)] = dense if before is None else before + dense
 
     def grow_score(self, p: Tensor, mask: Tensor) -> Tensor:
+        """The magnitude of the dense gradient of this step, of p's shape."""
         # Taken out, so that the gradients of a step do not mix with those of the next one.
         dense = self._dense_grads.pop(id(p), None)
         if dense is None:  # a parameter that the loss does not depend on

@@ -109,6 +109,7 @@ class Group(SparsityAlgorithm):
                 algorithm.update(optimizer)
 
     def counters(self) -> dict[str, Tensor]:
+        """Those of each algorithm, under its place in the group."""
         return {f"{i}.{name}": t for i, algorithm in enumerate(self) for name, t in algorithm.counters().items()}
 
     def state_dict(self) -> list[Any]:

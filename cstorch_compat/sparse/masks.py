@@ -20,7 +20,7 @@ from lazytensor.tensor import Tensor
 
 Unshaper = Callable[[Tensor], Tensor]
 Shaper = Callable[[Tensor], tuple[Tensor, Unshaper]]
-# A bound that is never reached; clamp wants both.
+# A bound that no count of elements reaches.
 MOST = 2**31 - 1
 """The largest int32."""
 Level = Any

@@ -123,6 +123,7 @@ class Cosine(HyperParameterSchedule):
         return wave * self.amp + self.offset
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
+        """Extent of the whole wave, and the value at `end`."""
         # The wave is no monotonous function, so its ends say nothing of its range.
         low, high = (float(np.float32(self.offset + sign * self.amp)) for sign in (-1, 1))
         return low, high, float(self(end))
@@ -156,9 +157,11 @@ class Cycling(HyperParameterSchedule):
         self.index.write(pw.where(is_update_step, following, self.index).node)
 
     def get_min_max_end(self, begin: int, end: int) -> Extent:
+        """Extent of the list, whose last value is the last one."""
         return min(self.values), max(self.values), self.values[-1]
 
     def state_dict(self) -> dict[str, Tensor]:
+        """The place in the list: int64[]."""
         return {"index": self.index}
 
 
@@ -251,6 +254,7 @@ class FreqSchedule(UpdateSchedule):
         self.freq, self.start, self.stop = freq, start, stop
 
     def is_update_step(self, step: Tensor) -> Tensor:
+        """int64[] -> bool[]: start <= step < stop and (step - start) % freq == 0."""
         since = step - self.start if self.start else step
         due = pw.remainder(since, self.freq) == 0
         # Needed, because the remainder of a negative number may be 0 as well.
@@ -271,6 +275,7 @@ class ListSchedule(UpdateSchedule):
         self.start, self.stop = min(self.steps), max(self.steps)
 
     def is_update_step(self, step: Tensor) -> Tensor:
+        """int64[] -> bool[]: whether the step is one of them."""
         # One comparison for each step of the list: these lists are short.
         due = step == self.steps[0]
         for s in self.steps[1:]:
