@@ -79,11 +79,11 @@ def from_values(array: np.ndarray, dtype: DType) -> Tensor:
     return creation.tensor(array, dtype=dtype) if dtype.is_half else creation.from_numpy(array)
 
 
-def _check_shapes(found: Sequence[tuple[int, ...]]) -> None:
-    for i, shape in enumerate(found):
-        if shape != found[0]:
+def _check_shapes(extents: Sequence[tuple[int, ...]]) -> None:
+    for i, shape in enumerate(extents):
+        if shape != extents[0]:
             raise DataError(
-                f"stack expects each tensor to be equal size, but got {list(found[0])} at entry 0 and {list(shape)} "
+                f"stack expects each tensor to be equal size, but got {list(extents[0])} at entry 0 and {list(shape)} "
                 f"at entry {i}",
                 where=source.where(),
                 hint="Pad or crop the samples, or pass collate_fn= to the DataLoader.",

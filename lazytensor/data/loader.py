@@ -59,7 +59,6 @@ class DataLoader(Generic[T]):
         self.pin_memory, self.pin_memory_device, self.timeout = pin_memory, pin_memory_device, timeout
         self.worker_init_fn, self.multiprocessing_context = worker_init_fn, multiprocessing_context
         self.persistent_workers, self.in_order = persistent_workers, in_order
-        # PyTorch's default, which the attribute shows.
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.sampler: Any = _default_sampler(dataset, bool(shuffle), generator) if sampler is None else sampler
         self.batch_sampler: Any = batch_sampler

@@ -144,8 +144,7 @@ def trunc_normal_(
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
-    # Both bounds as probabilities; what is drawn between them is uniform, and the quantile of p is sqrt(2) erfinv(2p -
-    # 1).
+    # Both bounds as probabilities; what is drawn between them is uniform, and sqrt(2) erfinv(2p-1) is the quantile.
     low, high = below((a - mean) / std), below((b - mean) / std)
     # One draw for each element, whatever is cut off: others would draw again until all lie inside.
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)

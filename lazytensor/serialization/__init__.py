@@ -69,7 +69,7 @@ def load(
     if isinstance(f, str | pathlib.Path):
         with open(f, "rb") as stream:
             return load(stream, map_location)
-    # Before the file is touched: a wrong `map_location` is the caller's error, whatever the file holds.
+    # Before the archive is read: a wrong `map_location` is the caller's error, whatever the file holds.
     place = placement(map_location)
     with closing(_archive(f)) as archive:
         # Two passes: the description names storages in any order and views before all of their companions, so tensors

@@ -63,8 +63,8 @@ class LazyStorages:
             fill(stream, span)
         # Elements in the file's terms, bytes in NumPy's.
         strides = tuple(s * kind.itemsize for s in stride)
-        # Copied out of the span, which would otherwise be held as long as the array. ascontiguousarray makes a vector
-        # of a number, so the shape is set again.
+        # Copied if the span has gaps, which would otherwise be held as long as the array. ascontiguousarray makes a
+        # vector of a number, so the shape is set again.
         return np.ascontiguousarray(np.lib.stride_tricks.as_strided(span, size, strides)).reshape(size)
 
 

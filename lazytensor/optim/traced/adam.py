@@ -77,7 +77,7 @@ class Adam(AdamBase):
         params: Iterable[Any],
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
-        # The vendor's default; PyTorch has 1e-8, which half types round to 0.
+        # The vendor's default; PyTorch has 1e-8, which float16 rounds to 0.
         eps: float = 1e-6,
         weight_decay: float = 0.0,
         amsgrad: bool = False,

@@ -37,7 +37,6 @@ class Optimizer:
         members = list(params)
         if not members:
             raise ValueError("optimizer got an empty parameter list")
-        # Plain parameters are one group with the defaults.
         if isinstance(members[0], Tensor):
             members = [{"params": members}]
         self.defaults = defaults
