@@ -117,7 +117,7 @@ def order(n: Node) -> str:
 
 def _scan(out: Listing, n: Node) -> str:
     name = {"add": "CumSum", "mul": "CumProd"}.get(n.attrs["kind"])
-    # The third kind, logaddexp, is legal nowhere; it is refused here, since the other two share its record.
+    # Only two of the three kinds are legal, and legality is said of a whole record: the third is refused in the act.
     if name is None:
         raise CompileError(
             f"CIRH has no running {n.attrs['kind']!r}",

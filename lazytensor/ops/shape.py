@@ -143,7 +143,7 @@ op(
     _reshaped,
     lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, y, x, *, shape: (reshape(g, x.type.shape),),
-    # These three see all of their base, so a write through them replaces it: nothing of the old value is kept.
+    # Reshape and transpose see all of their base, so a write through them replaces it: no old value is kept.
     put=lambda base, value, *, shape: reshape(value, base.type.shape),
     work=no_work,
     cirh=typed("Reshape"),
