@@ -24,40 +24,38 @@ class StepRunner:
 
     def __init__(self, backend: Backend, store: Store, target: Target = HOST):
         self.backend, self.store, self.target = backend, store, target
-        self._compilations: OrderedDict[tuple[GraphKey, Heading], Compilation] = OrderedDict()
+        self._compilations: OrderedDict[GraphKey, Compilation] = OrderedDict()
         self._seen: set[GraphKey] = set()
 
     def run(self, capture: Capture) -> None:
         """Execute what was captured and hand out the results."""
         graph, waiting = capture.graph()
-        if self.is_worth_compiling(graph):
-            executable = self.compilation(graph).executable
-            # An executable answers in buffers that it will use again.
-            capture.finish(waiting, [v.copy() for v in executable.step(capture.arrays())])
-        else:
-            capture.finish(waiting, self._interpret(graph, capture))
-
-    def is_worth_compiling(self, graph: Graph) -> bool:
-        """Whether a graph was compiled or seen before, or is the first one of all: it then comes again, mostly."""
         key = graph.key
-        # Compiling takes far longer than interpreting once, and eager code whose shapes change records graphs that
-        # never come again: so a graph has to be seen twice. The first of all is a training loop's: it need not wait.
-        if not self._compilations or (key, PLAIN) in self._compilations or key in self._seen:
-            return True
-        self._seen.add(key)
-        return False
+        compilation = self._compilations.get(key)
+        if compilation is not None:
+            self._compilations.move_to_end(key)
+        elif self.is_worth_compiling(key):
+            compilation = self.compilation(graph)
+        if compilation is None:
+            self._seen.add(key)
+            capture.finish(waiting, self._interpret(graph, capture))
+        else:
+            capture.finish(waiting, [v.copy() for v in compilation.executable.step(capture.arrays())])
+
+    def is_worth_compiling(self, key: GraphKey) -> bool:
+        """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""
+        return not self._compilations or key in self._seen
 
     def compilation(self, graph: Graph, heading: Heading = PLAIN) -> Compilation:
         """The way of a graph through the passes; the same one for an equal graph, so that no pass runs twice."""
-        # Two executions may print one graph under different headings.
-        key = (graph.key, heading)
-        cached = self._compilations.get(key)
-        if cached is not None:
+        key = graph.key
+        known = self._compilations.get(key)
+        # Another heading is another text: an execution under other settings takes the place of the one before.
+        if known is not None and known.heading == heading:
             self._compilations.move_to_end(key)
-            return cached
+            return known
         new = Compilation(graph, self.target, heading=heading, backend=self.backend, store=self.store)
-        # `_seen` is for those that are still waiting to be compiled.
-        self._seen.discard(graph.key)
+        self._seen.discard(key)
         self._compilations[key] = new
         # Each holds its arena and its constants, so that a script with ever new shapes would grow without bound.
         if len(self._compilations) > CACHE_SIZE:

@@ -112,9 +112,9 @@ class Compilation:
     pass makes: `heading` of the CIRH text, `backend` and `store` of the bound program.
     """
 
-    def __init__(self, graph: Graph, target: Target = HOST, **given: Any):
-        self.target = target
-        self._newest: dict[str, Any] = {"graph": graph, "heading": PLAIN, **given}
+    def __init__(self, graph: Graph, target: Target = HOST, heading: Heading = PLAIN, **given: Any):
+        self.target, self.heading = target, heading
+        self._newest: dict[str, Any] = {"graph": graph, "heading": heading, **given}
         self._results: dict[str, Any] = {}
         self._waiting = list(reversed(target.passes))
 
@@ -123,6 +123,9 @@ class Compilation:
 
         Raises KeyError for a pass that the target does not have, CompileError from a pass or from the check after it.
         """
+        # Asked in every step for the executable, which is there from the second time on.
+        if name in self._results:
+            return self._results[name]
         if all(p.name != name for p in self.target.passes):
             raise KeyError(name)
         while name not in self._results:

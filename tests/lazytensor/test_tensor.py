@@ -55,7 +55,7 @@ def test_views_and_writes_agree_with_numpy_inside_a_step(program, reads):
     arrays, tensors = starts()
     store = Store()
     runner = StepRunner(HostBackend(), store)
-    runner.is_worth_compiling = lambda graph: False
+    runner.is_worth_compiling = lambda key: False
     for _ in range(2):
         with Capture(store, readable=True) as capture:
             follow_both(program, arrays, tensors, reads)
