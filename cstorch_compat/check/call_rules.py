@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cstorch_compat.check import weights
-from cstorch_compat.check.calls import Call
+from cstorch_compat.check.calls import FunctionCall
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.operations import public_name, table
 from lazytensor import dtype as dt
@@ -22,16 +22,16 @@ NUMBERS = {
 }
 """Arguments that are Python numbers in PyTorch, by function."""
 
-Predicate = Callable[[Call], str | None]
+Predicate = Callable[[FunctionCall], str | None]
 
 
-def _fused_attention(call: Call) -> str | None:
+def _fused_attention(call: FunctionCall) -> str | None:
     names = ("MultiheadAttention", "Transformer", "TransformerEncoder", "TransformerDecoder")
     layers = (*names, "TransformerEncoderLayer", "TransformerDecoderLayer")
     return "" if call.short in ("scaled_dot_product_attention", *layers) else None
 
 
-def _big_vocabulary(call: Call) -> str | None:
+def _big_vocabulary(call: FunctionCall) -> str | None:
     logits = call.argument(0, "input")
     if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
         return None
@@ -39,7 +39,7 @@ def _big_vocabulary(call: Call) -> str | None:
     return f"{classes:,} classes" if classes >= BIG_VOCABULARY else None
 
 
-def _norm_of_weights(call: Call) -> str | None:
+def _norm_of_weights(call: FunctionCall) -> str | None:
     if call.short not in ("layer_norm", "LayerNorm", "rms_norm", "RMSNorm", "group_norm", "GroupNorm"):
         return None
     x = call.argument(0, "input")
@@ -52,7 +52,7 @@ SLICERS = frozenset(
 )
 
 
-def _sliced(call: Call) -> Tensor | None:
+def _sliced(call: FunctionCall) -> Tensor | None:
     """The tensor of which a call takes a part by numbers."""
     x = call.argument(0, "input")
     if not isinstance(x, Tensor):
@@ -64,7 +64,7 @@ def _sliced(call: Call) -> Tensor | None:
     return x if any(_takes_part(p) for p in _parts(call.args[1])) else None
 
 
-def _parts(index: Any) -> tuple:
+def _parts(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
@@ -74,20 +74,20 @@ def _takes_part(part: Any) -> bool:
     return isinstance(part, int) and not isinstance(part, bool)
 
 
-def _slice_of_weight(call: Call) -> str | None:
+def _slice_of_weight(call: FunctionCall) -> str | None:
     x = _sliced(call)
     state = weights.stored(x) if x is not None else None
     return f"of {state}" if state is not None else None
 
 
-def _slice(call: Call) -> str | None:
+def _slice(call: FunctionCall) -> str | None:
     x = _sliced(call)
     if x is None or weights.stored(x) is not None or not weights.is_traced(x):
         return None
     return ""
 
 
-def _transposed_weight(call: Call) -> str | None:
+def _transposed_weight(call: FunctionCall) -> str | None:
     if call.short not in ("matmul", "mm", "bmm", "__matmul__", "__rmatmul__", "addmm"):
         return None
     for t in call.tensors():
@@ -100,7 +100,7 @@ def _transposed_weight(call: Call) -> str | None:
     return None
 
 
-def _picks(call: Call) -> tuple[Tensor | None, list[Tensor]]:
+def _picks(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
     """The tensor that a call gathers from, and the tensors that say where."""
     x = call.argument(0, "input")
     if call.short == "__getitem__":
@@ -113,13 +113,13 @@ def _picks(call: Call) -> tuple[Tensor | None, list[Tensor]]:
     return (x if isinstance(x, Tensor) else None), [index] if isinstance(index, Tensor) else []
 
 
-def _indexed_weight(call: Call) -> str | None:
+def _indexed_weight(call: FunctionCall) -> str | None:
     x, picks = _picks(call)
     state = weights.stored(x) if x is not None and picks else None
     return f"of {state}" if state is not None else None
 
 
-def _constant_index(call: Call) -> str | None:
+def _constant_index(call: FunctionCall) -> str | None:
     _, picks = _picks(call)
     if call.short == "embedding" or isinstance(call.layer, Embedding):
         index = call.argument(0, "input")
@@ -127,23 +127,23 @@ def _constant_index(call: Call) -> str | None:
     return "" if any(weights.is_constant(p) for p in picks) else None
 
 
-def _bool_cat(call: Call) -> str | None:
+def _bool_cat(call: FunctionCall) -> str | None:
     if call.short not in ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
-def _counting(call: Call) -> str | None:
+def _counting(call: FunctionCall) -> str | None:
     return "" if call.short in ("one_hot", "bincount") else None
 
 
-def _bool_triangle(call: Call) -> str | None:
+def _bool_triangle(call: FunctionCall) -> str | None:
     if call.short not in ("triu", "triu_"):
         return None
     return "" if any(t.dtype is dt.bool_ for t in call.tensors()) else None
 
 
-def _decay(call: Call) -> str | None:
+def _decay(call: FunctionCall) -> str | None:
     for name in NUMBERS.get(call.short.removesuffix("_"), ()):
         if isinstance(call.kwargs.get(name), Tensor):
             return f"{name}= is a {call.kwargs[name].spec}"
@@ -166,20 +166,20 @@ PREDICATES: dict[str, Predicate] = {
 }
 
 
-def judge(call: Call, found: Findings) -> bool:
+def judge(call: FunctionCall, findings: Findings) -> bool:
     """Note what the rules say of a call. Returns whether it is refused, so that what it does inside needs no word."""
-    before = found.count("refused")
+    before = findings.count("refused")
     for rule, applies in PREDICATES.items():
         detail = applies(call)
         if detail is not None:
-            found.add(rule, call.where, str(call), detail)
+            findings.add(rule, call.where, str(call), detail)
     for row in table().get(public_name(call.short), ()):
         if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
-            found.add(row.rule, call.where, str(call), row.says)
-    return found.count("refused") > before
+            findings.add(row.rule, call.where, str(call), row.says)
+    return findings.count("refused") > before
 
 
-def _has(call: Call, condition: str) -> bool:
+def _has(call: FunctionCall, condition: str) -> bool:
     """Whether a call is of the narrower kind that a row of the table is about; a missing condition holds for any.
 
     "mode=reflect" and "mode!=area" look at an argument.
@@ -189,11 +189,11 @@ def _has(call: Call, condition: str) -> bool:
     if condition in KINDS:
         return KINDS[condition](call)
     name, _, value = condition.partition("=")
-    given = {str(a) for a in call.args[1:]} | {str(call.kwargs.get(name.rstrip("!"), getattr(call.layer, name, None)))}
-    return (value in given) != name.endswith("!")
+    values = {str(a) for a in call.args[1:]} | {str(call.kwargs.get(name.rstrip("!"), getattr(call.layer, name, None)))}
+    return (value in values) != name.endswith("!")
 
 
-KINDS: dict[str, Callable[[Call], bool]] = {
+KINDS: dict[str, Callable[[FunctionCall], bool]] = {
     "int64": lambda call: all(t.dtype is dt.int64 for t in call.tensors()),
     "vector": lambda call: [t.ndim for t in call.tensors()] == [2, 1],
     "up to 3d": lambda call: call.tensors()[0].ndim <= 3,
@@ -203,5 +203,5 @@ KINDS: dict[str, Callable[[Call], bool]] = {
 """Kinds of calls that rows of the table name."""
 
 
-def _is_tracked(call: Call) -> bool:
+def _is_tracked(call: FunctionCall) -> bool:
     return is_grad_enabled() and any(t.requires_grad for t in call.tensors())

@@ -38,11 +38,11 @@ CONTAINERS = (Sequential, ModuleList, ModuleDict)
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """One call of a public name."""
 
     name: str
-    args: tuple
+    args: tuple[Any, ...]
     kwargs: dict[str, Any]
     where: Where
     layer: Module | None = None
@@ -58,15 +58,15 @@ class Call:
 
     def tensors(self) -> list[Tensor]:
         """The tensors among the arguments, those in lists included."""
-        found: list[Tensor] = []
+        tensors: list[Tensor] = []
         for a in (*self.args, *self.kwargs.values()):
             parts = a if isinstance(a, list | tuple) else (a,)
-            found += [t for t in parts if isinstance(t, Tensor)]
-        return found
+            tensors += [t for t in parts if isinstance(t, Tensor)]
+        return tensors
 
     def __str__(self) -> str:
-        given = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
-        return f"{self.name}({', '.join(given)})"
+        arguments = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
+        return f"{self.name}({', '.join(arguments)})"
 
 
 def _is_called_by_us() -> bool:
@@ -90,9 +90,9 @@ def _shown(value: Any) -> str:
 class Watch:
     """Wraps the public callables, and shows each call of a step to `on_call` before it runs."""
 
-    def __init__(self, on_call: Callable[[Call], None]):
+    def __init__(self, on_call: Callable[[FunctionCall], None]):
         self.on_call = on_call
-        self.current: Call | None = None
+        self.current: FunctionCall | None = None
         self.modules: dict[int, Module] = {}
         self._replaced: list[tuple[Any, str, Any]] = []
 
@@ -124,16 +124,16 @@ class Watch:
         self._replaced.append((owner, name, vars(owner)[name]))
         setattr(owner, name, value)
 
-    def _wrapped(self, name: str, function: Callable) -> Callable:
+    def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             if self.current is not None or trace.current is None or _is_called_by_us():
                 return function(*args, **kwargs)
-            return self._shown(Call(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
+            return self._shown(FunctionCall(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
 
         return watched
 
-    def _layer(self, function: Callable) -> Callable:
+    def _layer(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             kind = type(module)
@@ -142,12 +142,12 @@ class Watch:
             is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINERS)
             if self.current is not None or trace.current is None or not is_ours:
                 return function(module, *args, **kwargs)
-            call = Call(f"nn.{kind.__name__}", args, kwargs, source.where(), module)
+            call = FunctionCall(f"nn.{kind.__name__}", args, kwargs, source.where(), module)
             return self._shown(call, lambda: function(module, *args, **kwargs))
 
         return watched
 
-    def _shown(self, call: Call, run: Callable[[], Any]) -> Any:
+    def _shown(self, call: FunctionCall, run: Callable[[], Any]) -> Any:
         self.current = call
         try:
             self.on_call(call)

@@ -1,4 +1,4 @@
-"""The command: runs a script as far as its first steps, and prints what was found."""
+"""The command: runs a script as far as its first steps, and prints what was findings."""
 
 import argparse
 import contextlib
@@ -25,7 +25,7 @@ from lazytensor import source
 from lazytensor.ir.types import Where
 
 
-def add_parser(commands: argparse._SubParsersAction) -> None:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Describe the command."""
     checker = commands.add_parser("check", help="trace the first step and list what the system would refuse")
     checker.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -38,35 +38,37 @@ def check_script(options: argparse.Namespace) -> int:
     """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
     if not script.is_there(options.script):
         return BROKEN
-    found, outcome = check(options.script, options.args, options.output, options.api)
-    print(json.dumps(report.as_dict(found, outcome), indent=1) if options.json else report.as_text(found, outcome))
-    return outcome.status(found)
+    findings, outcome = check(options.script, options.args, options.output, options.api)
+    print(
+        json.dumps(report.as_dict(findings, outcome), indent=1) if options.json else report.as_text(findings, outcome)
+    )
+    return outcome.status(findings)
 
 
 def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
     """Run a script with everything watched, as far as there is something new to see."""
-    found, outcome = Findings(), Outcome(path)
+    findings, outcome = Findings(), Outcome(path)
     shim.install(api)
-    recorder = Recorder(found)
+    recorder = Recorder(findings)
     process.RUN.options.backend, process.RUN.options.steps = "CSX", STEPS
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
-    loaders = LoaderWatch(found)
+    loaders = LoaderWatch(findings)
     plain = PlainScript(recorder, loaders, outcome.summary)
     guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
     shown = sys.stderr if shows_output else io.StringIO()
     with contextlib.ExitStack() as watched:
-        for one in (recorder, loaders, plain, MissingModules(found), guard, warnings.catch_warnings()):
+        for one in (recorder, loaders, plain, MissingModules(findings), guard, warnings.catch_warnings()):
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(shown))
         warnings.simplefilter("ignore")
-        _follow(path, args, found, outcome)
+        _follow(path, args, findings, outcome)
         plain.finish()
-    read_script(found, path)
-    return found, outcome
+    read_script(findings, path)
+    return findings, outcome
 
 
-def _follow(path: str, args: list[str], found: Findings, outcome: Outcome) -> None:
+def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome) -> None:
     try:
         script.run_as_main(path, args)
     except FollowedEnough as e:
@@ -75,16 +77,16 @@ def _follow(path: str, args: list[str], found: Findings, outcome: Outcome) -> No
         if e.code not in (None, 0) and not outcome.summary.loops:
             outcome.crash = f"the script exits with {e.code!r}"
     except BaseException as e:
-        _stopped(e, path, found, outcome)
+        _stopped(e, path, findings, outcome)
 
 
-def _stopped(e: BaseException, path: str, found: Findings, outcome: Outcome) -> None:
+def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) -> None:
     """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
     place = _user_line(e, path)
     if outcome.summary.operations:
         outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
     elif _is_of_the_api(e):
-        found.add("api", place, f"{type(e).__name__}", _first(e))
+        findings.add("api", place, f"{type(e).__name__}", _first(e))
         outcome.stopped = f"what comes after {place}"
     else:
         told = traceback.TracebackException.from_exception(e)

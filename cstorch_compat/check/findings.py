@@ -1,4 +1,4 @@
-"""Findings: what was found, by which rule, at which line; each line and rule once, with a count."""
+"""Findings: what was findings, by which rule, at which line; each line and rule once, with a count."""
 
 import itertools
 import linecache
@@ -77,14 +77,23 @@ class Findings:
     ) -> Finding:
         """Note that a rule applies at a place; without one at the line that is being executed."""
         at = place or source.where()
-        found = RULES[rule]
+        row = RULES[rule]
         for f in self.items:
-            if (f.rule.id, f.file, f.line, f.operation) == (found.id, at.file, at.line, operation):
+            if (f.rule.id, f.file, f.line, f.operation) == (row.id, at.file, at.line, operation):
                 f.count += 1
                 return f
-        made = Finding(found, at.file, at.line, operation, detail, at.scope, way_out, _columns(at))
-        self.items.append(made)
-        return made
+        finding = Finding(
+            rule=row,
+            file=at.file,
+            line=at.line,
+            operation=operation,
+            detail=detail,
+            scope=at.scope,
+            way_out=way_out,
+            columns=_columns(at),
+        )
+        self.items.append(finding)
+        return finding
 
     def at(self, place: Where) -> list[Finding]:
         """What was found at a line already."""

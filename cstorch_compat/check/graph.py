@@ -1,5 +1,7 @@
 """Examines the captured graph of a step: dtypes, operations that CIRH lacks, and what changes in the second step."""
 
+from typing import Any
+
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.operations import is_known_good
 from lazytensor.compiler.pipeline import CSX, Compilation
@@ -17,39 +19,39 @@ Calls = dict[tuple[str, int], set[str]]
 """Short names of the public functions that were called, by file and line."""
 
 
-def examine_batch(found: Findings, place: Where, batch: list[tuple[str, Tensor]]) -> None:
+def examine_batch(findings: Findings, place: Where, batch: list[tuple[str, Tensor]]) -> None:
     """Note what the wafer cannot take in."""
     for path, t in batch:
         if t.dtype.name not in SUPPORTED:
-            found.add("batch dtype", place, f"input{path} is {t.spec}")
+            findings.add("batch dtype", place, f"input{path} is {t.spec}")
 
 
-def examine(found: Findings, graph: Graph, calls: Calls) -> None:
+def examine(findings: Findings, graph: Graph, calls: Calls) -> None:
     """Note the operations of a step that CIRH does not have, each with the line that called it."""
-    known: dict[tuple, str] = {}
+    errors: dict[tuple[Any, ...], str] = {}
     for n in graph.nodes():
         if n.where is None or OPS[n.op].is_leaf:
             continue
         if _is_foreign(n):
-            if not any(f.rule.key == "dtype" for f in found.at(n.where)):
-                _note(found, "dtype", n, f"{n.op} gives {n.type}")
+            if not any(f.rule.key == "dtype" for f in findings.at(n.where)):
+                _note(findings, "dtype", n, f"{n.op} gives {n.type}")
             continue
         question = (n.op, tuple(i.type for i in n.inputs), tuple((k, repr(v)) for k, v in sorted(n.attrs.items())))
-        if question not in known:
-            known[question] = lowering_error(n)
+        if question not in errors:
+            errors[question] = lowering_error(n)
         # What the original was seen to lower is no fault of the script, whatever our lowering has to say.
         if (
-            known[question]
-            and not found.at(n.where)
+            errors[question]
+            and not findings.at(n.where)
             and not is_known_good(calls.get((n.where.file, n.where.line), set()))
         ):
-            _note(found, "lowering here", n, known[question])
+            _note(findings, "lowering here", n, errors[question])
 
 
-def _note(found: Findings, rule: str, n: Node, detail: str) -> None:
+def _note(findings: Findings, rule: str, n: Node, detail: str) -> None:
     assert n.where is not None
     inputs = ", ".join(str(i.type) for i in n.inputs)
-    found.add(rule, n.where, f"aten::{n.op}({inputs})", detail)
+    findings.add(rule, n.where, f"aten::{n.op}({inputs})", detail)
 
 
 def _is_foreign(n: Node) -> bool:
@@ -83,7 +85,7 @@ def _input(k: int, t: Type) -> Node:
     return node("batch", (), {"index": k, "name": f"input_{k}", "type": t}, t)
 
 
-def compare(found: Findings, first: set[Node], second: Graph) -> None:
+def compare(findings: Findings, first: set[Node], second: Graph) -> None:
     """Note where the second step leaves the first one: the operations that are new although their inputs are not."""
     for n in second.nodes():
         if (
@@ -95,7 +97,7 @@ def compare(found: Findings, first: set[Node], second: Graph) -> None:
             continue
         numbers = [i for i in n.inputs if i not in first]
         detail = f"in the second step it takes another constant: {_value(numbers[0])}" if numbers else ""
-        found.add("step changes", n.where, f"aten::{n.op}", detail)
+        findings.add("step changes", n.where, f"aten::{n.op}", detail)
 
 
 def _value(n: Node) -> str:

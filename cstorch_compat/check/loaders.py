@@ -14,8 +14,8 @@ from lazytensor.ir.types import Where
 class LoaderWatch:
     """Remembers where each loader was made, and notes those whose last batch is smaller when they are used."""
 
-    def __init__(self, found: Findings):
-        self.found = found
+    def __init__(self, findings: Findings):
+        self.findings = findings
         self.used: list[Where] = []
         self._originals = {name: vars(DataLoader)[name] for name in ("__init__", "__iter__")}
 
@@ -32,17 +32,17 @@ class LoaderWatch:
         original: types.FunctionType = self._originals[name]
 
         @functools.wraps(original)
-        def watched(loader: DataLoader, *args: Any, **kwargs: Any) -> Any:
+        def watched(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> Any:
             result = original(loader, *args, **kwargs)
             note(loader)
             return result
 
         return watched
 
-    def _made(self, loader: DataLoader) -> None:
+    def _made(self, loader: DataLoader[Any]) -> None:
         loader.__dict__["_made_at"] = source.where()
 
-    def _begun(self, loader: DataLoader) -> None:
+    def _begun(self, loader: DataLoader[Any]) -> None:
         place = loader.__dict__["_made_at"]
         if place in self.used:
             return
@@ -52,4 +52,4 @@ class LoaderWatch:
         rows = len(loader.dataset)  # type: ignore[arg-type]
         if rest := rows % loader.batch_size:
             detail = f"{rows} samples in batches of {loader.batch_size} leave {rest} for the last one"
-            self.found.add("uneven batches", place, "DataLoader", detail)
+            self.findings.add("uneven batches", place, "DataLoader", detail)

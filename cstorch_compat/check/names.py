@@ -30,10 +30,10 @@ class StandIn:
         """The first tensor that was given, or the function that is decorated; otherwise this again."""
         if self._name.endswith(".step") and args and hasattr(args[0], "step"):
             return args[0].step()  # a gradient scaler's
-        given = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
-        if given is None and len(args) == 1 and callable(args[0]):
+        tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
+        if tensor is None and len(args) == 1 and callable(args[0]):
             return args[0]
-        return self if given is None else given
+        return self if tensor is None else tensor
 
     def __enter__(self) -> "StandIn":
         return self
@@ -41,7 +41,7 @@ class StandIn:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def __mro_entries__(self, bases: tuple) -> tuple[type, ...]:
+    def __mro_entries__(self, bases: tuple[type, ...]) -> tuple[type, ...]:
         return (Module,)
 
     def __bool__(self) -> bool:
@@ -61,8 +61,8 @@ def is_question() -> bool:
 class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds modules of the emulated packages that are not here, notes them, and gives empty ones."""
 
-    def __init__(self, found: Findings):
-        self.found = found
+    def __init__(self, findings: Findings):
+        self.findings = findings
 
     def __enter__(self) -> "MissingModules":
         sys.meta_path.insert(0, self)
@@ -78,15 +78,15 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         path = shim.path_of(fullname)
         if path is None or path in table.entries():
             return None
-        self.found.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
+        self.findings.add("missing here", source.where(), fullname, f"there is no module {fullname} in lazywafer")
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """A module whose every name is a stand-in."""
-        made = ModuleType(spec.name)
-        made.__dict__["__path__"] = []
-        made.__dict__["__getattr__"] = _stand_ins(spec.name)
-        return made
+        module = ModuleType(spec.name)
+        module.__dict__["__path__"] = []
+        module.__dict__["__getattr__"] = _stand_ins(spec.name)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         """There is nothing to run."""

@@ -21,7 +21,7 @@ OPERATORS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class RecordedAnswer:
     """The answer for one public name; `argument` narrows it to calls with that keyword, as in "mode=reflect"."""
 
     name: str
@@ -31,14 +31,14 @@ class Row:
 
 
 @functools.cache
-def table() -> dict[str, list[Row]]:
+def table() -> dict[str, list[RecordedAnswer]]:
     """The refused names, by name."""
-    rows: dict[str, list[Row]] = {}
+    rows: dict[str, list[RecordedAnswer]] = {}
     for line in _lines():
         if line[1] == "ok":
             continue
         name, _, argument = line[0].partition(":")
-        rows.setdefault(name, []).append(Row(name, line[1], line[2], argument))
+        rows.setdefault(name, []).append(RecordedAnswer(name, line[1], line[2], argument))
     return rows
 
 

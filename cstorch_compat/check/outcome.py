@@ -22,11 +22,11 @@ class Outcome:
     stopped: str = ""
     crash: str = ""
 
-    def status(self, found: Findings) -> int:
+    def status(self, findings: Findings) -> int:
         """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
         if self.crash:
             return BROKEN
-        return REFUSED if found.count("refused") else CLEAN
+        return REFUSED if findings.count("refused") else CLEAN
 
     def gaps(self) -> list[str]:
         """What the check has not looked at."""

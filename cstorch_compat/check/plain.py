@@ -38,7 +38,7 @@ class PlainScript:
         self._open = ExitStack()
         self._first: Where | None = None
         self._made: list[Node] = []
-        self._original: Callable = Module.__call__
+        self._original: Callable[..., Any] = Module.__call__
 
     def __enter__(self) -> "PlainScript":
         self._original = original = Module.__call__
@@ -59,7 +59,7 @@ class PlainScript:
     def __exit__(self, *_: object) -> None:
         Module.__call__ = self._original  # type: ignore[method-assign]
 
-    def _called(self, module: Module, args: tuple, kwargs: dict) -> None:
+    def _called(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if not any(p.requires_grad for p in module.parameters()):
             return
         place, trains = source.where(), is_grad_enabled() and module.training
@@ -74,7 +74,7 @@ class PlainScript:
             raise FollowedEnough(f"the first step, which begins again at {place}")
         self.recorder.is_after_step = False
 
-    def _begin(self, module: Module, args: tuple, kwargs: dict, place: Where) -> None:
+    def _begin(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], place: Where) -> None:
         self._calls[id(module), place] = 1
         self._first = place
         self.summary.enter(place)
@@ -94,14 +94,14 @@ class PlainScript:
         if self.capture is None or self.is_over:
             return
         self.is_over = True
-        found = self.recorder.found
-        graph.examine_batch(found, self._first or source.where(), _inputs(self.capture))
+        findings = self.recorder.findings
+        graph.examine_batch(findings, self._first or source.where(), _inputs(self.capture))
         if not self.recorder.updates:
             self._keep()
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._made)), traced.updates)
-        state.examine_state(found, self.capture, [])
-        graph.examine(found, traced, self.recorder.calls)
+        state.examine_state(findings, self.capture, [])
+        graph.examine(findings, traced, self.recorder.calls)
         self.summary.add(traced)
         self._advise()
         self._open.close()
@@ -115,18 +115,18 @@ class PlainScript:
     def _advise(self) -> None:
         """Say where the pieces of the Cerebras API go."""
         assert self._first is not None
-        found = self.recorder.found
+        findings = self.recorder.findings
         ends = [p for p in self.recorder.updates if p.file == self._first.file]
         last = max([self._first.line, *(p.line for p in ends)])
         lines = f"lines {self._first.line} to {last}" if last > self._first.line else f"line {last} and what follows"
         body = f"Put {lines} into a function decorated with @cstorch.trace that takes the batch"
         loop = "call it in `for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=...)`"
-        found.add("port", self._first, "the step", way_out=f"{body} and returns the loss; {loop}.")
+        findings.add("port", self._first, "the step", way_out=f"{body} and returns the loss; {loop}.")
         model = 'backend = cstorch.backend("CSX"); compiled = cstorch.compile(model, backend)'
-        found.add("port", self._first, "the model", way_out=f"{model}; call compiled(...) here.")
+        findings.add("port", self._first, "the model", way_out=f"{model}; call compiled(...) here.")
         for place in self.loaders.used:
             wrapped = "def input_fn(): return <this loader>; dataloader = cstorch.utils.data.DataLoader(input_fn)"
-            found.add("port", place, "the data", way_out=wrapped)
+            findings.add("port", place, "the data", way_out=wrapped)
 
 
 def _name(module: Module) -> None:

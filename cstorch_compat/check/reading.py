@@ -13,7 +13,7 @@ CLOCKS = {"time": ("time", "perf_counter", "monotonic"), "random": (), "np.rando
 GROWING = frozenset("append extend appendleft".split())
 
 
-def read_step(found: Findings, step: Callable) -> None:
+def read_step(findings: Findings, step: Callable[..., object]) -> None:
     """Note the side effects in the body of a traced function."""
     tree, file, first = _body(step)
     if tree is None:
@@ -23,11 +23,11 @@ def read_step(found: Findings, step: Callable) -> None:
     for n in ast.walk(tree):
         rule = _effect(n, mine, shared)
         place = Where(file, first + getattr(n, "lineno", 1) - 1)
-        if rule is not None and not any(f.rule.key == "print" for f in found.at(place)):
-            found.add(rule[0], place, rule[1])
+        if rule is not None and not any(f.rule.key == "print" for f in findings.at(place)):
+            findings.add(rule[0], place, rule[1])
 
 
-def _body(function: Callable) -> tuple[ast.AST | None, str, int]:
+def _body(function: Callable[..., object]) -> tuple[ast.AST | None, str, int]:
     inner = inspect.unwrap(function)
     try:
         lines, first = inspect.getsourcelines(inner)
@@ -70,7 +70,7 @@ def _dotted(n: ast.AST) -> str:
     return ""
 
 
-def read_script(found: Findings, path: str) -> None:
+def read_script(findings: Findings, path: str) -> None:
     """Note step closures that fetch weights, wherever they stand in a script."""
     with open(path, encoding="utf-8") as f:
         try:
@@ -84,7 +84,7 @@ def read_script(found: Findings, path: str) -> None:
             _dotted(d).endswith("step_closure") for d in function.decorator_list
         ):
             for n, what in _needs(function):
-                found.add("weights in closure", Where(path, n.lineno), what)
+                findings.add("weights in closure", Where(path, n.lineno), what)
 
 
 def _needs(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
@@ -96,14 +96,15 @@ def _needs(function: ast.FunctionDef) -> Iterator[tuple[ast.Call, str]]:
 
 
 def examine_rates(
-    found: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
+    findings: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
 ) -> None:
     """Note learning rates that are Python numbers and were changed by the loop, at the line that changes them."""
     name, old, new = next((n, a, b) for (n, a), (_, b) in zip(before, after, strict=False) if a != b)
     with open(place.file, encoding="utf-8") as f:
         tree = ast.parse(f.read())
-    line = next((n.lineno for n in ast.walk(tree) if _sets_rate(n) and n.lineno >= place.line), place.line)  # type: ignore[attr-defined]
-    found.add(
+    lines = (n.lineno for n in ast.walk(tree) if isinstance(n, ast.stmt | ast.Call) and _sets_rate(n))
+    line = next((at for at in lines if at >= place.line), place.line)
+    findings.add(
         "python learning rate",
         Where(place.file, line),
         name,

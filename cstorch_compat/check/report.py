@@ -16,15 +16,15 @@ HEADS = {
 }
 
 
-def as_dict(found: Findings, outcome: Outcome) -> dict[str, Any]:
+def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
     """What --json prints; the keys are described in the README of the package."""
     return {
         "schema": SCHEMA,
         "script": outcome.script,
-        "status": outcome.status(found),
-        "verdict": verdict(found, outcome),
-        "counts": {s: found.count(s) for s in SEVERITIES},
-        "findings": [f.as_dict() for f in found.ordered()],
+        "status": outcome.status(findings),
+        "verdict": verdict(findings, outcome),
+        "counts": {s: findings.count(s) for s in SEVERITIES},
+        "findings": [f.as_dict() for f in findings.ordered()],
         "covered": {
             "loops": [{"file": p.file, "line": p.line} for p in outcome.summary.loops],
             "operations": outcome.summary.operations,
@@ -36,18 +36,18 @@ def as_dict(found: Findings, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def as_text(found: Findings, outcome: Outcome) -> str:
+def as_text(findings: Findings, outcome: Outcome) -> str:
     """The report as it is printed."""
     parts = [f"lazywafer check {_short(outcome.script)}"]
     for severity in SEVERITIES:
-        group = [f for f in found.ordered() if f.rule.severity == severity]
+        group = [f for f in findings.ordered() if f.rule.severity == severity]
         if group:
             parts.append(f"{HEADS[severity]} ({len(group)})")
             parts += [_entry(f) for f in group]
     if outcome.crash:
         parts.append("The script itself stopped with an error:\n" + _indented(outcome.crash.rstrip(), 4))
     parts.append(_coverage(outcome))
-    parts.append(verdict(found, outcome))
+    parts.append(verdict(findings, outcome))
     return "\n\n".join(parts)
 
 
@@ -104,9 +104,9 @@ def _coverage(outcome: Outcome) -> str:
     return text + ("\nNot covered: " + "; ".join(gaps) + "." if gaps else "")
 
 
-def verdict(found: Findings, outcome: Outcome) -> str:
+def verdict(findings: Findings, outcome: Outcome) -> str:
     """The last line: how it stands, and what to do next."""
-    refused, risks = found.count("refused"), found.count("risk")
+    refused, risks = findings.count("refused"), findings.count("risk")
     if outcome.crash:
         so_far = f"{_counted(refused, 'refusal')} and {_counted(risks, 'risk')} so far"
         return f"INCOMPLETE: make the script run with `lazywafer run` first ({so_far})."

@@ -15,12 +15,12 @@ from lazytensor.ir.types import Where
 from lazytensor.optim.traced.optimizer import alive
 
 
-def examine_state(found: Findings, capture: Capture, results: Iterable[Any]) -> None:
+def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) -> None:
     """Note the tensors that were first made in the step and were meant to outlive it."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
     for name, cell in late_state(capture):
         if id(cell) not in returned and cell.node is not None:
-            found.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
+            findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
 
 
 def rates() -> list[tuple[str, float]]:
@@ -29,17 +29,17 @@ def rates() -> list[tuple[str, float]]:
     return [(type(o).__name__, g["lr"]) for o, g in groups if isinstance(g.get("lr"), int | float)]
 
 
-def examine_closures(found: Findings, calls: list[ClosureCall], executor: Any) -> None:
+def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any) -> None:
     """Note closures that need weights off checkpoint steps, and checkpoint closures that never run."""
     for call in calls:
         name = getattr(call.function, "__name__", "a closure")
         code = inspect.unwrap(call.function).__code__ if hasattr(call.function, "__code__") else None
         place = Where(code.co_filename, code.co_firstlineno) if code is not None else None
         if call.needs_checkpoint and not executor.checkpoint_steps:
-            found.add("closure never runs", place, name)
+            findings.add("closure never runs", place, name)
         for _, t in flatten(list(call.arguments().values())):
             if t.dtype is cbfloat16 and not process.RUN.flags.debug.implicit_cast_cb16_to_fp32:
-                found.add("cb16 fetched", call.where, name, f"{t.spec}")
-        held = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
-        if held and not call.needs_checkpoint:
-            found.add("weights in closure", place, name, f"takes {held[0]}")
+                findings.add("cb16 fetched", call.where, name, f"{t.spec}")
+        weights = [t.cell.state for v in call.arguments().values() for _, t in flatten(v) if t.cell.home is not None]
+        if weights and not call.needs_checkpoint:
+            findings.add("weights in closure", place, name, f"takes {weights[0]}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.check.call_rules import judge
-from cstorch_compat.check.calls import Call, Watch
+from cstorch_compat.check.calls import FunctionCall, Watch
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.names import StandIn, is_question
 from cstorch_compat.check.operations import is_known_good, table
@@ -64,8 +64,8 @@ class CheckedCapture(Capture):
 class Recorder:
     """Takes the refusals and the calls of the steps that are traced, and turns them into findings."""
 
-    def __init__(self, found: Findings):
-        self.found = found
+    def __init__(self, findings: Findings):
+        self.findings = findings
         self.watch = Watch(self._called)
         self.is_listening = True
         self.is_plain = False
@@ -85,13 +85,13 @@ class Recorder:
         errors.report_to(None)
         self.watch.__exit__()
 
-    def _called(self, call: Call) -> None:
+    def _called(self, call: FunctionCall) -> None:
         self._is_refused = False
         if self.is_listening and not self.is_after_step:
             self.calls.setdefault((call.where.file, call.where.line), set()).add(call.short)
-            self._is_refused = judge(call, self.found)
+            self._is_refused = judge(call, self.findings)
             if self.is_plain and call.short == "cpu" and is_traced(call.args[0]):
-                self.found.add("to cpu", call.where, str(call))
+                self.findings.add("to cpu", call.where, str(call))
 
     def _refused(self, rule: str, error: LazyError, about: str) -> Any:
         """Note a refusal that would have been an error; the operation then goes on as in PyTorch."""
@@ -106,7 +106,7 @@ class Recorder:
             self._read(rule.removeprefix("read "), about)
         else:
             call = self.watch.current
-            self.found.add(rule, operation=str(call) if call is not None else "", detail=error.what)
+            self.findings.add(rule, operation=str(call) if call is not None else "", detail=error.what)
         return None
 
     def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
@@ -115,9 +115,9 @@ class Recorder:
             raise error
         recorded = [row for row in table().get(name.rpartition(".")[2], ()) if not row.argument]
         if recorded:
-            self.found.add(recorded[0].rule, operation=name, detail=recorded[0].says)
+            self.findings.add(recorded[0].rule, operation=name, detail=recorded[0].says)
         else:
-            self.found.add(rule, operation=name, detail=error.what, way_out=error.hint)
+            self.findings.add(rule, operation=name, detail=error.what, way_out=error.hint)
         return StandIn(name)
 
     def _optimized(self, name: str) -> None:
@@ -126,25 +126,27 @@ class Recorder:
         self.on_update()
         if self.is_plain:
             self.is_after_step = True
-            self.found.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
+            self.findings.add("port", operation=name, way_out=f"Use cs{name}, made after cstorch.compile.")
         else:
-            self.found.add("vanilla optimizer", operation=name)
+            self.findings.add("vanilla optimizer", operation=name)
 
     def _read(self, what: str, kind: str) -> None:
         """Note that `what` was asked for of a value. Behind the step of a plain script that belongs into a closure."""
         call = self.watch.current
         if what == "collating a batch":  # the next batch of a loop whose step is still open
             return
-        if what == ".numpy()" and any(f.rule.key == "to cpu" for f in self.found.at(source.where())):
+        if what == ".numpy()" and any(f.rule.key == "to cpu" for f in self.findings.at(source.where())):
             return  # x.cpu().numpy() fails at .cpu()
         if self.is_after_step:
-            self.found.add("port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor.")
+            self.findings.add(
+                "port", operation=what, way_out="Do this in a @cstorch.step_closure that takes the tensor."
+            )
         elif call is not None:
             rule, is_scalar = READS.get(what, "read"), kind.endswith("[]")
             # An operation that the original has reads no data there; it still takes no tensor for a number.
             if rule != "read" or is_scalar or not is_known_good({call.short}):
-                self.found.add(rule, operation=str(call))
+                self.findings.add(rule, operation=str(call))
         else:
             branch = "The branch that the first batch takes was followed; the other one was not seen."
             detail = branch if what == "bool()" else ""
-            self.found.add(READS.get(what, "read"), None, f"{SPELLINGS.get(what, what)} on {kind}", detail)
+            self.findings.add(READS.get(what, "read"), None, f"{SPELLINGS.get(what, what)} on {kind}", detail)

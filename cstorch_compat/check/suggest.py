@@ -12,17 +12,17 @@ def suggestion(key: str, line: str, columns: tuple[int, int] | None) -> str:
         return ""
     begin, end = columns
     try:
-        found = ast.parse(line[begin:end].strip(), mode="eval").body
+        expression = ast.parse(line[begin:end].strip(), mode="eval").body
     except SyntaxError:
         return ""
-    text = _rewritten(key, found)
+    text = _rewritten(key, expression)
     return f"{line[:begin]}{text}{line[end:]}".strip() if text else ""
 
 
-def _rewritten(key: str, found: ast.expr) -> str | None:
-    if isinstance(found, ast.Subscript):
-        return _of_subscript(key, found)
-    name, args, kwargs = _call(found)
+def _rewritten(key: str, expression: ast.expr) -> str | None:
+    if isinstance(expression, ast.Subscript):
+        return _of_subscript(key, expression)
+    name, args, kwargs = _call(expression)
     rewrite = REWRITES.get((key, name))
     try:
         return rewrite(args, kwargs) if rewrite is not None else None
@@ -30,22 +30,22 @@ def _rewritten(key: str, found: ast.expr) -> str | None:
         return None
 
 
-def _call(found: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
+def _call(expression: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
     """The function's short name and arguments; of a method the object is the first one, of a @ b both sides."""
-    if isinstance(found, ast.BinOp) and isinstance(found.op, ast.MatMult):
-        return "matmul", [found.left, found.right], {}
-    if not isinstance(found, ast.Call):
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
+        return "matmul", [expression.left, expression.right], {}
+    if not isinstance(expression, ast.Call):
         return "", [], {}
-    kwargs = {k.arg: k.value for k in found.keywords if k.arg is not None}
-    if not isinstance(found.func, ast.Attribute):
-        return ast.unparse(found.func), list(found.args), kwargs
-    owner = ast.unparse(found.func.value)
+    kwargs = {k.arg: k.value for k in expression.keywords if k.arg is not None}
+    if not isinstance(expression.func, ast.Attribute):
+        return ast.unparse(expression.func), list(expression.args), kwargs
+    owner = ast.unparse(expression.func.value)
     is_module = owner in ("torch", "F") or owner.startswith(("torch.", "nn."))
-    return found.func.attr, [*([] if is_module else [found.func.value]), *found.args], kwargs
+    return expression.func.attr, [*([] if is_module else [expression.func.value]), *expression.args], kwargs
 
 
-def _of_subscript(key: str, found: ast.Subscript) -> str | None:
-    owner, index = ast.unparse(found.value), ast.unparse(found.slice)
+def _of_subscript(key: str, expression: ast.Subscript) -> str | None:
+    owner, index = ast.unparse(expression.value), ast.unparse(expression.slice)
     if key == "indexed weight":
         return f"F.embedding({index}, {owner})"
     return f"torch.where({index}, {owner}, 0)" if key == "shape from data" else None
@@ -91,8 +91,8 @@ def _fused(sign: str) -> Rewrite:
 
 
 def _dropping(a: list[ast.expr], k: dict[str, ast.expr]) -> str:
-    given = [*(ast.unparse(e) for e in a), *(f"{n}={ast.unparse(v)}" for n, v in k.items() if n != "drop_last")]
-    return f"torch.utils.data.DataLoader({', '.join([*given, 'drop_last=True'])})"
+    arguments = [*(ast.unparse(e) for e in a), *(f"{n}={ast.unparse(v)}" for n, v in k.items() if n != "drop_last")]
+    return f"torch.utils.data.DataLoader({', '.join([*arguments, 'drop_last=True'])})"
 
 
 REWRITES: dict[tuple[str, str], Rewrite] = {

@@ -30,8 +30,8 @@ class CheckSession(LoopSession):
         self.place = source.where()
         self.capture = CheckedCapture(store, readable=False)  # of the step at hand; entered with its batch
         self.first: set[Node] | None = None
-        self._results: dict[Callable, Any] = {}
-        self._steps: list[Callable] = []
+        self._results: dict[Callable[..., Any], Any] = {}
+        self._steps: list[Callable[..., Any]] = []
         self._rates: list[tuple[str, float]] = []
         summary.enter(self.place)
 
@@ -43,12 +43,12 @@ class CheckSession(LoopSession):
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values."""
         if self.is_first:
-            graph.examine_batch(self.recorder.found, self.place, flatten(batch))
+            graph.examine_batch(self.recorder.findings, self.place, flatten(batch))
         self.recorder.is_listening = self.is_first
         self.capture = CheckedCapture(self.store, readable=False)
         return enter_fed(self.capture, batch)
 
-    def call(self, step_fn: Callable, args: tuple, kwargs: dict) -> Any:
+    def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Trace the body. What goes wrong in the second step is a consequence of not having run the first."""
         try:
             with self.capture.recording(), precision.autocast(process.RUN.options.half):
@@ -85,23 +85,23 @@ class CheckSession(LoopSession):
             self._rates = state.rates()
             self._examine(calls, fetched, whole)
         elif state.rates() != self._rates:
-            examine_rates(self.recorder.found, self.place, self._rates, state.rates())
+            examine_rates(self.recorder.findings, self.place, self._rates, state.rates())
         elif not self.recorder.has_read:  # what was read differs with the batch, and so does what follows from it
-            graph.compare(self.recorder.found, self.first, whole)
+            graph.compare(self.recorder.findings, self.first, whole)
         self.capture.leave()
 
     def _examine(self, calls: list[ClosureCall], fetched: list[Tensor], whole: Graph) -> None:
-        found = self.recorder.found
+        findings = self.recorder.findings
         if not fetched and not whole.updates:
-            found.add("no outputs", self.place)
+            findings.add("no outputs", self.place)
         elif not fetched:
-            found.add("nothing fetched", self.place)
-        state.examine_closures(found, calls, process.current_executor())
-        state.examine_state(found, self.capture, self._results.values())
-        graph.examine(found, whole, self.recorder.calls)
+            findings.add("nothing fetched", self.place)
+        state.examine_closures(findings, calls, process.current_executor())
+        state.examine_state(findings, self.capture, self._results.values())
+        graph.examine(findings, whole, self.recorder.calls)
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
         for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):
-            read_step(found, function)
+            read_step(findings, function)
         self.summary.add(whole)
 
     def flush(self) -> None:
@@ -116,5 +116,5 @@ class CheckSession(LoopSession):
 
 def _fetched(calls: list[ClosureCall]) -> list[Tensor]:
     """The tensors of the step that closures take; state is fetched on its own."""
-    given = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
-    return [t for t in given if t.cell.home is None]
+    tensors = [t for c in calls for v in c.arguments().values() for _, t in flatten(v)]
+    return [t for t in tensors if t.cell.home is None]

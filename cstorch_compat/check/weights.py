@@ -28,15 +28,15 @@ def is_weight(n: Node) -> bool:
 
 def leaves(roots: Iterable[Node]) -> set[str]:
     """What the roots are computed from: "batch", "weight" and "other", as far as they occur."""
-    found = set()
+    origins = set()
     for k, n in enumerate(topological(roots)):
         if k > LONGEST_WALK:
             return {"batch"}
         if n.op == "batch":
-            found.add("batch")
+            origins.add("batch")
         elif n.op == "state":
-            found.add("weight" if is_weight(n) else "other")
-    return found
+            origins.add("weight" if is_weight(n) else "other")
+    return origins
 
 
 def from_weights_alone(t: Tensor) -> bool:

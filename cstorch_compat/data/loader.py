@@ -33,7 +33,7 @@ class DataLoader:
     it is read: in the workers.
     """
 
-    def __init__(self, input_fn: Callable, *args: Any, **kwargs: Any):
+    def __init__(self, input_fn: Callable[..., Any], *args: Any, **kwargs: Any):
         if not callable(input_fn):
             raise TypeError(
                 "Expected a callable that constructs and returns a `torch.utils.data.DataLoader` or an iterable that "
@@ -74,7 +74,7 @@ class DataLoader:
             raise RuntimeError(TOO_EARLY)
         return self._kept[step]
 
-    def load_state_dict(self, state_dict: dict, strict: bool = True) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         """Have the next loop go on from a state: each worker's loader gets its part of it.
 
         Raises RuntimeError in a loop over this loader, and for loaders that are not restartable.
@@ -95,9 +95,9 @@ class DataLoader:
 
     def stream(self, num_steps: int, checkpoints: Schedule | None) -> Stream:
         """Batches without end of the client's loader, or those of `num_steps` steps from worker processes."""
-        made = self._stream(num_steps, checkpoints)
+        stream = self._stream(num_steps, checkpoints)
         self._is_streaming = True
-        return made
+        return stream
 
     def release(self, stream: Stream) -> None:
         """The loop over a stream is over."""

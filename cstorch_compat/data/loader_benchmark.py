@@ -98,7 +98,7 @@ class Metrics:
     @property
     def global_sample_rate(self) -> float:
         """Samples per second."""
-        samples = sum(spec.batch_size * found.count for spec, found in self.batch_specs.items())
+        samples = sum(spec.batch_size * seen.count for spec, seen in self.batch_specs.items())
         return self.global_rate * samples / max(1, self.total_steps)
 
     def text(self) -> str:
@@ -113,16 +113,16 @@ class Metrics:
                 for i, epoch in enumerate(self.epoch_metrics, 1)
             ),
             *(
-                f"  {found.count} batches, first in step {found.epoch_step} of epoch {found.epoch}, of "
+                f"  {seen.count} batches, first in step {seen.epoch_step} of epoch {seen.epoch}, of "
                 + ", ".join(f"{t.dtype}{list(t.shape)}" for t in spec.tensors)
-                for spec, found in self.batch_specs.items()
+                for spec, seen in self.batch_specs.items()
             ),
         ]
         return "\n".join(lines)
 
 
 def benchmark_dataloader(
-    input_fn: Callable[..., Iterable],
+    input_fn: Callable[..., Iterable[Any]],
     num_epochs: int | None = None,
     steps_per_epoch: int | None = None,
     sampling_frequency: int | None = None,
@@ -153,7 +153,7 @@ def benchmark_dataloader(
     return metrics
 
 
-def _read(metrics: Metrics, loader: Iterable, number: int, steps: int | None, frequency: int) -> None:
+def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | None, frequency: int) -> None:
     """One epoch."""
     epoch, before = EpochMetrics(), metrics.total_steps
     metrics.epoch_metrics.append(epoch)
@@ -173,8 +173,8 @@ def _read(metrics: Metrics, loader: Iterable, number: int, steps: int | None, fr
             rates = 1e9 / max(1, now - last), (before + epoch.total_steps) / max(overall, 1e-9)
             at = epoch.total_steps, before + epoch.total_steps
             epoch.batch_metrics.append(BatchMetrics(*at, *rates, sampling_time_ns=time.time_ns()))
-        found = metrics.batch_specs.setdefault(_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
-        found.count += 1
+        occurrence = metrics.batch_specs.setdefault(_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
+        occurrence.count += 1
         last = time.perf_counter_ns()
     epoch.iteration_time, epoch.end_time_ns = _since(start), time.time_ns()
 

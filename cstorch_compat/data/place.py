@@ -48,7 +48,7 @@ def offered(place: DataLoaderCheckpoint) -> Iterator[None]:
         _offered = None
 
 
-def taken() -> DataLoaderCheckpoint:
+def claim() -> DataLoaderCheckpoint:
     """The place. Raises RuntimeError when asked for a second time, or outside `state_dict`."""
     global _offered
     if _offered is None:

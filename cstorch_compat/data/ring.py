@@ -41,18 +41,18 @@ class Layout:
 
     def views(self, memory: SharedMemory, slot: int) -> list[np.ndarray]:
         """The arrays of a slot. They must be gone before the memory is closed."""
-        found, start = [], slot * self.slot_bytes
+        arrays, start = [], slot * self.slot_bytes
         for i, (shape, dtype) in enumerate(self.arrays):
-            found.append(np.ndarray(shape, dtype, memory.buf, start))
+            arrays.append(np.ndarray(shape, dtype, memory.buf, start))
             start += self._padded_bytes(i)
-        return found
+        return arrays
 
     def fill(self, memory: SharedMemory, slot: int, arrays: Sequence[np.ndarray]) -> None:
         """Put arrays into a slot. Raises DataError if they are others than the layout is for."""
-        given = tuple((a.shape, a.dtype.str) for a in arrays)
-        if given != self.arrays:
+        forms = tuple((a.shape, a.dtype.str) for a in arrays)
+        if forms != self.arrays:
             raise DataError(
-                f"this worker gives {_listed(given)}, and the client's first batch calls for {_listed(self.arrays)}",
+                f"this worker gives {_listed(forms)}, and the client's first batch calls for {_listed(self.arrays)}",
                 hint="Let the input function give batches of the same shapes and dtypes in every process; the number "
                 "of samples is cstorch.distributed.get_streaming_batch_size(batch_size).",
             )
@@ -60,7 +60,7 @@ class Layout:
             view[...] = array
 
 
-def _listed(arrays: tuple) -> str:
+def _listed(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
     return ", ".join(f"{np.dtype(dtype)}{list(shape)}" for shape, dtype in arrays)
 
 

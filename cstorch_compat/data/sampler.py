@@ -89,7 +89,7 @@ class DistributedSampler(Sampler[Any]):
         generator = Generator()
         generator.manual_seed(self.seed + epoch)
         if self.num_samples <= size:
-            return generator.permutation(size).tolist()[: self.num_samples]
+            return [int(i) for i in generator.permutation(size)[: self.num_samples]]
         rest = (self.num_samples - 1) % size + 1
         indices = [*range(size)] * ((self.num_samples - rest) // size) + generator.permutation(size).tolist()[:rest]
         return [indices[i] for i in generator.permutation(self.num_samples).tolist()]

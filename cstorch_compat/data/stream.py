@@ -100,7 +100,7 @@ class WorkerStream:
         self._states: list[dict[int, Any]] = [{} for _ in self.waits]
         of_system = [_layout(first, share) for share in cluster.shares]
         self._layouts = [of_system[cluster.system_of(rank)] for rank in range(cluster.workers)]
-        self._asked, self._taken = [0] * cluster.workers, [0] * cluster.workers
+        self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
         self._memories = ring.memories(self._layouts)
         try:
             self._crew = self._hired(make, loading, checkpoints)
@@ -159,11 +159,11 @@ class WorkerStream:
             began = time.perf_counter()
             self._states[rank].update(self._answer(rank))
             self.waits[rank] += time.perf_counter() - began
-            slot = self._taken[rank] % ring.SLOTS
+            slot = self._shares_read[rank] % ring.SLOTS
             for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
                 array[start : start + share] = part if part.ndim else part.item()
             start += share
-            self._taken[rank] += 1
+            self._shares_read[rank] += 1
             self._ask(rank)
         arrays = iter(whole)
         return map_tensors(self._template, lambda t: Tensor(Cell(leaf(next(arrays), t.spec))))
@@ -181,10 +181,11 @@ class WorkerStream:
             answer = self._crew.answer(rank, 0, 0.0)
         if answer.failure is not None:
             self._failed(rank, answer.failure)
-        return answer.value
+        states: dict[int, Any] = answer.value
+        return states
 
     def _failed(self, rank: int, failure: Failure) -> NoReturn:
-        step = self._cluster.step_fed(rank, self._taken[rank]) + 1
+        step = self._cluster.step_fed(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
             f"{failure.text}",
@@ -196,11 +197,11 @@ class WorkerStream:
         """Workers count their shares themselves."""
 
     def states(self) -> list[Any]:
-        found = [states[self._step] for states in self._states]
+        present = [states[self._step] for states in self._states]
         for states in self._states:
             for step in [s for s in states if s <= self._step]:
                 del states[step]
-        return found
+        return present
 
     def close(self) -> None:
         """Send the workers home, and let go of the memory."""

@@ -55,19 +55,19 @@ class Supply(Iterator[Any]):
     def state(self, rank: int, cluster: Cluster, step: int, turn: int) -> Any:
         """The state that the loader says it is in after step number `step` and the worker's `turn`-th turn."""
         where = place.DataLoaderCheckpoint(
-            rank % cluster.workers_per_csx,
-            cluster.workers_per_csx,
-            cluster.num_csx,
-            cluster.system_of(rank),
-            step,
-            turn,
-            self.samples,
+            local_worker_id=rank % cluster.workers_per_csx,
+            num_workers_per_csx=cluster.workers_per_csx,
+            num_csx=cluster.num_csx,
+            wse_id=cluster.system_of(rank),
+            appliance_step=step,
+            worker_step=turn,
+            samples_streamed=self.samples,
         )
         with place.offered(where):
             return self.loader.state_dict()
 
 
-def _with_strict(method: Callable, state: Any, strict: bool) -> Any:
+def _with_strict(method: Callable[..., Any], state: Any, strict: bool) -> Any:
     """Call a method of the protocol; those written for release 2.0 do not take `strict`."""
     parameters = inspect.signature(method).parameters
     takes_it = "strict" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -42,8 +42,8 @@ class SyntheticDataset(IterDataPipe):
 
     def __iter__(self) -> Iterator[Any]:
         for i in itertools.count() if self._count is None else range(self._count):
-            made = [leaf if isinstance(leaf, Tensor) else leaf(i) for leaf in self._leaves]
-            yield pytree.tree_unflatten(made, self._form)
+            leaves = [leaf if isinstance(leaf, Tensor) else leaf(i) for leaf in self._leaves]
+            yield pytree.tree_unflatten(leaves, self._form)
 
     def __len__(self) -> int:
         if self._count is None:

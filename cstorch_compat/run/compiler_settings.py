@@ -9,9 +9,9 @@ class DebugArgs(SimpleNamespace):
     def __getattr__(self, name: str) -> "DebugArgs":
         if name.startswith("__"):
             raise AttributeError(name)
-        made = DebugArgs()
-        setattr(self, name, made)
-        return made
+        branch = DebugArgs()
+        setattr(self, name, branch)
+        return branch
 
     def MergeFrom(self, other: "DebugArgs") -> None:
         """Take over the settings of another tree."""

@@ -1,4 +1,4 @@
-"""Finds tensors that were meant to outlive the step, and were first made inside it.
+"""Finds tensors that were meant to outlive the step, and were first born inside it.
 
 Such a tensor has no identity before tracing, so the system makes it anew in each step, and what the step wrote to it
 is lost. Source: the limitations page of the 2.x documentation, "Pre-Initialize Stateful Tensors".
@@ -13,21 +13,21 @@ from lazytensor.trace import Cell
 
 
 def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:
-    """Each cell that was made in the step, changed in place there, and is still held by somebody; with its name."""
-    made = {id(c): c for c in capture.cells.living() if c.home is None and c.node is not None}
-    named = dict(_of_optimizers(made))
+    """Each cell that was born in the step, changed in place there, and is still held by somebody; with its name."""
+    born = {id(c): c for c in capture.cells.living() if c.home is None and c.node is not None}
+    named = dict(_of_optimizers(born))
     gradients = _gradients()
-    for key, cell in made.items():
+    for key, cell in born.items():
         if key in named or (cell.version > 0 and key not in gradients):
             name = named.get(key, f"a tensor {cell.type}")
             yield f"{name} ({cell.node.where})" if cell.node and cell.node.where else name, cell
 
 
-def _of_optimizers(made: dict[int, Cell]) -> Iterator[tuple[int, str]]:
+def _of_optimizers(born: dict[int, Cell]) -> Iterator[tuple[int, str]]:
     for optimizer in alive():
         for i, (p, state) in enumerate(optimizer.state.items()):
             for name, value in state.items():
-                if isinstance(value, Tensor) and id(value.cell) in made:
+                if isinstance(value, Tensor) and id(value.cell) in born:
                     owner = p.cell.state if isinstance(p, Tensor) else str(i)
                     yield id(value.cell), f"{type(optimizer).__name__}.state[{owner}][{name!r}]"
 

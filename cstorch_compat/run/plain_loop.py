@@ -58,8 +58,8 @@ def _check_same(first: Graph, now: Graph) -> None:
     """Raise TraceError if a step changes its state in another way than the first one did."""
     if first.updates == now.updates:
         return
-    known = set(first.nodes())
-    new = next((n for n in now.nodes() if n not in known), None)
+    before = set(first.nodes())
+    new = next((n for n in now.nodes() if n not in before), None)
     raise TraceError(
         f"this step computes {new.op if new else 'less'} where the first step did not; the graph is compiled once",
         where=new.where if new else source.where(),

@@ -33,7 +33,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     for name in dir(model):
         if not name.startswith("_") and callable(getattr(model, name)):
             setattr(compiled, name, getattr(model, name))
-    compiled.device = owner.torch_device  # type: ignore[attr-defined]
+    compiled.__dict__["device"] = owner.torch_device
     return compiled
 
 

@@ -19,10 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def is_there(script: str) -> bool:
     """Whether there is such a file; says so if there is not."""
-    found = os.path.isfile(script)
-    if not found:
+    is_file = os.path.isfile(script)
+    if not is_file:
         print(f"lazywafer: there is no script {script}", file=sys.stderr)
-    return found
+    return is_file
 
 
 def run_as_main(script: str, args: list[str]) -> None:

@@ -199,22 +199,23 @@ class SummaryReader:
 
     def read_scalar(self, name: str, step: int | None = None) -> Any:
         """The events of a scalar, or the one of a step. Raises KeyError for a step that has none."""
-        found = list(self._logged.get(name, ()))
+        events = list(self._logged.get(name, ()))
         if step is None:
-            return found
-        for event in reversed(found):
+            return events
+        # A step that was run twice, after a restart, has logged twice: the later one counts.
+        for event in reversed(events):
             if event.step == step:
                 return event
         raise KeyError(f"Could not find scalar {name} at step {step}")
 
     def read_tensor(self, name: str, step: int | None = None, latest_only: bool = True) -> Any:
         """The tensors of a name by step, or those of one step; of several at one step the latest, or all."""
-        found: dict[int, list[TensorDescriptor]] = defaultdict(list)
+        tensors: dict[int, list[TensorDescriptor]] = defaultdict(list)
         for path in self._stored.get(name, ()):
             at, nanoseconds = map(int, path.stem.split("."))
             if step in (None, at):
-                found[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
-        ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(found.items())}
+                tensors[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
+        ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(tensors.items())}
         chosen: dict[int, Any] = {at: all_[-1] for at, all_ in ordered.items()} if latest_only else dict(ordered)
         if step is not None:
             return chosen.get(step)
@@ -222,7 +223,7 @@ class SummaryReader:
 
     def Scalars(self, name: str) -> list[ScalarEvent]:
         """The events of a scalar."""
-        return self.read_scalar(name)
+        return list(self._logged.get(name, ()))
 
     def Tags(self) -> dict[str, list[str]]:
         """The names of scalars."""

@@ -108,4 +108,4 @@ def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None 
 
 def get_worker_state() -> DataLoaderCheckpoint:
     """What this worker has streamed. Raises RuntimeError except for one call inside a loader's `state_dict`."""
-    return place.taken()
+    return place.claim()
