@@ -73,7 +73,10 @@ class Capture:
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable
         self.phase = Phase.FEEDING
+        self._is_silent = False  # kept beside the phase, since every operation of the step asks
         self.cells = CapturedCells(store, self)
+        # Bound here and not forwarded: every parameter is touched in every step.
+        self.touch = self.cells.touch
         self.rules = 0  # how many nodes with a gradient of the user's were made
         # Values that a script read while it was traced; the step's own inputs do not change under it, so they stay
         # right.
@@ -84,6 +87,7 @@ class Capture:
     def _move(self, event: str) -> None:
         """Go on to the next phase. Raises TraceError for what does not happen in this one."""
         self.phase = LIFE.after(self.phase, event)
+        self._is_silent = self.phase in _SILENT
 
     def __enter__(self) -> "Capture":
         self._move("enter")
@@ -107,7 +111,7 @@ class Capture:
         """Note a cell that was made or written in this step. Raises TraceError between traced functions."""
         # The loop around the traced function may hold tensors, but on the wafer nothing would ever compute what it does
         # with them: the vendor's message, since users search for it.
-        if self.phase in _SILENT:
+        if self._is_silent:
             error = TraceError(
                 'New output detected outside of "@cstorch.trace" decorator: an operation was called in the loop itself',
                 where=source.where(),
@@ -119,10 +123,6 @@ class Capture:
     def settle(self, cell: Cell) -> None:
         """Note a cell that was made in this step around a value that is known."""
         self.cells.settled.append(weakref.ref(cell))
-
-    def touch(self, cell: Cell) -> None:
-        """Take a cell from before the step into it."""
-        self.cells.touch(cell)
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of this step, from the state as it was when the step began."""

@@ -31,12 +31,9 @@ class FedCell(NamedTuple):
     array: np.ndarray
 
 
-class StateCell(NamedTuple):
-    """A cell from before the step that the step reads or writes: what it was outside, and its leaf in the step."""
-
-    cell: Cell
-    before: Node | None
-    leaf: Node
+# A cell from before the step that the step reads or writes, what it was outside, and its leaf in the step. A plain
+# tuple: one is built for each parameter in each step, and a named one takes several times as long.
+StateCell = tuple[Cell, Node | None, Node]
 
 
 class CapturedCells:
@@ -72,12 +69,13 @@ class CapturedCells:
             cell.state = f"unnamed.{unique()}"
         if cell.home is not self.store:
             self._claim(cell)
-        self._bring(cell)
+        if cell.node is not None or cell.home is not self.store:
+            self._bring(cell)
         # The same leaf in each step: a step that is traced again then finds its own graph by identity.
         state = cell.leaf
         if state is None or state.attrs["id"] != cell.state:
             state = cell.leaf = node("state", (), {"id": cell.state, "type": cell.type}, cell.type)
-        self.touched.append(StateCell(cell, cell.node, state))
+        self.touched.append((cell, cell.node, state))
         cell.node, cell.epoch = state, self.epoch
 
     def _bring(self, cell: Cell) -> None:
@@ -125,7 +123,7 @@ class CapturedCells:
         """The values that the step begins with, by leaf."""
         batch = {fed.leaf: fed.array for fed in self.inputs}
         # The store is overwritten by the step's end, and whoever reads may keep the array.
-        return {**batch, **{s.leaf: self.store.copy(s.cell.state) for s in self.touched if s.leaf not in batch}}
+        return {**batch, **{state: self.store.copy(c.state) for c, _, state in self.touched if state not in batch}}
 
     def hand_out(self, waiting: Iterable[Cell], values: Sequence[np.ndarray]) -> None:
         """Put the results of the executed step into the cells that wait, and send state home."""
@@ -134,10 +132,7 @@ class CapturedCells:
         self._release()
         for cell, _, _ in self.touched:
             cell.node, cell.synced, cell.epoch = None, None, None
-        if not self._has_run:
-            # From now on the store has the newest value, whatever the cell was before the step.
-            self.touched = [StateCell(cell, None, state) for cell, _, state in self.touched]
-            self._has_run = True
+        self._has_run = True
         for cell, before, batch, _ in self.inputs:
             cell.node = before if cell.node is batch else cell.node
             cell.epoch = None
@@ -174,7 +169,8 @@ class CapturedCells:
         """Make every cell what it was before the step."""
         self._release()
         for cell, before, _ in self.touched:
-            cell.node, cell.epoch = before, None
+            # Once the step has run the store has the newest value, whatever the cell was before.
+            cell.node, cell.epoch = None if self._has_run else before, None
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
 
