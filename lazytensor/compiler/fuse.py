@@ -31,7 +31,9 @@ def _kernel_call(n: Node, matches: Matches) -> KernelCall:
     types = n.type if isinstance(n.type, tuple) else (n.type,)
     results = tuple((n, k) for k in range(len(types)))
     work = kernel.work(match.attrs, types, tuple(i.type for i in match.operands))
-    return KernelCall(kernel.name, match.operands, results, match.attrs, work=work, where=n.where)
+    return KernelCall(
+        kernel.name, operands=match.operands, results=results, attrs=match.attrs, work=work, where=n.where
+    )
 
 
 class _Writer:
@@ -66,7 +68,7 @@ class _Writer:
         nest = self._nest(results, tuple(writes), tuple(stores))
         main = self.group.stores[0][0]
         operands = tuple(self.operands.values())
-        return KernelCall("nest", operands, results, nest=nest, work=nest.work, where=main.where)
+        return KernelCall("nest", operands=operands, results=results, nest=nest, work=nest.work, where=main.where)
 
     def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
         inputs = tuple(type_of(v) for v, _ in self.operands)

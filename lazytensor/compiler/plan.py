@@ -190,7 +190,9 @@ class _Planner:
         nest = copy_nest(type)
         target = self._buffer(type, "temp")
         self.instrs.append(
-            Instr("nest", (self.holder[value],), (target,), nest=nest, work=nest.work, where=value[0].where)
+            Instr(
+                "nest", reads=(self.holder[value],), writes=(target,), nest=nest, work=nest.work, where=value[0].where
+            )
         )
         return target
 
@@ -201,7 +203,9 @@ class _Planner:
             return stored
         if (stored, n.type) not in self.views:
             view = self.views[stored, n.type] = self._buffer(n.type, "temp")
-            self.instrs.append(Instr("reshape", (stored,), (view,), {"shape": n.type.shape}, where=n.where))
+            self.instrs.append(
+                Instr("reshape", reads=(stored,), writes=(view,), attrs={"shape": n.type.shape}, where=n.where)
+            )
         return self.views[stored, n.type]
 
     def _place(self, time: int, c: KernelCall) -> None:

@@ -31,4 +31,4 @@ def _work(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Work:
     return OPS[attrs["op"]].work(outs[0] if len(outs) == 1 else outs, *ins, **attrs.get("attrs", {}))
 
 
-CALL = Kernel("call", _match, _bind, _work, benefit=-1)
+CALL = Kernel("call", match=_match, bind=_bind, work=_work, benefit=-1)

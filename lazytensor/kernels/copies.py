@@ -24,5 +24,5 @@ def _slice_update(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     return partial(_write, outs[0], part, *ins)
 
 
-CONCAT = Kernel("concat", by_op("concat"), _concat, op_work("concat"))
-SLICE_UPDATE = Kernel("slice_update", by_op("slice_update"), _slice_update, op_work("slice_update"))
+CONCAT = Kernel("concat", match=by_op("concat"), bind=_concat, work=op_work("concat"))
+SLICE_UPDATE = Kernel("slice_update", match=by_op("slice_update"), bind=_slice_update, work=op_work("slice_update"))

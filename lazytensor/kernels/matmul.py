@@ -37,4 +37,4 @@ def _bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     return partial(np.matmul, a, b, outs[0])
 
 
-MATMUL = Kernel("matmul", _match, _bind, op_work("matmul"), benefit=2)
+MATMUL = Kernel("matmul", match=_match, bind=_bind, work=op_work("matmul"), benefit=2)

@@ -81,7 +81,7 @@ class _Assembler:
 def assemble_programs(mesh: Mesh, lanes: Mapping[tuple[int, int], int]) -> ProgramRows:
     """All programs of a mesh."""
     names = control_names(mesh)
-    assembler = _Assembler(mesh.machine, lanes, {c: k for k, c in enumerate(mesh.colours)}, names)
+    assembler = _Assembler(mesh.machine, lanes=lanes, colours={c: k for k, c in enumerate(mesh.colours)}, names=names)
     entries = np.zeros((max(1, len(mesh.programs)), record.TASKS), np.int32)
     named = np.full((max(1, len(mesh.programs)), max(1, len(names))), -1, np.int32)
     for i, program in enumerate(mesh.programs):

@@ -92,7 +92,9 @@ class Builder:
     ) -> None:
         """`then` is activate=TASK or unblock=TASK."""
         completion = next(iter(then.items()), ())
-        self.append(Vector(op, operands, length, is_async=asynchronous, then=completion, advance=advance))
+        self.append(
+            Vector(op, operands=operands, length=length, is_async=asynchronous, then=completion, advance=advance)
+        )
 
     def control(self, colour: int, commands: Sequence[str] = (), task: str = "") -> None:
         """Send a control wavelet; see `Control`."""

@@ -52,7 +52,7 @@ class _Columns:
             # A destination that stands still accumulates, so a dot product is one operation.
             build.move(total, 0.0, 1)
             build.fmac(total, a.vector(), b.vector(), total, self.cells)
-        return Seq((self.local(build), AllReduce(self.rect, "xy", len(pairs), at=into.base)))
+        return Seq((self.local(build), AllReduce(self.rect, axis="xy", words=len(pairs), at=into.base)))
 
 
 def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:

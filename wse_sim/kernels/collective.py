@@ -25,13 +25,20 @@ def centred_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> P
     begin = launch(rect, machine)
     # Too short for two halves of two.
     if length < 4:
-        return Seq((begin, AllReduce(rect, axis, count)))
+        return Seq((begin, AllReduce(rect, axis=axis, words=count)))
     # As a price: the halves end next to each other in the middle, so a shift by one PE brings the two sums together.
-    halves = Reduce(rect, axis, count, 2, "two_phase")
-    return Seq((begin, halves, Shift(rect, axis, count, put=count), Broadcast(rect, axis, count, 2)))
+    halves = Reduce(rect, axis=axis, words=count, groups=2, algorithm="two_phase")
+    return Seq(
+        (
+            begin,
+            halves,
+            Shift(rect, axis=axis, words=count, put=count),
+            Broadcast(rect, axis=axis, words=count, groups=2),
+        )
+    )
 
 
 def chain_all_reduce(rect: Rect, axis: str, count: int, machine: Machine) -> Phase:
     """A pipeline of additions along the whole line, and a broadcast back."""
-    chain = Reduce(rect, axis, count, algorithm="chain")
-    return Seq((launch(rect, machine), chain, Broadcast(rect, axis, count)))
+    chain = Reduce(rect, axis=axis, words=count, algorithm="chain")
+    return Seq((launch(rect, machine), chain, Broadcast(rect, axis=axis, words=count)))

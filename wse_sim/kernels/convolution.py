@@ -28,12 +28,18 @@ class _Frame:
         """All channels of some pixels, row after row."""
         line = self.width * self.channels
         start = base_of(self.address, self.dtype) + row * line + column * self.channels
-        return Memory(start, 1, self.dtype, outer=((rows, line),) if columns != self.width else ())
+        return Memory(start, stride=1, dtype=self.dtype, outer=((rows, line),) if columns != self.width else ())
 
     def plane(self, row: int, rows: int, steps: tuple[int, ...]) -> Memory:
         """One channel of the pixels of some rows, from the first pixel that `steps` lead to."""
         line = self.width * self.channels
-        return Memory(base_of(self.address, self.dtype) + row * line, self.channels, self.dtype, steps, ((rows, line),))
+        return Memory(
+            base_of(self.address, self.dtype) + row * line,
+            stride=self.channels,
+            dtype=self.dtype,
+            steps=steps,
+            outer=((rows, line),),
+        )
 
 
 def convolution(
@@ -60,7 +66,7 @@ def convolution(
     wide = columns + 2 * radius
     frame = _Frame(room.take((rows + 2 * radius) * wide * channels, dtype), wide, channels, dtype)
     build = room.builder()
-    build.move(Memory(base_of(frame.address, dtype), 1, dtype), 0.0, (rows + 2 * radius) * wide * channels)
+    build.move(Memory(base_of(frame.address, dtype), stride=1, dtype=dtype), 0.0, (rows + 2 * radius) * wide * channels)
     build.move(frame.block(radius, radius, rows, columns), x.vector(), x.elements)
     borders = _Borders(rect, room, frame, radius)
     exchange: tuple[Phase, ...] = ()
@@ -96,14 +102,14 @@ class _Borders:
         # Phases move words that lie together, and strips do not: packed before and unpacked after.
         buffers = [self.room.take(count, dtype) for _ in range(4)]
         out, back = self.room.builder(), self.room.builder()
-        flat = [Memory(base_of(address, dtype), 1, dtype) for address in buffers]
+        flat = [Memory(base_of(address, dtype), stride=1, dtype=dtype) for address in buffers]
         for pixels, buffer in zip((last, first), flat[:2], strict=True):
             out.move(buffer, self.frame.block(*pixels, *size), count)
         for pixels, buffer in zip((before, after), flat[2:], strict=True):
             back.move(self.frame.block(*pixels, *size), buffer, count)
         words = words_of(count, dtype)
         moves = [
-            Shift(self.rect, axis, words, hop, take=take, put=put)
+            Shift(self.rect, axis=axis, words=words, hops=hop, take=take, put=put)
             for hop, take, put in zip((1, -1), buffers[:2], buffers[2:], strict=True)
         ]
         return Local(self.rect, body_of(out)), Par(tuple(moves)), Local(self.rect, body_of(back))
@@ -118,7 +124,7 @@ def _windows(room: Room, frame: _Frame, weights: Placed, y: Placed, radius: int)
     line = frame.width * channels
     # Four loops, the most that a core nests; pixels are the vector, as there are more of them than of anything else.
     with build.loop(window), build.loop(window), build.loop(channels), build.loop(outputs):
-        target = Memory(y.base, outputs, y.dtype, (0, 0, 0, 1), ((rows, y.tile_columns),))
+        target = Memory(y.base, stride=outputs, dtype=y.dtype, steps=(0, 0, 0, 1), outer=((rows, y.tile_columns),))
         seen = frame.plane(0, rows, (line, channels, 1, 0))
         steps = (window * channels * outputs, channels * outputs, outputs, 1)
         build.fmac(target, weights.vector(0, steps), seen, target, rows * pixels)

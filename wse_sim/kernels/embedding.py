@@ -10,7 +10,7 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
     """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
     room, table, numbers, y = _placed(rect, tokens, vocabulary, width, dtype, "table", "y")
     # An operand's index is read at one address, so each number is moved there first.
-    row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
+    row = Memory(base_of(room.take(1, "uint16"), "uint16"), stride=1, dtype="uint16")
     build = room.builder()
     with build.loop(y.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
@@ -21,7 +21,7 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
 def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
     """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from."""
     room, gradient, numbers, dy = _placed(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
-    row = Memory(base_of(room.take(1, "uint16"), "uint16"), 1, "uint16")
+    row = Memory(base_of(room.take(1, "uint16"), "uint16"), stride=1, dtype="uint16")
     build = room.builder()
     build.move(gradient.vector(), 0.0, gradient.elements)
     with build.loop(dy.tile_rows):
@@ -29,7 +29,7 @@ def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dty
         # Target and source are the same row: the same number may come twice, and both are added.
         target = _named(gradient, row)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
-    total = AllReduce(rect, "y", gradient.words, at=gradient.address, dtype=dtype)
+    total = AllReduce(rect, axis="y", words=gradient.words, at=gradient.address, dtype=dtype)
     return MeshKernel(Seq((Local(rect, body_of(build)), total)), (numbers, dy), (gradient,), room.words)
 
 
@@ -44,4 +44,4 @@ def _placed(
 
 def _named(table: Placed, row: Memory) -> Memory:
     """The row of a table whose number lies in memory."""
-    return Memory(table.base, 1, table.dtype, index=row.base, index_step=table.tile_columns)
+    return Memory(table.base, stride=1, dtype=table.dtype, index=row.base, index_step=table.tile_columns)

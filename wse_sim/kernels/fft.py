@@ -15,7 +15,9 @@ def transform(rect: Rect, points: int, machine: Machine) -> Phase:
     a quarter of all pairs over the link in its middle, each way.
     """
     stages = points.bit_length() - 1
-    stage = Compute(rect, "add", BUTTERFLY_OPERATIONS, points // 2, 4, slowdown=machine.conflict_slowdown)
+    stage = Compute(
+        rect, op="add", vectors=BUTTERFLY_OPERATIONS, length=points // 2, itemsize=4, slowdown=machine.conflict_slowdown
+    )
     local = Repeat(stages, stage)
     turns = [_all_to_all(rect, axis, 2) for axis in ("x", "y", "x", "y")]
     return Seq((local, turns[0], local, turns[1], local, *turns[2:]))
@@ -25,4 +27,4 @@ def _all_to_all(rect: Rect, axis: str, count: int) -> Phase:
     """Every PE of a line sends `count` words to every other: as many as cross the middle, to half the line away."""
     # The bisection: half the line sends to the other half over one link, and that link is what takes the time.
     half = (rect.width if axis == "x" else rect.height) // 2
-    return Shift(rect, axis, count * half, half, put=count * half)
+    return Shift(rect, axis=axis, words=count * half, hops=half, put=count * half)

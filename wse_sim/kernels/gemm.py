@@ -51,7 +51,7 @@ def step(moves: tuple[Phase, ...], *work: Phase) -> Par:
 def summa(rect: Rect, tile: Tile, machine: Machine, slowdown: float = 1) -> Phase:
     """The steps of SUMMA: two broadcasts beside the products."""
     a, b = _tile_words(tile, machine)
-    moves = (Broadcast(rect, "x", a), Broadcast(rect, "y", b))
+    moves = (Broadcast(rect, axis="x", words=a), Broadcast(rect, axis="y", words=b))
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 
 
@@ -70,8 +70,8 @@ def _shifting(rect: Rect, tile: Tile, machine: Machine, slowdown: float, wrap: s
     a, b = _tile_words(tile, machine)
     # Two tiles and, behind them, two that arrive: addresses matter to the lowering, which copies what would overlap.
     moves = (
-        Shift(rect, "x", a, hops=1, wrap=wrap, take=0, put=a + b),
-        Shift(rect, "y", b, hops=1, wrap=wrap, take=a, put=a + b + a),
+        Shift(rect, axis="x", words=a, hops=1, wrap=wrap, take=0, put=a + b),
+        Shift(rect, axis="y", words=b, hops=1, wrap=wrap, take=a, put=a + b + a),
     )
     return Repeat(rect.width, step(moves, products(rect, tile, machine, slowdown)))
 

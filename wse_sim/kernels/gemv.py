@@ -37,7 +37,7 @@ def gemv_kernel(rect: Rect, inner: int, outer: int, dtype: str = "float32", algo
     build.move(y.vector(), 0.0, y.elements)
     # x lies along y and is alike on all PEs of a row, so every tile has the part that it needs.
     multiply(build, MatrixView.of(x, is_transposed=True), MatrixView.of(a), MatrixView.of(y))
-    total = AllReduce(rect, "y", y.words, algorithm=algorithm, at=y.address, dtype=dtype)
+    total = AllReduce(rect, axis="y", words=y.words, algorithm=algorithm, at=y.address, dtype=dtype)
     return MeshKernel(_local_then_sum(Local(rect, body_of(build)), total), (a, x), (y,), room.words)
 
 

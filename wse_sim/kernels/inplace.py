@@ -54,12 +54,12 @@ def _rows(placed: Placed, start: int, chunk: int) -> tuple[int, int]:
 
 def _arrive(rect: Rect, a: Placed, start: int, chunk: int, buffer: int) -> Broadcast:
     address, words = _rows(a, start, chunk)
-    return Broadcast(rect, "x", words, take=address, put=buffer)
+    return Broadcast(rect, axis="x", words=words, take=address, put=buffer)
 
 
 def _leave(rect: Rect, c: Placed, start: int, chunk: int, algorithm: str) -> Reduce:
     address, words = _rows(c, start, chunk)
-    return Reduce(rect, "y", words, algorithm=algorithm, at=address, dtype=c.dtype)
+    return Reduce(rect, axis="y", words=words, algorithm=algorithm, at=address, dtype=c.dtype)
 
 
 def _work(rect: Rect, room: Room, tiles: tuple[Placed, Placed, Placed], start: int, chunk: int, buffer: int) -> Local:

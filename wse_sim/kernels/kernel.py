@@ -83,7 +83,7 @@ class Placed:
 
     def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
         """Elements of the tile as an operand."""
-        return Memory(self.base + start, stride, self.dtype, steps)
+        return Memory(self.base + start, stride=stride, dtype=self.dtype, steps=steps)
 
     def moved(self, address: int) -> "Placed":
         """The same tile at another address, as a second buffer has it."""

@@ -139,7 +139,7 @@ class _NestBuilder:
         for placed in (*self.inputs, *self.indices):
             axis = "x" * (placed.rect.width < self.rect.width) + "y" * (placed.rect.height < self.rect.height)
             if axis:
-                yield Broadcast(self.rect, axis, placed.words, take=placed.address, put=placed.address)
+                yield Broadcast(self.rect, axis=axis, words=placed.words, take=placed.address, put=placed.address)
 
     def _scalars(self) -> list[Placed | float]:
         """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
@@ -230,7 +230,7 @@ class _NestBuilder:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: rounding to the output's type comes after the last addition.
-        yield Reduce(self.rect, "x", total.words, at=total.address, combine=_COMBINES[store.reduce][1])
+        yield Reduce(self.rect, axis="x", words=total.words, at=total.address, combine=_COMBINES[store.reduce][1])
         build = self.room.builder()
         build.convert(out.vector(), total.vector(), total.elements)
         yield Local(out.rect, body_of(build))

@@ -41,7 +41,7 @@ def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype:
 
 
 def _to_all(axis: str, tile: Placed, source: int, to: Placed) -> Broadcast:
-    return Broadcast(tile.rect, axis, tile.words, source=source, take=tile.address, put=to.address)
+    return Broadcast(tile.rect, axis=axis, words=tile.words, source=source, take=tile.address, put=to.address)
 
 
 def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> MeshKernel:

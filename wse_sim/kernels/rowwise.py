@@ -44,7 +44,7 @@ class _Rows:
 
     def _row(self, operand: Placed | Memory) -> Memory:
         if isinstance(operand, Memory):
-            return Memory(operand.base, 0, WIDE, (1,))
+            return Memory(operand.base, stride=0, dtype=WIDE, steps=(1,))
         return operand.vector(steps=(operand.tile_columns,) if operand.tile_rows > 1 else ())
 
     def run(self, builder: Builder) -> None:
@@ -53,7 +53,7 @@ class _Rows:
     def combine(self, statistic: Memory, combine: str = "add", count: int = 1) -> None:
         """What the PEs of a row have becomes one number, on all of them; or `count` that lie behind each other."""
         words = words_of(count * self.x.tile_rows, WIDE)
-        self.phases.append(AllReduce(self.rect, "x", words, at=statistic.base, dtype=WIDE, combine=combine))
+        self.phases.append(AllReduce(self.rect, axis="x", words=words, at=statistic.base, dtype=WIDE, combine=combine))
 
     def finish(
         self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()

@@ -24,12 +24,15 @@ def bicgstab_iteration(rect: Rect, cells: int, machine: Machine) -> Phase:
     """
     column = words(cells, 2, machine)
     streams = (_to_both_sides(rect, "x", rect.width, column), _to_both_sides(rect, "y", rect.height, column))
-    product = Par((*streams, Compute(rect, "add", 2 + 6, cells, 2)))
-    local = (Compute(rect, "fma", UPDATES, cells, 2), Compute(rect, "add", DOTS, cells, 4))
+    product = Par((*streams, Compute(rect, op="add", vectors=2 + 6, length=cells, itemsize=2)))
+    local = (
+        Compute(rect, op="fma", vectors=UPDATES, length=cells, itemsize=2),
+        Compute(rect, op="add", vectors=DOTS, length=cells, itemsize=4),
+    )
     return Seq((*(product,) * PRODUCTS, *local, *(scalar_all_reduce(rect, machine),) * ALL_REDUCES))
 
 
 def _to_both_sides(rect: Rect, axis: str, length: int, count: int) -> Phase:
     """In three turns, so that all columns have been sent."""
     turns = min(3, length)
-    return Repeat(turns, Broadcast(rect, axis, count, length // turns, turns // 2))
+    return Repeat(turns, Broadcast(rect, axis=axis, words=count, groups=length // turns, source=turns // 2))

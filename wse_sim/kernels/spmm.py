@@ -26,20 +26,23 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     c = room.place("c", column, n, columns, dtype, column_kind="replicated")
     b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
     listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
-    numbers = Memory(base_of(room.take(2, INDEX), INDEX), 1, INDEX)
+    numbers = Memory(base_of(room.take(2, INDEX), INDEX), stride=1, dtype=INDEX)
     # 16-bit numbers of one element: row, column, and a value of one or two.
     step = 2 + ITEM_BYTES[dtype] // 2
     value = Memory(
-        base_of(listed.address, dtype) + (1 if dtype == "float32" else 2), 0, dtype, (step * 2 // ITEM_BYTES[dtype],)
+        base_of(listed.address, dtype) + (1 if dtype == "float32" else 2),
+        stride=0,
+        dtype=dtype,
+        steps=(step * 2 // ITEM_BYTES[dtype],),
     )
-    target = Memory(c.base, 1, dtype, index=numbers.base, index_step=columns)
-    source = Memory(b.base, 1, dtype, index=numbers.base + 1, index_step=columns)
+    target = Memory(c.base, stride=1, dtype=dtype, index=numbers.base, index_step=columns)
+    source = Memory(b.base, stride=1, dtype=dtype, index=numbers.base + 1, index_step=columns)
     build = room.builder()
     build.move(c.vector(), 0.0, c.elements)
     with build.loop(most // step):
         build.move(numbers, listed.vector(steps=(step,)), 2)
         build.fmac(target, value, source, target, columns)
-    total = Reduce(rect, "x", c.words, at=c.address, dtype=dtype)
+    total = Reduce(rect, axis="x", words=c.words, at=c.address, dtype=dtype)
     return MeshKernel(Seq((Local(rect, body_of(build)), total)), (b, listed), (c,), room.words)
 
 

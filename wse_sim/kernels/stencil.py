@@ -23,9 +23,9 @@ def acoustic_step(rect: Rect, cells: int, machine: Machine, slowdown: float = 0)
     """
     # Broadcasts by turns: on a line of five PEs one sends at a time, so each PE hears each neighbour within reach once.
     turns = STAR_RADIUS + 1
-    exchange = [Broadcast(rect, axis, cells, length // turns) for axis, length in _axes(rect)]
-    sums = Compute(rect, "add", 17 + 17 + 1, cells, 4)
-    fused = Compute(rect, "fma", 8, cells, 4, slowdown=slowdown or machine.conflict_slowdown)
+    exchange = [Broadcast(rect, axis=axis, words=cells, groups=length // turns) for axis, length in _axes(rect)]
+    sums = Compute(rect, op="add", vectors=17 + 17 + 1, length=cells, itemsize=4)
+    fused = Compute(rect, op="fma", vectors=8, length=cells, itemsize=4, slowdown=slowdown or machine.conflict_slowdown)
     return Seq((*(Repeat(2 * turns, one) for one in exchange), sums, fused))
 
 
@@ -43,7 +43,10 @@ def plane_step(rect: Rect, side: int, radius: int, taps: int, machine: Machine) 
     """
     # A star has 4 r + 1 taps and needs no corner.
     corners = [_borders(rect, radius**2, True, machine)] if taps > 4 * radius + 1 else []
-    products = (Compute(rect, "add", 1, side**2, 4), Compute(rect, "fma", taps - 1, side**2, 4))
+    products = (
+        Compute(rect, op="add", vectors=1, length=side**2, itemsize=4),
+        Compute(rect, op="fma", vectors=taps - 1, length=side**2, itemsize=4),
+    )
     return Seq((_borders(rect, radius * side, False, machine), *corners, *products))
 
 
@@ -52,7 +55,7 @@ def _borders(rect: Rect, words: int, is_corner: bool, machine: Machine) -> Phase
     across, down = min(2, rect.width - 1), min(2, rect.height - 1)
     # Corners come by way of a side, so there are as many as pairs of sides.
     ways = across * down if is_corner else across + down
-    moves = Par(tuple(Shift(rect, axis, words, hop, put=words) for axis, hop in DIRECTIONS))
+    moves = Par(tuple(Shift(rect, axis=axis, words=words, hops=hop, put=words) for axis, hop in DIRECTIONS))
     return Seq((moves, scalar(rect, ways * words, machine.task_start_cycles + PLACE_CYCLES)))
 
 
@@ -89,4 +92,9 @@ DIRECTIONS = (("x", 1), ("x", -1), ("y", 1), ("y", -1))
 def hand_on(rect: Rect, near: list[Placed], far: list[Placed]) -> Phase:
     """What came from one distance goes to the PEs at the next."""
     sides = zip(DIRECTIONS, near, far, strict=True)
-    return Par(tuple(Shift(rect, axis, a.words, hop, take=a.address, put=b.address) for (axis, hop), a, b in sides))
+    return Par(
+        tuple(
+            Shift(rect, axis=axis, words=a.words, hops=hop, take=a.address, put=b.address)
+            for (axis, hop), a, b in sides
+        )
+    )

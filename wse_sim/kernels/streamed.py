@@ -33,9 +33,9 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     y = room.place("y", mesh, outputs, tokens, dtype, row_kind="replicated")
     length = stream_of(weights, rect.height, dtype).shape[1]
     stream = room.place("stream", feeders, rect.height, length, INDEX)
-    numbers = Memory(base_of(room.take(2, INDEX), INDEX), 1, INDEX)
+    numbers = Memory(base_of(room.take(2, INDEX), INDEX), stride=1, dtype=INDEX)
     rows = [_row(mesh, row, weights, room, (x, y, stream), numbers) for row in range(rect.height)]
-    total = Reduce(mesh, "y", y.words, at=y.address, dtype=dtype)
+    total = Reduce(mesh, axis="y", words=y.words, at=y.address, dtype=dtype)
     first = Rect(mesh.x, mesh.y, mesh.width, 1)
     result = Placed(name="y", rect=first, rows=outputs, columns=tokens, dtype=dtype, address=y.address)
     return MeshKernel(Seq((Par(tuple(rows)), total)), (x, stream), (result,), room.words)
@@ -80,17 +80,17 @@ def _row(
         return Local(local, body_of(build))
     _products(build, np.count_nonzero(own, axis=0), x, y, stream, numbers)
     line = Rect(mesh.x - 1, mesh.y + row, mesh.width + 1, 1)
-    sent = Broadcast(line, "x", wavelets_of(own, x.dtype), take=stream.address, put=stream.address)
+    sent = Broadcast(line, axis="x", words=wavelets_of(own, x.dtype), take=stream.address, put=stream.address)
     return Seq((sent, Local(local, body_of(build))))
 
 
 def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: Placed, numbers: Memory) -> None:
     """For each weight: read its numbers, and add its multiple of a row of x to a row of y."""
     tokens = x.tile_columns
-    named = Memory(x.base, 1, x.dtype, index=numbers.base, index_step=tokens)
+    named = Memory(x.base, stride=1, dtype=x.dtype, index=numbers.base, index_step=tokens)
     if x.dtype == "float32":
-        target = Memory(y.base, 1, y.dtype, index=numbers.base + 1, index_step=tokens)
-        value = Memory(stream.address + 1, 0, x.dtype, (2,))
+        target = Memory(y.base, stride=1, dtype=y.dtype, index=numbers.base + 1, index_step=tokens)
+        value = Memory(stream.address + 1, stride=0, dtype=x.dtype, steps=(2,))
         with build.loop(int(counts.sum())):
             # The indices go to fixed places first, since an operand's index is read at one address.
             build.move(numbers, stream.vector(steps=(4,)), 2)
@@ -99,7 +99,7 @@ def _products(build: Builder, counts: np.ndarray, x: Placed, y: Placed, stream: 
     start = 0
     for output in np.flatnonzero(counts):
         target = y.vector(start=int(output) * tokens)
-        value = Memory(stream.base + start + 1, 0, x.dtype, (2,))
+        value = Memory(stream.base + start + 1, stride=0, dtype=x.dtype, steps=(2,))
         with build.loop(int(counts[output])):
             build.move(numbers, stream.vector(steps=(2,), start=start), 1)
             build.fmac(target, value, named, target, tokens)

@@ -36,7 +36,7 @@ class MatrixView:
     def along(self, axis: str, steps: tuple[int, int]) -> Memory:
         """A row ("x"), a column ("y") or one element (""), moving with the rounds of two loops."""
         stride = {"x": self.column_stride, "y": self.row_stride, "": 0}[axis]
-        return Memory(self.base, stride, self.dtype, steps)
+        return Memory(self.base, stride=stride, dtype=self.dtype, steps=steps)
 
 
 def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:

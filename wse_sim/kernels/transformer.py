@@ -58,8 +58,8 @@ class _SquareMesh:
     def elementwise(self, elements: int, adds: int = 0, specials: int = 0) -> Phase:
         return Seq(
             (
-                Compute(self.rect, "add", adds, elements, ITEMSIZE),
-                Compute(self.rect, "special", specials, elements, ITEMSIZE),
+                Compute(self.rect, op="add", vectors=adds, length=elements, itemsize=ITEMSIZE),
+                Compute(self.rect, op="special", vectors=specials, length=elements, itemsize=ITEMSIZE),
             )
         )
 
@@ -106,7 +106,7 @@ def _decode_attention(model: TransformerExtents, mesh: _SquareMesh, context: int
         mesh.gemv(model.width, model.kv_width),
         mesh.gemv(model.width, model.kv_width),
         mesh.elementwise(channels, adds=4),  # the rotation by position
-        *(Shift(mesh.rect, "y", kept, put=kept),) * 2,  # the cache is kept even
+        *(Shift(mesh.rect, axis="y", words=kept, put=kept),) * 2,  # the cache is kept even
         *(lookup, scores, over_positions, mesh.elementwise(positions, adds=2, specials=1), over_positions),
         *(lookup, mesh.sum("y", mesh.words(channels))),
         *(mesh.elementwise(1, specials=1), mesh.elementwise(channels, adds=1)),  # divided by the sum

@@ -39,7 +39,9 @@ class Turning:
         """Tiles go to the PE before on the ring; only those of `rect`, if it is given."""
         tile, self.here, self._other = self.here, self._other, self.here
         axis, wrap = ("x" if tile.skew == "row" else "y"), ("folded" if tile.is_folded else "line")
-        return Shift(rect or tile.rect, axis, tile.words, hops=-1, wrap=wrap, take=tile.address, put=self.here.address)
+        return Shift(
+            rect or tile.rect, axis=axis, words=tile.words, hops=-1, wrap=wrap, take=tile.address, put=self.here.address
+        )
 
     def into_place(self, room: Room) -> Iterator[Phase]:
         """Plain tiles turn into their places: line s takes part in s of the turns, and copies in the others."""

@@ -67,7 +67,7 @@ def broadcast(pes: int, words: int, source: int = 0) -> Terms:
     # Nobody to send to: also no setup, for the lowering emits no operation then.
     if pes < 2 or not words:
         return NOTHING
-    return Terms(1, max(source, pes - 1 - source), words * (pes - 1), words, 1)
+    return Terms(1, distance=max(source, pes - 1 - source), energy=words * (pes - 1), contention=words, starts=1)
 
 
 def broadcast_plane(width: int, height: int, words: int, source: int = 0) -> Terms:
@@ -78,7 +78,7 @@ def broadcast_plane(width: int, height: int, words: int, source: int = 0) -> Ter
     # copies.
     row, column = divmod(source, width)
     far = max(row, height - 1 - row) + max(column, width - 1 - column)
-    return Terms(1, far, words * (width * height - 1), words, 1)
+    return Terms(1, distance=far, energy=words * (width * height - 1), contention=words, starts=1)
 
 
 @lru_cache(maxsize=1024)
@@ -109,12 +109,19 @@ def shift(pes: int, words: int, hops: int, wrap: str, machine: Machine) -> Terms
     loads, ways = _shift_ways(pairs, pes)
     total = words * sum(abs(i - j) for i, j in pairs)
     alone = [_turns(words, near, machine) for _, near in ways]
-    sent = [Terms(1, far, total, wavelets, 1) for (far, _), wavelets in zip(ways, alone, strict=True)]
+    sent = [
+        Terms(1, distance=far, energy=total, contention=wavelets, starts=1)
+        for (far, _), wavelets in zip(ways, alone, strict=True)
+    ]
     # The last wavelet over the fullest link is any sender's if each has many, but that of the farthest if each has one;
     # (loads - 1) / words passes from the one case to the other.
-    linked = Terms(1, max(far for far, _ in ways), total, words * loads - (loads - 1) / words, 1)
+    linked = Terms(
+        1, distance=max(far for far, _ in ways), energy=total, contention=words * loads - (loads - 1) / words, starts=1
+    )
     # A core that sends and receives issues 2 B operations in turn, whatever the links allow.
-    shared = Terms(0, 0, total, 2 * words if any(near is not None for _, near in ways) else 0, 1)
+    shared = Terms(
+        0, distance=0, energy=total, contention=2 * words if any(near is not None for _, near in ways) else 0, starts=1
+    )
     return slowest([linked, shared, *sent], machine)
 
 
@@ -147,14 +154,14 @@ def star(pes: int, words: int, machine: Machine) -> Terms:
     """
     if pes < 2 or not words:
         return NOTHING
-    return Terms(1, 1, words * pes * (pes - 1) / 2, words * (pes - 1), 1)
+    return Terms(1, distance=1, energy=words * pes * (pes - 1) / 2, contention=words * (pes - 1), starts=1)
 
 
 def chain(pes: int, words: int, machine: Machine) -> Terms:
     """Each PE adds its words to the stream that passes: B + (2 T_R + 2) (P - 1), and a start."""
     if pes < 2 or not words:
         return NOTHING
-    return Terms(pes - 1, pes - 1, words * (pes - 1), words, 1)
+    return Terms(pes - 1, distance=pes - 1, energy=words * (pes - 1), contention=words, starts=1)
 
 
 def tree(pes: int, words: int, machine: Machine) -> Terms:
@@ -249,9 +256,11 @@ def two_phase(pes: int, words: int, machine: Machine, group: int = 0) -> Terms:
     energy = words * (2 * pes - groups - size)
     rounds = 1 + (last > 1)
     # First way: from the end of the line through the short last group and over all leaders.
-    ragged = Terms(last - 1 + groups - 1, pes - 1, energy, rounds * words, rounds)
+    ragged = Terms(last - 1 + groups - 1, distance=pes - 1, energy=energy, contention=rounds * words, starts=rounds)
     # The last group's sum arrives at the group before it while that one still adds up, and both share a link.
-    first = Terms(last - 1 + 1, last - 1 + size, 0, (rounds - 1) * words, rounds).exact_cycles(machine)
+    first = Terms(
+        last - 1 + 1, distance=last - 1 + size, energy=0, contention=(rounds - 1) * words, starts=rounds
+    ).exact_cycles(machine)
     early = chain(size, words, machine).exact_cycles(machine) - first
     stolen = stolen_cycles(early, words, size - last - rounds, machine)
     # Second way: from the last full group, which is later than the short one by as many PEs as that lacks.

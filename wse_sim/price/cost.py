@@ -89,7 +89,9 @@ def _fold(phase: Phase, machine: Machine) -> Priced:
             return _compute(phase, machine)
         case Local(rect, body):
             cycles = body_cycles(body, machine)
-            return Cost(cycles, 0, cycles), Load((rect,), cycles, issue_cycles=body_issue_cycles(body, machine))
+            return Cost(cycles, latency_cycles=0, compute_cycles=cycles), Load(
+                (rect,), cycles, issue_cycles=body_issue_cycles(body, machine)
+            )
         case Stream():
             return _stream(phase, machine)
         case _:
@@ -131,7 +133,9 @@ def _compute(phase: Compute, machine: Machine) -> Priced:
         # Of a setup only the first cycle is issued; the rest passes in the descriptors and leaves the slot to others.
         issue_cycles += 1 + elements
     cycles = math.ceil(phase.vectors * one_vector)
-    return Cost(cycles, 0, cycles), Load((phase.rect,), cycles, issue_cycles=phase.vectors * issue_cycles)
+    return Cost(cycles, latency_cycles=0, compute_cycles=cycles), Load(
+        (phase.rect,), cycles, issue_cycles=phase.vectors * issue_cycles
+    )
 
 
 def _stream(phase: Stream, machine: Machine) -> Priced:

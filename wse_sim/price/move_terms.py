@@ -121,8 +121,8 @@ def _all_reduce(phase: AllReduce, machine: Machine) -> tuple[MoveStep, ...]:
     if axis != "xy":
         # Over both axes the name stays open: each line chooses for its own length in `_reduce`.
         name = name or choose_all_reduce(lines_of(rect, axis, groups)[0], words, machine)
-    reduced = _reduce(Reduce(rect, axis, words, groups=groups, algorithm=name, size=phase.size), machine)
-    return (*reduced, _broadcast(Broadcast(rect, axis, words, groups), machine))
+    reduced = _reduce(Reduce(rect, axis=axis, words=words, groups=groups, algorithm=name, size=phase.size), machine)
+    return (*reduced, _broadcast(Broadcast(rect, axis=axis, words=words, groups=groups), machine))
 
 
 def stream_terms(phase: Stream, machine: Machine) -> Terms:
@@ -152,15 +152,17 @@ def stream_terms(phase: Stream, machine: Machine) -> Terms:
 
 def _fabric_stream(direction: str, total: int, share: int, hops: int, machine: Machine) -> Terms:
     """A line of `total` words in blocks of `share`."""
-    flow, pes = Terms(1, 1, hops, total, 1), ceil_div(total, share)
+    flow, pes = Terms(1, distance=1, energy=hops, contention=total, starts=1), ceil_div(total, share)
     if pes == 1:
         return flow
     # Blocks leave through the routers, by switch positions: a stream without gaps, or, if blocks are short, the latency
     # of the farthest.
     if direction == "out":
-        return slowest((flow, Terms(1, pes, hops, share, 1)), machine)
+        return slowest((flow, Terms(1, distance=pes, energy=hops, contention=share, starts=1)), machine)
     # A core relays what lies beyond it before it takes its own block. A block that the queues cannot hold makes the
     # core before it wait for that start, and so all along the line.
     if share > collectives.way_words(1, machine):
         return replace(flow, starts=pes)
-    return slowest((replace(flow, starts=2), Terms(pes, pes, hops, 2 * share, 1)), machine)
+    return slowest(
+        (replace(flow, starts=2), Terms(pes, distance=pes, energy=hops, contention=2 * share, starts=1)), machine
+    )

@@ -42,11 +42,11 @@ def _vector(phase: Compute, scratch: int, machine: Machine) -> Vector:
     """One operation; wide elements and conflicts between banks make it longer, as a core has no such types or banks."""
     # Cores have no wider types: eight bytes become twice as many elements of four.
     dtype = "float16" if phase.itemsize <= 2 else "float32"
-    word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], 0, dtype)
+    word = Memory(scratch * WORD_BYTES // ITEM_BYTES[dtype], stride=0, dtype=dtype)
     cycles = round(math.ceil(phase.length / machine.per_cycle(phase.op, phase.itemsize)) * phase.slowdown)
     length = max(1, math.floor(cycles * machine.per_cycle(phase.op, ITEM_BYTES[dtype])))
     name, sources = _OPERATIONS[phase.op]
-    return Vector(name, (word, *(word if source is None else source for source in sources)), length)
+    return Vector(name, operands=(word, *(word if source is None else source for source in sources)), length=length)
 
 
 def _scalar(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction, ...]:
@@ -56,7 +56,7 @@ def _scalar(cycles: float, scratch: int, machine: Machine) -> tuple[Instruction,
         # Unblocking what is not blocked does nothing, in exactly one cycle.
         return (Change("unblock", "main"),) * round(cycles)
     elements = math.floor((cycles - setup) * machine.move_f32_per_cycle)
-    return (Vector("move", (Memory(scratch, 0), 0.0), elements),)
+    return (Vector("move", operands=(Memory(scratch, 0), 0.0), length=elements),)
 
 
 def _repeated(body: tuple[Instruction, ...], times: int, unrolled: int) -> tuple[Instruction, ...]:

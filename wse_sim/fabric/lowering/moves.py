@@ -13,17 +13,17 @@ from wse_sim.price.collectives import shift_pairs
 
 def send(colour: int, at: int, words: int) -> Vector:
     """Words from address `at` of a core onto a colour."""
-    return Vector("move", (Sent(colour), Memory(at)), words)
+    return Vector("move", operands=(Sent(colour), Memory(at)), length=words)
 
 
 def store(colour: int, at: int, words: int) -> Vector:
     """Words that come on a colour to address `at`."""
-    return Vector("move", (Memory(at), Received(colour)), words)
+    return Vector("move", operands=(Memory(at), Received(colour)), length=words)
 
 
 def forward(source: int, target: int, words: int) -> Vector:
     """Words from one colour to another, past the memory."""
-    return Vector("move", (Sent(target), Received(source)), words)
+    return Vector("move", operands=(Sent(target), Received(source)), length=words)
 
 
 def lower_shift(sheet: Sheet, phase: Shift) -> None:

@@ -63,7 +63,7 @@ class Block:
 
     def _combined(self, target: Memory | Sent, own: Memory, colour: int, blocks: int = 1) -> Vector:
         length = self.words * self._per_word * blocks
-        return Vector(self.combine, (target, own, Received(colour, self.dtype)), length)
+        return Vector(self.combine, operands=(target, own, Received(colour, self.dtype)), length=length)
 
 
 def _ways(sheet: Sheet, lines: Lines, pairs: Sequence[tuple[int, int]]) -> dict[int, int]:

@@ -175,5 +175,5 @@ def _joined(tasks: Sequence[tuple[str, tuple[Instruction, ...]]], main: list[Ins
 def copy(source: int, target: int, words: int) -> Vector:
     """Words from one address to another on a core; they may overlap."""
     if target > source:
-        return Vector("move", (Memory(target + words - 1, -1), Memory(source + words - 1, -1)), words)
-    return Vector("move", (Memory(target), Memory(source)), words)
+        return Vector("move", operands=(Memory(target + words - 1, -1), Memory(source + words - 1, -1)), length=words)
+    return Vector("move", operands=(Memory(target), Memory(source)), length=words)

@@ -84,7 +84,7 @@ def _feed_in(sheet: Sheet, phase: Stream, feed: Feed, colours: Sequence[int]) ->
     cells = feed.lines.cells
     # The farthest block first: a PE relays what is beyond it before it keeps its own, and never holds up those behind.
     for block, length in reversed(_blocks(phase, feed)):
-        sheet.do(Vector("move", (Sent(colours[0]), block), length), *cells([feed.feeder]))
+        sheet.do(Vector("move", operands=(Sent(colours[0]), block), length=length), *cells([feed.feeder]))
     for i, (position, share) in enumerate(zip(feed.near, feed.shares, strict=True)):
         beyond = sum(feed.shares[i + 1 :])
         if beyond:
@@ -106,7 +106,7 @@ def _feed_out(sheet: Sheet, phase: Stream, feed: Feed, near: Sequence[int]) -> N
             # A PE without a block has nothing of its own to let go first and stands open from the start.
             mesh.route(colour, *cells([position]), on, [back], position=int(share > 0))
     for block, length in _blocks(phase, feed):
-        sheet.do(Vector("move", (block, Received(colour)), length), *cells([feed.feeder]))
+        sheet.do(Vector("move", operands=(block, Received(colour)), length=length), *cells([feed.feeder]))
     for position, share in zip(near, feed.shares, strict=False):
         if share:
             sheet.do(replace(send(colour, phase.at, share), advance=position != near[-1]), *cells([position]))

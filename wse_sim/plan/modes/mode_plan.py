@@ -27,7 +27,7 @@ class ModePlan:
 def does_not_fit(mode: str, error: PlacementError) -> ModePlan:
     """The outcome that gives the error's words instead of numbers."""
     place = f" ({error.where})" if error.where else ""
-    return ModePlan(ModeReport(mode, False, f"{error.what}{place}. {error.hint}"))
+    return ModePlan(ModeReport(mode, fits=False, reason=f"{error.what}{place}. {error.hint}"))
 
 
 def kernel_row(wiring: Wiring, i: int, placement: Placement, bytes_per_pe: int, machine: Machine) -> KernelRow:

@@ -19,9 +19,9 @@ def generic(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase
     stored = ceil_div(work.bytes_written, itemsize * rect.area)
     return Par(
         (
-            Broadcast(rect, "x", per_row),
-            Compute(rect, "add", 1, ceil_div(work.flops, rect.area), itemsize),
-            Compute(rect, "move", 1, stored, itemsize),
+            Broadcast(rect, axis="x", words=per_row),
+            Compute(rect, op="add", vectors=1, length=ceil_div(work.flops, rect.area), itemsize=itemsize),
+            Compute(rect, op="move", vectors=1, length=stored, itemsize=itemsize),
         )
     )
 

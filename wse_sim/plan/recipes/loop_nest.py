@@ -61,7 +61,7 @@ def count_operations(loops: Nest) -> Counts:
 def _computes(counts: Counts, vectors: int, length: int, rect: Rect, itemsize: int) -> Iterator[Phase]:
     for op, count in (("add", counts.add), ("special", counts.special), ("move", counts.move)):
         if count:
-            yield Compute(rect, op, count * vectors, length, itemsize)
+            yield Compute(rect, op=op, vectors=count * vectors, length=length, itemsize=itemsize)
 
 
 def _shared_operands(instr: Instr, loops: Nest, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
@@ -72,10 +72,10 @@ def _shared_operands(instr: Instr, loops: Nest, wiring: Wiring, rect: Rect, mach
             continue
         # One number for all goes over both axes at once; what varies along y needs its own line only.
         if type.size == 1:
-            sends.append(Broadcast(rect, "xy", words(1, type.dtype.itemsize, machine)))
+            sends.append(Broadcast(rect, axis="xy", words=words(1, type.dtype.itemsize, machine)))
         else:
             own = ceil_div(type.size, rect.height)
-            sends.append(Broadcast(rect, "x", words(own, type.dtype.itemsize, machine)))
+            sends.append(Broadcast(rect, axis="x", words=words(own, type.dtype.itemsize, machine)))
     return Par(tuple(sends))
 
 
@@ -97,7 +97,7 @@ def _reductions(counts: Counts, rows: int, depth: int, itemsize: int, rect: Rect
             yield Seq(
                 (
                     *_computes(counts, short, long, rect, itemsize),
-                    Reduce(rect, "x", sent, lines_x),
-                    Reduce(rect, "y", sent, lines_y),
+                    Reduce(rect, axis="x", words=sent, groups=lines_x),
+                    Reduce(rect, axis="y", words=sent, groups=lines_y),
                 )
             )

@@ -106,8 +106,8 @@ class _Strips:
         tile_inner = ceil_div(inner, used.height // groups)
         tile_outer = ceil_div(outer, used.width)
         moves = (
-            Broadcast(used, "x", self._words(passing * tile_inner)),
-            Reduce(used, "y", self._words(passing * tile_outer), groups),
+            Broadcast(used, axis="x", words=self._words(passing * tile_inner)),
+            Reduce(used, axis="y", words=self._words(passing * tile_outer), groups=groups),
         )
         return step(moves, self._products(used, passing, tile_inner, tile_outer))
 
@@ -120,8 +120,8 @@ class _Strips:
         used, groups = self._used(n, m)
         tile_m, tile_n = ceil_div(m, used.height // groups), ceil_div(n, used.width)
         moves = (
-            Broadcast(used, "x", self._words(tile_m * k)),
-            Broadcast(used, "y", self._words(tile_n * k), groups),
+            Broadcast(used, axis="x", words=self._words(tile_m * k)),
+            Broadcast(used, axis="y", words=self._words(tile_n * k), groups=groups),
         )
         return step(moves, self._products(used, k, tile_m, tile_n))
 

@@ -49,8 +49,8 @@ def _with_parts(
     phases: list[Phase] = []
     for step in steps:
         elements = own_rows if step.is_per_row else own_rows * own_columns
-        phases.append(Compute(rect, step.op, step.count, elements, itemsize))
+        phases.append(Compute(rect, op=step.op, vectors=step.count, length=elements, itemsize=itemsize))
         if step.has_all_reduce:
             # One word for each row that the PE has a part of; all of its rows go in one operation.
-            phases.append(AllReduce(rect, "x", words(own_rows, itemsize, machine), lines))
+            phases.append(AllReduce(rect, axis="x", words=words(own_rows, itemsize, machine), groups=lines))
     return Seq(tuple(phases))

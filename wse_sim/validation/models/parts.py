@@ -23,27 +23,27 @@ def vector(row: MeasuredRow, cycles: Cycles) -> float:
     n = row.params["n"]
     if row.params["simd64"]:
         slowdown = WSE2.fma_f32_per_cycle / WSE2.add_f32_per_cycle
-        return cycles(Compute(_PE, "fma", 1, n, 4, slowdown=slowdown), WSE2)
+        return cycles(Compute(_PE, op="fma", vectors=1, length=n, itemsize=4, slowdown=slowdown), WSE2)
     pairs = WSE2.sram_banks // 2
     # The second vector begins behind the first, in its pair of banks or one further.
     first, second = Memory(0), Memory(ceil_div(n, pairs) * pairs + (row.params["alignment"] != "conflict"))
-    return cycles(Local(_PE, (Vector("fmac", (first, second, 2.0, first), n),)), WSE2)
+    return cycles(Local(_PE, (Vector("fmac", operands=(first, second, 2.0, first), length=n),)), WSE2)
 
 
 def _rate(op: str, itemsize: int) -> Callable[[MeasuredRow, Cycles], float]:
     """Elements a cycle of a long vector operation."""
-    return lambda row, cycles: _MANY / cycles(Compute(_PE, op, 1, _MANY, itemsize), WSE3)
+    return lambda row, cycles: _MANY / cycles(Compute(_PE, op=op, vectors=1, length=_MANY, itemsize=itemsize), WSE3)
 
 
 def local_fma(row: MeasuredRow, cycles: Cycles) -> float:
     """Cycles of a multiply-add over 4,096 elements of 16 bits."""
-    return cycles(Compute(_PE, "fma", 1, 4096, 2), WSE3)
+    return cycles(Compute(_PE, op="fma", vectors=1, length=4096, itemsize=2), WSE3)
 
 
 def bank_conflict(row: MeasuredRow, cycles: Cycles) -> float:
     """How many times longer a long operation takes."""
-    slow = Compute(_PE, "fma", 1, _MANY, 4, slowdown=WSE3.conflict_slowdown)
-    return cycles(slow, WSE3) / cycles(Compute(_PE, "fma", 1, _MANY, 4), WSE3)
+    slow = Compute(_PE, op="fma", vectors=1, length=_MANY, itemsize=4, slowdown=WSE3.conflict_slowdown)
+    return cycles(slow, WSE3) / cycles(Compute(_PE, op="fma", vectors=1, length=_MANY, itemsize=4), WSE3)
 
 
 def relay(hops: int, words: int) -> Phase:
@@ -51,7 +51,7 @@ def relay(hops: int, words: int) -> Phase:
 
     The last starts one more, on what it has got.
     """
-    hop = Shift(Rect(0, 0, 2, 1), "x", words)
+    hop = Shift(Rect(0, 0, 2, 1), axis="x", words=words)
     return Seq((Repeat(hops, hop), scalar(Rect(0, 0, 2, 1), 1, WSE3.dsd_setup_cycles)))
 
 
@@ -74,7 +74,7 @@ def relay_start(row: MeasuredRow, cycles: Cycles) -> float:
 def reduction(row: MeasuredRow, cycles: Cycles) -> float:
     """A two-phase reduction in groups of S, or (without S) a chain, from its start to the last word at the root."""
     line, size = Rect(0, 0, row.params["P"], 1), row.params.get("S", 0)
-    reduce = Reduce(line, "x", row.params["B"], algorithm="two_phase" if size else "chain", size=size)
+    reduce = Reduce(line, axis="x", words=row.params["B"], algorithm="two_phase" if size else "chain", size=size)
     return cycles(reduce, WSE2)
 
 
