@@ -27,14 +27,17 @@ class DType:
 
     @property
     def is_floating_point(self) -> bool:
+        """Whether it holds fractions."""
         return self.kind == "f"
 
     @property
     def is_complex(self) -> bool:
+        """False: there are no complex tensors."""
         return False
 
     @property
     def is_signed(self) -> bool:
+        """Whether it holds numbers below zero."""
         return self.kind == "f" or (self.kind == "i" and self.host.kind == "i")
 
     @property
@@ -55,7 +58,20 @@ class DType:
 
 
 def _float(name: str, host: str, itemsize: int, mantissa: int, exponent: int, mlir: str) -> DType:
-    return DType(name, np.dtype(host), itemsize, "f", mantissa_bits=mantissa, exponent_bits=exponent, mlir=mlir)
+    return DType(
+        name,
+        np.dtype(host),
+        itemsize=itemsize,
+        kind="f",
+        mantissa_bits=mantissa,
+        exponent_bits=exponent,
+        mlir=mlir,
+    )
+
+
+def _whole(name: str, host: str, mlir: str, kind: str = "i") -> DType:
+    array = np.dtype(host)
+    return DType(name, array, itemsize=array.itemsize, kind=kind, mlir=mlir)
 
 
 float64 = _float("float64", "f8", 8, 52, 11, "f64")
@@ -63,13 +79,13 @@ float32 = _float("float32", "f4", 4, 23, 8, "f32")
 float16 = _float("float16", "f4", 2, 10, 5, "f16")
 bfloat16 = _float("bfloat16", "f4", 2, 7, 8, "bf16")
 cbfloat16 = _float("cbfloat16", "f4", 2, 9, 6, "cbf16")
-int64 = DType("int64", np.dtype("i8"), 8, "i", mlir="i64")
-int32 = DType("int32", np.dtype("i4"), 4, "i", mlir="i32")
-int16 = DType("int16", np.dtype("i2"), 2, "i", mlir="i16")
-int8 = DType("int8", np.dtype("i1"), 1, "i", mlir="i8")
-uint8 = DType("uint8", np.dtype("u1"), 1, "i", mlir="ui8")
-uint16 = DType("uint16", np.dtype("u2"), 2, "i", mlir="ui16")
-bool_ = DType("bool", np.dtype("?"), 1, "b", mlir="i1")
+int64 = _whole("int64", "i8", "i64")
+int32 = _whole("int32", "i4", "i32")
+int16 = _whole("int16", "i2", "i16")
+int8 = _whole("int8", "i1", "i8")
+uint8 = _whole("uint8", "u1", "ui8")
+uint16 = _whole("uint16", "u2", "ui16")
+bool_ = _whole("bool", "?", "i1", kind="b")
 
 ALL = (float64, float32, float16, bfloat16, cbfloat16, int64, int32, int16, int8, uint8, uint16, bool_)
 _BY_NAME = {d.name: d for d in ALL}

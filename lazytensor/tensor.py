@@ -198,22 +198,27 @@ class Tensor(Methods):
 
     @property
     def shape(self) -> Size:
+        """Its extents."""
         return Size(self.spec.shape)
 
     @property
     def dtype(self) -> DType:
+        """The type of its elements."""
         return self.cell.type.dtype
 
     @property
     def ndim(self) -> int:
+        """How many dimensions it has."""
         return len(self.spec.shape)
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no operation that gradients pass made it."""
         return bool(self.leaf_id) or not self.node.tracks
 
     @property
     def requires_grad(self) -> bool:
+        """Whether gradients reach it or pass it."""
         return bool(self.leaf_id) or self.node.tracks
 
     @requires_grad.setter

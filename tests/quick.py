@@ -70,7 +70,9 @@ class QuickRun:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """How many tests were left out and why, and which take longer than a quick test may."""
         skipped = [report.longrepr[2] for report in terminalreporter.getreports("skipped")]
-        reasons = collections.Counter(text.partition(PREFIX)[2] for text in skipped if PREFIX in text)
+        reasons = collections.Counter(
+            text.partition(PREFIX)[2].partition("\n")[0] for text in skipped if PREFIX in text
+        )
         if reasons:
             parts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
             terminalreporter.line(f"left out of the quick run: {parts}; make test runs all")

@@ -38,6 +38,7 @@ class FusionGroup:
 
     @property
     def extents(self) -> tuple[int, ...]:
+        """The extents of its loops; one that runs once is none."""
         return tuple(e for e in self.domain if e != 1)
 
     @property

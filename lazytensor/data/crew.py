@@ -70,6 +70,7 @@ class Crew:
 
     @property
     def is_open(self) -> bool:
+        """Whether its workers still run."""
         return self.close.still_active()
 
     def pid(self, worker: int) -> int:

@@ -21,6 +21,7 @@ class Recipe:
 
     @property
     def is_stream(self) -> bool:
+        """Whether the samples come in an order of their own, and not by index."""
         return isinstance(self.dataset, IterableDataset)
 
 

@@ -12,14 +12,18 @@ from lazytensor.ir.types import StateId
 class Store(Protocol):
     """Loop-carried state by identity. `array` gives the live buffer, which a step overwrites."""
 
-    def array(self, state: StateId) -> np.ndarray: ...
+    def array(self, state: StateId) -> np.ndarray:
+        """The live buffer of a state."""
+        ...
 
 
 class Executable(Protocol):
     """A compiled program bound to a store."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program:
+        """What was compiled."""
+        ...
 
     @property
     def report(self) -> Any:
@@ -43,4 +47,6 @@ class Backend(Protocol):
 
     name: str
 
-    def compile(self, program: Program, store: Store) -> Executable: ...
+    def compile(self, program: Program, store: Store) -> Executable:
+        """Bind a program to the state that its steps read and change."""
+        ...

@@ -45,7 +45,15 @@ class LazyStorages:
         check_view(storage.count, offset, size, stride)
         # Checked now and read later: an error of the file should come while somebody loads it.
         load = partial(self._read, storage, offset, size, stride)
-        return LazyArray(storage.name, size, storage.dtype, STORED[storage.dtype], True, self._path, load)
+        return LazyArray(
+            storage.name,
+            size,
+            dtype=storage.dtype,
+            kind=STORED[storage.dtype],
+            is_tensor=True,
+            where=self._path,
+            load=load,
+        )
 
     def parameter(self, data: LazyArray, requires_grad: bool) -> LazyArray:
         """A parameter is its tensor."""
