@@ -146,8 +146,8 @@ def _reported(path: pathlib.Path | None) -> None:
 
 
 def _blas() -> str:
-    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return f"{found.get('name', 'unknown')} {found.get('version', '')}".strip()
+    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return f"{library.get('name', 'unknown')} {library.get('version', '')}".strip()
 
 
 def info() -> int:

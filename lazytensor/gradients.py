@@ -113,9 +113,6 @@ def backward(
         t.backward(g, retain_graph, create_graph, inputs)
 
 
-# -- functions with their own backward --------------------------------------------------------------------------------
-
-
 class Context:
     """What `forward` leaves for `backward`: saved tensors, and whatever is set as an attribute."""
 
@@ -295,9 +292,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(ctx, *gradients)
 
     return silent
-
-
-# -- hooks ------------------------------------------------------------------------------------------------------------
 
 
 class Handle:

@@ -115,8 +115,6 @@ class Tensor(Methods):
         self._node: Node | None = None
         self._spent: Node | None = None  # the value whose graph backward has used up
 
-    # -- the value ---------------------------------------------------------------------------------------------------
-
     @property
     def node(self) -> Node:
         """The node of the present value, as autograd sees it through this handle."""
@@ -194,8 +192,6 @@ class Tensor(Methods):
         """The values as a NumPy array that must not be written to. Half types come in float32."""
         return value_of(self.node, what)
 
-    # -- what it is --------------------------------------------------------------------------------------------------
-
     @property
     def shape(self) -> Size:
         """Its extents."""
@@ -272,8 +268,6 @@ class Tensor(Methods):
         detached.device = self.device
         return detached
 
-    # -- gradients ---------------------------------------------------------------------------------------------------
-
     def backward(
         self,
         gradient: "Tensor | None" = None,
@@ -348,8 +342,6 @@ class Tensor(Methods):
             self.grad.device = self.device
         else:
             self.grad = wrap(self.grad.node + g)
-
-    # -- Python ------------------------------------------------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """A copy of the values. Raises AutogradError for a tensor that requires a gradient."""

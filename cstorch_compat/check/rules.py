@@ -430,7 +430,6 @@ _ROWS = (
         way_out="Check the spelling and the release that has it.",
         source="inventories of PyTorch names that published scripts use, and of the Cerebras API",
     ),
-    # -- notes ---------------------------------------------------------------------------------------------------------
     Rule(
         id="LW501",
         key="missing here",

@@ -29,8 +29,8 @@ class Difference:
 def differences(a: Any, b: Any, rtol: float = 0.0, atol: float = 0.0) -> list[Difference]:
     """What two trees do not share. Numbers agree when |a - b| <= atol + rtol * |b|; NaN agrees with NaN."""
     left, right = flat(a), flat(b)
-    apart = [Difference(key, "only in a", _brief(left[key])) for key in left if key not in right]
-    apart += [Difference(key, "only in b", None, _brief(right[key])) for key in right if key not in left]
+    apart = [Difference(key, kind="only in a", a=_brief(left[key])) for key in left if key not in right]
+    apart += [Difference(key, kind="only in b", a=None, b=_brief(right[key])) for key in right if key not in left]
     for key, leaf in left.items():
         if key in right:
             apart += _compared(key, leaf, right[key], rtol, atol)
@@ -46,23 +46,23 @@ def _compared(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Differ
         return _compared_values(key, a, b, rtol, atol)
     # A 0-d array is no number: a model that saved the one would not load the other.
     if not isinstance(a, LazyArray) or not isinstance(b, LazyArray):
-        return [Difference(key, "type", _brief(a), _brief(b))]
+        return [Difference(key, kind="type", a=_brief(a), b=_brief(b))]
     if a.shape != b.shape:
-        return [Difference(key, "shape", list(a.shape), list(b.shape))]
+        return [Difference(key, kind="shape", a=list(a.shape), b=list(b.shape))]
     if dtype_name(a) != dtype_name(b):
-        return [Difference(key, "dtype", dtype_name(a), dtype_name(b))]
+        return [Difference(key, kind="dtype", a=dtype_name(a), b=dtype_name(b))]
     # Read one pair at a time, and only after shape and type agree: the rest of the file stays unread.
     return _compared_arrays(key, a.read().reshape(-1), b.read().reshape(-1), rtol, atol)
 
 
 def _compared_values(key: str, a: Any, b: Any, rtol: float, atol: float) -> list[Difference]:
     if type(a) is not type(b):
-        return [Difference(key, "type", plain(a), plain(b))]
+        return [Difference(key, kind="type", a=plain(a), b=plain(b))]
     # Numbers as arrays of one, so that the tolerance means the same for both.
     if type(a) is float:
         return _compared_arrays(key, np.array([a]), np.array([b]), rtol, atol)
     # By text, since `==` holds between True and 1 and fails for NaN.
-    return [] if repr(a) == repr(b) else [Difference(key, "value", plain(a), plain(b))]
+    return [] if repr(a) == repr(b) else [Difference(key, kind="value", a=plain(a), b=plain(b))]
 
 
 def _compared_arrays(key: str, a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> list[Difference]:

@@ -46,9 +46,6 @@ class Saver(Protocol):
         """Save arrays by name; those named in `bfloat16` are uint16 bits of that type."""
 
 
-# -- which variable becomes what --------------------------------------------------------------------------------------
-
-
 def arrays_of(variables: Sequence[Variable], where: str) -> tuple[dict[str, LazyArray], list[str]]:
     """An array that is read when asked for, for each variable of numbers; and the names of all others."""
     arrays: dict[str, LazyArray] = {}
@@ -119,9 +116,6 @@ def _number(name: str, value: float) -> np.ndarray:
     return array
 
 
-# -- TensorFlow -------------------------------------------------------------------------------------------------------
-
-
 class TensorFlowSaver:
     """The saver of an installed TensorFlow. Raises OptionMissing without one."""
 
@@ -158,9 +152,6 @@ class TensorFlowSaver:
         slices = [""] * len(tensors)
         # The raw operation takes names as they are; the saver objects above it add a graph of their own.
         self._tf.raw_ops.SaveV2(prefix=path, tensor_names=list(arrays), shape_and_slices=slices, tensors=tensors)
-
-
-# -- the two programs -------------------------------------------------------------------------------------------------
 
 
 def saver_to_h5(saver: Saver, saver_path: str, h5_path: str) -> list[str]:

@@ -69,6 +69,7 @@ class OwnStream:
         self._supply.samples += samples
 
     def states(self) -> list[Any]:
+        """Where the loader of the client is, as a list of one."""
         with role.playing(self._player):
             return [self._supply.state(0, role.Cluster(), self._step, self._step)]
 
@@ -115,8 +116,17 @@ class WorkerStream:
 
     def _hired(self, make: Callable[[], Any], loading: Any, checkpoints: Schedule | None) -> Crew:
         posts = [
-            StreamerPost(rank, self._cluster, make, loading, checkpoints, self._num_steps, *where)
-            for rank, where in enumerate(zip(self._layouts, self._memories, strict=True))
+            StreamerPost(
+                rank,
+                self._cluster,
+                make=make,
+                loading=loading,
+                checkpoints=checkpoints,
+                num_steps=self._num_steps,
+                layout=layout,
+                memory=memory,
+            )
+            for rank, (layout, memory) in enumerate(zip(self._layouts, self._memories, strict=True))
         ]
         try:
             return Crew(posts, default_context(), "input worker", may_hire=True)
@@ -197,6 +207,7 @@ class WorkerStream:
         """Workers count their shares themselves."""
 
     def states(self) -> list[Any]:
+        """Where each worker's loader was after the step that the client is at; older notes are dropped."""
         present = [states[self._step] for states in self._states]
         for states in self._states:
             for step in [s for s in states if s <= self._step]:

@@ -57,9 +57,6 @@ class _Entry:
     end: int
 
 
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
 def is_safetensors(head: bytes) -> bool:
     """Whether a file that begins with these 9 bytes may be one."""
     # There is no magic. Two bytes, `{}`, are the shortest header; the bound keeps text and zip files out, whose
@@ -159,9 +156,6 @@ def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
     array = np.empty(entry.shape, entry.kind)
     file.fetch(offset, array.reshape(-1).view(np.uint8))
     return array
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
 
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:

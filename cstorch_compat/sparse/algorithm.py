@@ -120,8 +120,6 @@ class SparsityAlgorithm(ABC):
     def _among(self, parameters: Any) -> Iterator[SparseParameter]:
         return (self._by_id[id(p)] for p in parameters if id(p) in self._by_id)
 
-    # -- application -------------------------------------------------------------------------------------------------
-
     # `Module.apply` calls its argument with each submodule, unless the model is prepared and knows of sparsity;
     # then a parameter would be reached several times and without its full name.
     def __call__(self, module: Any) -> None:
@@ -213,8 +211,6 @@ class SparsityAlgorithm(ABC):
         """Set a parameter to zero where its mask is."""
         sparse_param.prune()
 
-    # -- the optimizer -----------------------------------------------------------------------------------------------
-
     def sparsify_optimizer(self, optimizer: Any) -> None:
         """Mask the state of an optimizer, and let its steps change the masks. The model may be made sparse later."""
         if optimizer in self._optimizers:
@@ -254,8 +250,6 @@ class SparsityAlgorithm(ABC):
     def update(self, optimizer: Any = None) -> None:
         """Change the masks, if it is time to."""
 
-    # -- state -------------------------------------------------------------------------------------------------------
-
     def counters(self) -> dict[str, Tensor]:
         """State of its own beside the masks, by name."""
         return {}
@@ -284,8 +278,6 @@ class SparsityAlgorithm(ABC):
         """Restore what `state_dict` gave. Raises ValueError for the state of another algorithm."""
         if state_dict:
             raise ValueError(f"{type(self).__name__} has no state, and was given that of another: {list(state_dict)}")
-
-    # -- summaries ---------------------------------------------------------------------------------------------------
 
     def register_target_sparsity_hook(self, hook: Hook) -> Any:
         """Call hook(algorithm, name, sparsity) at each update, once for all parameters that share a schedule.

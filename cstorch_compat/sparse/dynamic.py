@@ -121,8 +121,6 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
             # Told of every step, with a tensor that says whether it counts.
             schedule.update(is_update_step)
 
-    # -- state -------------------------------------------------------------------------------------------------------
-
     def _stateful(self) -> dict[str, HyperParameterSchedule]:
         """The schedules that have state, by the name of the last parameter they are for."""
         return {

@@ -135,9 +135,6 @@ def _matching(patterns: list[str]) -> Filter:
     return lambda name, param: any(fnmatch.fnmatchcase(name, p) for p in patterns)
 
 
-# -- settings ----------------------------------------------------------------------------------------------------------
-
-
 def configure(config: Any) -> Group | None:
     """A group from settings: a level for static sparsity, a dict for one algorithm, or a list of dicts.
 

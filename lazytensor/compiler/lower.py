@@ -39,9 +39,9 @@ def _lower(graph: Graph, rule: Rule) -> Graph:
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         # What replaces an operation belongs to the line of the user that recorded it.
         with source.at(old.where):
-            made = rule(old, inputs)
+            replacement = rule(old, inputs)
             # A decomposition may use operations that are not legal either, so its result is lowered in turn.
-            lowered = same(old, inputs) if made is None else below(made, inputs)
+            lowered = same(old, inputs) if replacement is None else below(replacement, inputs)
         done.add(lowered)
         return lowered
 
