@@ -82,6 +82,7 @@ class Capture:
         # right.
         self._memo: dict[Node, np.ndarray] = {}
         self._endings: list[Callable[[], None]] = []
+        # A step can be captured inside of another one, which is the current one again behind it.
         self._outer: trace.Epoch | None = None
 
     def _move(self, event: str) -> None:
@@ -99,6 +100,7 @@ class Capture:
         self._move("leave")
         trace.current = self._outer
         # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
+        # What was executed stays; what was only recorded is forgotten with the exception.
         if kind is not None and not was_executed:
             self.abandon()
 
@@ -166,11 +168,13 @@ class Capture:
 
     def graph(self) -> tuple[Graph, list[Cell]]:
         """The step as a pure function, and the cells that wait for its outputs."""
+        # Endings are recorded between two functions, where nothing else may be: they are our own operations.
         with self.recording():
             # They look back on the whole step (was its update skipped?), and may make cells that `living` has to see.
             for action in self._endings:
                 action()
         self._endings.clear()
+        # Asked for at the end, so that what the body has let go of is no output.
         waiting = self.cells.living()
         outputs = tuple(c.node for c in waiting if c.node is not None)
         inputs = tuple(fed.leaf for fed in self.cells.inputs)
@@ -189,6 +193,7 @@ class Capture:
         """Leave the step for a while: its results and its state can be read from outside."""
         self._move("reveal")
         trace.current = self._outer
+        # Before the values: they take the place of the nodes that the next step needs again.
         self.cells.remember(waiting)
         self.cells.hand_out(waiting, values)
 

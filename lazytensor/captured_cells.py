@@ -51,6 +51,7 @@ class CapturedCells:
 
     def feed(self, cell: Cell, index: int, name: str) -> None:
         """Make the cell's value input number `index` of the step."""
+        # Before the cell is changed: its value is read in the world outside.
         array = value_of(read(cell))
         # Leaves go by index and name, not by array: the graph of the next batch is the same graph.
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
@@ -151,6 +152,7 @@ class CapturedCells:
         """Make every cell what it was inside the step; state that was changed meanwhile goes to the store."""
         for cell, _, state in self.touched:
             # Written from outside, by a closure or a loaded checkpoint: what was only read is the same leaf still.
+            # A cell that still points to what was fetched was read and not written.
             if cell.node is not None and cell.node is not cell.synced:
                 self.store.hold(cell.state, _outside_value(cell.node))
             cell.node, cell.synced, cell.epoch = state, None, self.epoch

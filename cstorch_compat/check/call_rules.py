@@ -35,6 +35,7 @@ def _big_vocabulary(call: FunctionCall) -> str | None:
     logits = call.argument(0, "input")
     if call.short not in ("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss") or not isinstance(logits, Tensor):
         return None
+    # The class dimension is the second one, as in PyTorch, or the only one.
     classes = logits.shape[1 if logits.ndim > 1 else 0]
     return f"{classes:,} classes" if classes >= BIG_VOCABULARY else None
 
@@ -61,6 +62,7 @@ def _sliced(call: FunctionCall) -> Tensor | None:
         return x
     if call.short != "__getitem__":
         return None
+    # x[:] and x[None] take the whole of it, and are no slices on the wafer either.
     return x if any(_takes_part(p) for p in _parts(call.args[1])) else None
 
 
@@ -82,6 +84,7 @@ def _slice_of_weight(call: FunctionCall) -> str | None:
 
 def _slice(call: FunctionCall) -> str | None:
     x = _sliced(call)
+    # A slice of a weight has a rule of its own, and one of a constant is computed by the compiler.
     if x is None or weights.stored(x) is not None or not weights.is_traced(x):
         return None
     return ""
@@ -92,6 +95,7 @@ def _transposed_weight(call: FunctionCall) -> str | None:
         return None
     for t in call.tensors():
         n = t.node
+        # Casts and the marks of gradients stand between the call and the transpose that it means.
         while n.op in ("cast", "convert", "detach", "variable"):
             n = n.inputs[0]
         state = weights.stored(t)
@@ -104,8 +108,10 @@ def _picks(call: FunctionCall) -> tuple[Tensor | None, list[Tensor]]:
     """The tensor that a call gathers from, and the tensors that say where."""
     x = call.argument(0, "input")
     if call.short == "__getitem__":
+        # An index by a bool mask gathers nothing: its shape depends on data, which has its own rule.
         picks = [p for p in _parts(call.args[1]) if isinstance(p, Tensor) and p.dtype is not dt.bool_]
         return (x, picks) if isinstance(x, Tensor) else (None, [])
+    # Where each of the functions that gather has its index.
     place = {"index_select": 2, "gather": 2, "take": 1, "take_along_dim": 1}.get(call.short)
     if place is None:
         return None, []
@@ -121,6 +127,7 @@ def _indexed_weight(call: FunctionCall) -> str | None:
 
 def _constant_index(call: FunctionCall) -> str | None:
     _, picks = _picks(call)
+    # An embedding gathers by its first argument, from a table that is a weight by intention.
     if call.short == "embedding" or isinstance(call.layer, Embedding):
         index = call.argument(0, "input")
         picks = [index] if isinstance(index, Tensor) else []
@@ -168,12 +175,14 @@ PREDICATES: dict[str, Predicate] = {
 
 def judge(call: FunctionCall, findings: Findings) -> bool:
     """Note what the rules say of a call. Returns whether it is refused, so that what it does inside needs no word."""
+    # What is refused is told by comparing counts, since a rule may only add to a finding that is there.
     before = findings.count("refused")
     for rule, applies in PREDICATES.items():
         detail = applies(call)
         if detail is not None:
             findings.add(rule, call.where, str(call), detail)
     for row in table().get(public_name(call.short), ()):
+        # Without a gradient an operation that has none is fine.
         if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
             findings.add(row.rule, call.where, str(call), row.says)
     return findings.count("refused") > before
@@ -189,6 +198,7 @@ def _has(call: FunctionCall, condition: str) -> bool:
     if condition in KINDS:
         return KINDS[condition](call)
     name, _, value = condition.partition("=")
+    # By text, by keyword or by the layer's setting: "mode=reflect" may be said in any of the three ways.
     values = {str(a) for a in call.args[1:]} | {str(call.kwargs.get(name.rstrip("!"), getattr(call.layer, name, None)))}
     return (value in values) != name.endswith("!")
 

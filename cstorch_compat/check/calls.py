@@ -26,6 +26,7 @@ NAMESPACES = {
     "nn.utils": "torch.nn.utils",
 }
 """The public modules whose functions are watched, under the short names that findings have for them."""
+# Wrapping these would hide the calls inside of them, or show a read twice.
 PASSED_ON = frozenset(
     """backward grad vmap func save load manual_seed seed set_grad_enabled is_grad_enabled is_tensor
     enable_grad no_grad get_default_dtype set_default_dtype register_hook retain_grad requires_grad_ detach
@@ -104,6 +105,8 @@ class Watch:
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
                     self._replace(module, name, self._wrapped(f"{prefix}.{name}", value))
         wanted = {f"__{prefix}{o}__" for o in (*OPERATORS, "setitem") for prefix in ("", "r", "i")}
+        # Methods and operators too: they are functions of the class, and the graph does not tell `x + y` from
+        # torch.add.
         for name, value in list(vars(Tensor).items()):
             if name in PASSED_ON or (name.startswith("_") and name not in wanted):
                 continue
@@ -112,10 +115,12 @@ class Watch:
             elif isinstance(value, property) and name in ("T", "mT", "H", "mH"):
                 assert value.fget is not None
                 self._replace(Tensor, name, property(self._wrapped(f"Tensor.{name}", value.fget)))
+        # Layers last: a layer counts as one call, whatever functions it is made of.
         self._replace(Module, "__call__", self._layer(Module.__call__))
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Backwards, for a name may have been replaced twice.
         for owner, name, value in reversed(self._replaced):
             setattr(owner, name, value)
         self._replaced.clear()
@@ -127,6 +132,7 @@ class Watch:
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
+            # Only the outermost call is the user's word; outside of a step nothing is refused.
             if self.current is not None or trace.current is None or _is_called_by_us():
                 return function(*args, **kwargs)
             return self._shown(FunctionCall(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
@@ -137,6 +143,7 @@ class Watch:
         @functools.wraps(function)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             kind = type(module)
+            # Modules that the step has called are remembered: their forward is read for side effects.
             if trace.current is not None:
                 self.modules[id(module)] = module
             is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINERS)

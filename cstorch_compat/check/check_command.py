@@ -54,16 +54,21 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
     loaders = LoaderWatch(findings)
     plain = PlainScript(recorder, loaders, outcome.summary)
+    # After the step nothing was trained, so the script must not save what it believes to be a model.
     guard = Guard(lambda: recorder.is_after_step or outcome.summary.is_closed)
+    # What the script prints must not stand in the middle of the report, which may be JSON.
     shown = sys.stderr if shows_output else io.StringIO()
     with contextlib.ExitStack() as watched:
+        # The recorder first: the stand-ins of missing names are told to it.
         for one in (recorder, loaders, plain, MissingModules(findings), guard, warnings.catch_warnings()):
             watched.enter_context(one)
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             watched.enter_context(redirect(shown))
+        # A check has its own report; what the run would warn of stands there with its line.
         warnings.simplefilter("ignore")
         _follow(path, args, findings, outcome)
         plain.finish()
+    # Whether or not the script came to its end.
     read_script(findings, path)
     return findings, outcome
 
@@ -73,6 +78,7 @@ def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome) ->
         script.run_as_main(path, args)
     except FollowedEnough as e:
         outcome.stopped = f"what comes after {e}"
+    # Scripts end by sys.exit(main()); without a loop before it, a status is how they say that they failed.
     except SystemExit as e:
         if e.code not in (None, 0) and not outcome.summary.loops:
             outcome.crash = f"the script exits with {e.code!r}"
@@ -83,6 +89,7 @@ def _follow(path: str, args: list[str], findings: Findings, outcome: Outcome) ->
 def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) -> None:
     """Tell a refusal of the API from a mistake in the script, and both from a consequence of not running steps."""
     place = _user_line(e, path)
+    # Behind the first step the script works with results that were never computed: what fails then is our doing.
     if outcome.summary.operations:
         outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
     elif _is_of_the_api(e):
@@ -90,6 +97,7 @@ def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) 
         outcome.stopped = f"what comes after {place}"
     else:
         told = traceback.TracebackException.from_exception(e)
+        # The house's own frames say nothing to whoever wrote the script, unless there are no others.
         mine = [f for f in told.stack if not source.is_house(f.filename) and not f.filename.startswith("<frozen")]
         told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
         outcome.crash = "".join(told.format())
@@ -97,6 +105,7 @@ def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) 
 
 def _is_of_the_api(e: BaseException) -> bool:
     """Whether the error was raised by the Cerebras API itself, which does so on the system too."""
+    # The frame that raised it: the same error type may come from the user's own code.
     innermost = [f for f, _ in traceback.walk_tb(e.__traceback__)][-1]
     name = innermost.f_globals.get("__name__", "")
     return name.startswith("cstorch_compat.") and not name.startswith(("cstorch_compat.names", "cstorch_compat.check"))

@@ -28,6 +28,7 @@ class Summary:
 
     def enter(self, place: Where) -> None:
         """A loop begins. Raises FollowedEnough if it began there before."""
+        # A loop inside a loop over epochs, which would be traced once for each epoch.
         if place in self.loops:
             raise FollowedEnough(f"the loop at {place} begins again")
         self.is_closed = False
@@ -35,6 +36,7 @@ class Summary:
 
     def add(self, graph: Graph) -> None:
         """Count a step that was traced."""
+        # Leaves are what comes in, not what is done.
         self.operations += sum(n.op not in ("batch", "state", "leaf", "variable", "result") for n in graph.nodes())
         self.state += len(graph.updates)
         try:

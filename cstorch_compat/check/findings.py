@@ -78,6 +78,7 @@ class Findings:
         """Note that a rule applies at a place; without one at the line that is being executed."""
         at = place or source.where()
         row = RULES[rule]
+        # The same call in a Python loop is one finding with a count.
         for f in self.items:
             if (f.rule.id, f.file, f.line, f.operation) == (row.id, at.file, at.line, operation):
                 f.count += 1
@@ -113,6 +114,8 @@ def _columns(place: Where) -> tuple[int, int] | None:
     frame = source.user_frame()
     if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):
         return None
+    # Python keeps four numbers for each instruction, of two bytes: where its expression begins and ends.
     positions = next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     first, last, begin, end = positions
+    # An expression over several lines cannot be shown in one.
     return (begin, end) if first == last and begin is not None and end is not None else None

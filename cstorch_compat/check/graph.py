@@ -30,12 +30,14 @@ def examine(findings: Findings, graph: Graph, calls: Calls) -> None:
     """Note the operations of a step that CIRH does not have, each with the line that called it."""
     errors: dict[tuple[Any, ...], str] = {}
     for n in graph.nodes():
+        # What has no line of the script was made by the house.
         if n.where is None or OPS[n.op].is_leaf:
             continue
         if _is_foreign(n):
             if not any(f.rule.key == "dtype" for f in findings.at(n.where)):
                 _note(findings, "dtype", n, f"{n.op} gives {n.type}")
             continue
+        # One question for each kind of node, since asking compiles a small graph; a transformer repeats its layers.
         question = (n.op, tuple(i.type for i in n.inputs), tuple((k, repr(v)) for k, v in sorted(n.attrs.items())))
         if question not in errors:
             errors[question] = lowering_error(n)
@@ -57,6 +59,7 @@ def _note(findings: Findings, rule: str, n: Node, detail: str) -> None:
 def _is_foreign(n: Node) -> bool:
     """Whether a node is the first one of its line of operations in a dtype that CIRH does not have."""
     types = n.type if isinstance(n.type, tuple) else (n.type,)
+    # Only the first: everything computed from a float64 tensor is float64 too, and one finding says it.
     came_so = any(not OPS[i.op].is_leaf and _is_outside(i.type) for i in n.inputs)
     return not came_so and any(_is_outside(t) for t in types)
 
@@ -67,7 +70,9 @@ def _is_outside(t: Type | tuple[Type, ...]) -> bool:
 
 def lowering_error(n: Node) -> str:
     """Why CIRH cannot express one operation, looked at alone; "" if it can."""
+    # Constants stay constants, for some operations are lowered only with numbers in their place.
     inputs = tuple(i if i.op in NUMBERS else _input(k, i.type) for k, i in enumerate(n.inputs))
+    # Its neighbours are cut off, so that the answer is about this operation and no other.
     alone = node(n.op, inputs, n.attrs, n.type)
     if alone.op in ("const",):
         return ""
@@ -95,6 +100,8 @@ def compare(findings: Findings, first: set[Node], second: Graph) -> None:
             or any(i not in first for i in n.inputs if i.op not in NUMBERS)
         ):
             continue
+        # A node whose inputs are old and which is new itself is where the steps part; a new constant is the usual
+        # reason.
         numbers = [i for i in n.inputs if i not in first]
         detail = f"in the second step it takes another constant: {_value(numbers[0])}" if numbers else ""
         findings.add("step changes", n.where, f"aten::{n.op}", detail)

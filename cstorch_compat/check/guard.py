@@ -27,6 +27,7 @@ class Guard:
 
     def __enter__(self) -> "Guard":
         self.is_on = True
+        # Python itself would write .pyc files, and end the check by that.
         self._wrote_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         sys.addaudithook(self._heard)
         return self
@@ -36,6 +37,7 @@ class Guard:
         sys.dont_write_bytecode = self._wrote_bytecode
 
     def _heard(self, event: str, args: tuple[Any, ...]) -> None:
+        # Hooks hear every event of the process, so the cheap questions come first.
         if not self.is_on or not (event == "open" or event in CHANGES) or not self.has_seen():
             return
         if event != "open" or _writes(*args):
@@ -44,4 +46,5 @@ class Guard:
 
 def _writes(path: Any, mode: str | None, flags: int | None) -> bool:
     """Whether opening a file may change it."""
+    # By the flags of the system call, for the mode is None where os.open is called.
     return bool((flags or 0) & WRITING) and not str(path).startswith("/dev/")

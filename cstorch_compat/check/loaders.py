@@ -40,13 +40,16 @@ class LoaderWatch:
         return watched
 
     def _made(self, loader: DataLoader[Any]) -> None:
+        # The line of its making, where drop_last would have to be written; iterating happens elsewhere.
         loader.__dict__["_made_at"] = source.where()
 
     def _begun(self, loader: DataLoader[Any]) -> None:
         place = loader.__dict__["_made_at"]
+        # A loader is used once in each epoch.
         if place in self.used:
             return
         self.used.append(place)
+        # Without a length, or with batches that the sampler makes, there is nothing to calculate.
         if loader.drop_last or loader.batch_size is None or isinstance(loader.dataset, IterableDataset):
             return
         rows = len(loader.dataset)  # type: ignore[arg-type]

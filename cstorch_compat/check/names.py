@@ -22,6 +22,7 @@ class StandIn:
         self._name = name
 
     def __getattr__(self, name: str) -> "StandIn":
+        # A stand-in does not pretend to the protocols that Python asks for by such names.
         if name.startswith("__"):
             raise AttributeError(name)
         return StandIn(f"{self._name}.{name}")
@@ -29,6 +30,7 @@ class StandIn:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The first tensor that was given, or the function that is decorated; otherwise this again."""
         if self._name.endswith(".step") and args and hasattr(args[0], "step"):
+            # It goes on with the optimizer's own step, by which the check knows the end of a plain step.
             return args[0].step()  # a gradient scaler's
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)), None)
         if tensor is None and len(args) == 1 and callable(args[0]):
@@ -54,6 +56,7 @@ class StandIn:
 def is_question() -> bool:
     """Whether the user's line asks by hasattr() or getattr() if a name exists, which is no use of it."""
     frame = source.user_frame()
+    # An attribute of the line's own is loaded by LOAD_ATTR; hasattr and getattr are called.
     now = next((i.opname for i in dis.get_instructions(frame.f_code) if i.offset == frame.f_lasti), "")
     return now.startswith(("CALL", "PRECALL"))
 
@@ -75,6 +78,7 @@ class MissingModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for a name that the shim takes on and has nothing for."""
+        # Names of the emulated packages only: another missing package is the script's own trouble.
         path = shim.path_of(fullname)
         if path is None or path in table.entries():
             return None

@@ -37,6 +37,7 @@ def table() -> dict[str, list[RecordedAnswer]]:
     for line in _lines():
         if line[1] == "ok":
             continue
+        # A row for calls with one argument stands beside the one for the name.
         name, _, argument = line[0].partition(":")
         rows.setdefault(name, []).append(RecordedAnswer(name, line[1], line[2], argument))
     return rows
@@ -56,6 +57,7 @@ def public_name(short: str) -> str:
     """The name that a row of the table has: one serves the function, the method, its in-place form and its operator."""
     if not short.startswith("__"):
         return short.removesuffix("_")
+    # Reflected and in-place operators, __radd__ and __iadd__, are spelled with one letter more.
     bare = short.strip("_")
     return OPERATORS.get(bare) or OPERATORS.get(bare[1:], bare)
 

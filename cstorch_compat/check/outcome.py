@@ -24,6 +24,7 @@ class Outcome:
 
     def status(self, findings: Findings) -> int:
         """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""
+        # A script that does not run says nothing of its step, whatever was found on the way.
         if self.crash:
             return BROKEN
         return REFUSED if findings.count("refused") else CLEAN

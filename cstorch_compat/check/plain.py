@@ -37,7 +37,7 @@ class PlainScript:
         self._calls: dict[tuple[int, Where], int] = {}
         self._open = ExitStack()
         self._first: Where | None = None
-        self._made: list[Node] = []
+        self._outputs: list[Node] = []
         self._original: Callable[..., Any] = Module.__call__
 
     def __enter__(self) -> "PlainScript":
@@ -45,6 +45,7 @@ class PlainScript:
 
         @functools.wraps(original)
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
+            # Only the outermost model is the user's call; with a backend the script marks its steps itself.
             if self._depth == 0 and not self.is_over and process.current_backend(raise_exception=False) is None:
                 self._called(module, args, kwargs)
             self._depth += 1
@@ -60,16 +61,19 @@ class PlainScript:
         Module.__call__ = self._original  # type: ignore[method-assign]
 
     def _called(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        # A loss or a frozen encoder is no model that is trained.
         if not any(p.requires_grad for p in module.parameters()):
             return
         place, trains = source.where(), is_grad_enabled() and module.training
         if self.capture is None:
+            # Evaluation before training is not the step.
             if trains and flatten((args, kwargs)):
                 self._begin(module, args, kwargs, place)
             return
+        # A model may be called several times in one step, as in a GAN: only the same call again begins the next one.
         key = id(module), place
-        seen = self._calls[key] = self._calls.get(key, 0) + 1
-        if (self.recorder.updates and (seen > 1 or not trains)) or seen > PATIENCE:
+        times = self._calls[key] = self._calls.get(key, 0) + 1
+        if (self.recorder.updates and (times > 1 or not trains)) or times > PATIENCE:
             self.finish()
             raise FollowedEnough(f"the first step, which begins again at {place}")
         self.recorder.is_after_step = False
@@ -78,10 +82,12 @@ class PlainScript:
         self._calls[id(module), place] = 1
         self._first = place
         self.summary.enter(place)
+        # The names that cstorch.compile would have given, so that findings speak of the same weights.
         _name(module)
         store = Store()
         self.capture = CheckedCapture(store, readable=False)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
+            # What is neither state nor a view nor asked for its gradient is the batch.
             if not t.lens and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.feed(t.cell, i, f"input{path}")
         self.recorder.is_plain = self.summary.is_plain = True
@@ -99,23 +105,26 @@ class PlainScript:
         if not self.recorder.updates:
             self._keep()
         traced, _ = self.capture.graph()
-        traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._made)), traced.updates)
+        traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._outputs)), traced.updates)
         state.examine_state(findings, self.capture, [])
         graph.examine(findings, traced, self.recorder.calls)
         self.summary.add(traced)
         self._advise()
+        # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.
         self._open.close()
         self.capture.abandon()
 
     def _keep(self) -> None:
         """Remember what the step has made so far: after the update the loop forgets its gradients."""
         assert self.capture is not None
-        self._made += self.capture.graph()[0].outputs
+        # Gradients are outputs of the step while they are there; zero_grad lets go of them.
+        self._outputs += self.capture.graph()[0].outputs
 
     def _advise(self) -> None:
         """Say where the pieces of the Cerebras API go."""
         assert self._first is not None
         findings = self.recorder.findings
+        # The optimizer may be stepped in another file; the lines to move are those of the loop.
         ends = [p for p in self.recorder.updates if p.file == self._first.file]
         last = max([self._first.line, *(p.line for p in ends)])
         lines = f"lines {self._first.line} to {last}" if last > self._first.line else f"line {last} and what follows"

@@ -30,6 +30,7 @@ def read_step(findings: Findings, step: Callable[..., object]) -> None:
 def _body(function: Callable[..., object]) -> tuple[ast.AST | None, str, int]:
     inner = inspect.unwrap(function)
     try:
+        # The text has to be there: not so in an interactive session, where tracing alone must do.
         lines, first = inspect.getsourcelines(inner)
         return ast.parse(textwrap.dedent("".join(lines))), inspect.getsourcefile(inner) or "", first
     except (OSError, TypeError, SyntaxError):
@@ -37,6 +38,7 @@ def _body(function: Callable[..., object]) -> tuple[ast.AST | None, str, int]:
 
 
 def _locals(tree: ast.AST) -> set[str]:
+    # Names that the body binds are made anew in each call; changing them is no side effect.
     stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return stored | {a.arg for n in ast.walk(tree) if isinstance(n, ast.arguments) for a in n.args}
 
@@ -54,6 +56,7 @@ def _effect(n: ast.AST, mine: set[str], shared: set[str]) -> tuple[str, str] | N
     if name == "print":
         return "print text", "print(...)"
     owner, _, last = name.rpartition(".")
+    # A list of the script that the body adds to would grow by one element in all, at tracing.
     if last in GROWING and owner and owner not in mine and "." not in owner:
         return "side effect", f"{name}(...)"
     if owner in CLOCKS and (not CLOCKS[owner] or last in CLOCKS[owner]):
@@ -77,6 +80,7 @@ def read_script(findings: Findings, path: str) -> None:
             tree = ast.parse(f.read(), path)
         except SyntaxError:  # the script has crashed by it already
             return
+    # Another API, with other habits:
     if any(isinstance(n, ast.Attribute) and n.attr == "compile_step" for n in ast.walk(tree)):
         return  # release 1.8 saves in step closures
     for function in ast.walk(tree):
@@ -99,6 +103,7 @@ def examine_rates(
     findings: Findings, place: Where, before: list[tuple[str, float]], after: list[tuple[str, float]]
 ) -> None:
     """Note learning rates that are Python numbers and were changed by the loop, at the line that changes them."""
+    # One rate is enough: all of them are changed by the same line as a rule.
     name, old, new = next((n, a, b) for (n, a), (_, b) in zip(before, after, strict=False) if a != b)
     with open(place.file, encoding="utf-8") as f:
         tree = ast.parse(f.read())

@@ -65,6 +65,7 @@ def _entry(f: Finding) -> str:
     if f.detail:
         lines.append(f"           {f.detail}")
     lines.append(f"      do:  {f.way_out or f.rule.way_out}")
+    # A whole line to copy, where the way out is another expression.
     if f.suggestion:
         lines.append(f"      try: {f.suggestion}")
     lines.append(f"      [{f.rule.source}]")
@@ -73,9 +74,11 @@ def _entry(f: Finding) -> str:
 
 def _caret(f: Finding) -> str:
     """A line of carets below what is meant, or below the whole line."""
+    # Findings that were read in the text have no position in the line.
     if f.columns is None:
         return "^" * len(f.text)
     whole = linecache.getline(f.file, f.line)
+    # The line is shown without its indentation, and columns count with it.
     indent = len(whole) - len(whole.lstrip())
     begin, end = f.columns
     return " " * (begin - indent) + "^" * (end - begin)
@@ -86,6 +89,7 @@ def _indented(text: str, by: int) -> str:
 
 
 def _short(path: str) -> str:
+    # Paths outside of the working folder are clearer in full.
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 

@@ -28,6 +28,7 @@ class Rule:
     source: str
 
 
+# The first digit of an id tells the kind: 1 and 2 are refused, 3 and 4 are risks, 5 is a note.
 _ROWS = (
     # Refused: values that do not exist while a step is traced.
     Rule(

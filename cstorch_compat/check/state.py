@@ -19,6 +19,7 @@ def examine_state(findings: Findings, capture: Capture, results: Iterable[Any]) 
     """Note the tensors that were first made in the step and were meant to outlive it."""
     returned = {id(t.cell) for r in results for _, t in flatten(r)}
     for name, cell in late_state(capture):
+        # A result is made in the step on purpose, and leaves it.
         if id(cell) not in returned and cell.node is not None:
             findings.add("state in step", cell.node.where, detail=f"{name}, made as {cell.type}")
 
@@ -33,6 +34,7 @@ def examine_closures(findings: Findings, calls: list[ClosureCall], executor: Any
     """Note closures that need weights off checkpoint steps, and checkpoint closures that never run."""
     for call in calls:
         name = getattr(call.function, "__name__", "a closure")
+        # The closure's own function, behind the decorator, for its line.
         code = inspect.unwrap(call.function).__code__ if hasattr(call.function, "__code__") else None
         place = Where(code.co_filename, code.co_firstlineno) if code is not None else None
         if call.needs_checkpoint and not executor.checkpoint_steps:

@@ -57,6 +57,7 @@ class CheckedCapture(Capture):
         total = 0
         for m in topological([n], self._memo.__contains__):
             if m not in self._memo and not isinstance(m.type, tuple):
+                # What is evaluated already costs nothing any more.
                 total += OPS[m.op].work(m.type, *(i.type for i in m.inputs), **m.attrs).flops
         return total
 
@@ -77,6 +78,7 @@ class Recorder:
         self._is_refused = False
 
     def __enter__(self) -> "Recorder":
+        # From here on what the system refuses is told instead of raised, and the script goes on as under PyTorch.
         errors.report_to(self._refused)
         self.watch.__enter__()
         return self
@@ -98,6 +100,7 @@ class Recorder:
         if rule in NAMES:
             return self._named(rule, error, about)
         self.has_read = self.has_read or rule.startswith("read ")
+        # A call that a rule has refused already needs no second finding from its inside.
         if not self.is_listening or (self.watch.current is not None and self._is_refused):
             return None
         if rule == "eager optimizer":
@@ -111,8 +114,10 @@ class Recorder:
 
     def _named(self, rule: str, error: LazyError, name: str) -> StandIn:
         """Note a name that is not there, and stand in for it. Raises the error if the script only asks for it."""
+        # A script that asks for a feature before it uses it is well written.
         if is_question():
             raise error
+        # Where the original's own answer is on record, it is a better finding than that we lack the name.
         recorded = [row for row in table().get(name.rpartition(".")[2], ()) if not row.argument]
         if recorded:
             self.findings.add(recorded[0].rule, operation=name, detail=recorded[0].says)

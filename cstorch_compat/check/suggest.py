@@ -8,6 +8,7 @@ Rewrite = Callable[[list[ast.expr], dict[str, ast.expr]], str | None]
 
 def suggestion(key: str, line: str, columns: tuple[int, int] | None) -> str:
     """The line of code that the rule `key` proposes in place of this one, without indentation; "" if there is none."""
+    # Without a position the expression cannot be told from the rest of the line.
     if columns is None:
         return ""
     begin, end = columns
@@ -40,6 +41,7 @@ def _call(expression: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr
     if not isinstance(expression.func, ast.Attribute):
         return ast.unparse(expression.func), list(expression.args), kwargs
     owner = ast.unparse(expression.func.value)
+    # `torch.add(a, b)` and `a.add(b)` are one rewrite: the object is the first argument of the method.
     is_module = owner in ("torch", "F") or owner.startswith(("torch.", "nn."))
     return expression.func.attr, [*([] if is_module else [expression.func.value]), *expression.args], kwargs
 
@@ -59,6 +61,7 @@ def _plain(e: ast.expr) -> str:
 
 def _linear(a: list[ast.expr], k: dict[str, ast.expr]) -> str | None:
     x, w = a[0], a[1]
+    # x @ w.t() and x @ w.T are linear layers in disguise.
     if isinstance(w, ast.Call) and isinstance(w.func, ast.Attribute) and w.func.attr == "t":
         w = w.func.value
     elif isinstance(w, ast.Attribute) and w.attr in ("T", "mT"):

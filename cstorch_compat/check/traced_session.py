@@ -78,6 +78,7 @@ class CheckSession(LoopSession):
         fetched = _fetched(calls)
         traced, _ = self.capture.graph()
         returned = [t for _, t in flatten(list(self._results.values()))]
+        # What closures take and what functions return: the rest of the step is dead code to the compiler.
         outputs = tuple(dict.fromkeys(t.node for t in (*fetched, *returned)))
         whole = Graph(traced.inputs, traced.state, outputs, traced.updates)
         if self.first is None:
@@ -99,6 +100,7 @@ class CheckSession(LoopSession):
         state.examine_closures(findings, calls, process.current_executor())
         state.examine_state(findings, self.capture, self._results.values())
         graph.examine(findings, whole, self.recorder.calls)
+        # The body of the step and those of the user's modules: their side effects happen once, at tracing.
         forwards = {type(m).forward for m in self.recorder.watch.modules.values()}
         for function in (*self._steps, *(f for f in forwards if not source.is_house(f.__code__.co_filename))):
             read_step(findings, function)

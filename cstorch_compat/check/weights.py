@@ -16,6 +16,7 @@ def stored(t: Tensor) -> str | None:
     if isinstance(t, Parameter):  # the step may have updated it already
         return t.cell.state
     n = t.node
+    # A reshape of a weight is the weight under another shape.
     while OPS[n.op].renames:
         n = n.inputs[0]
     return str(n.attrs["id"]) if n.op == "state" and is_weight(n) else None
@@ -30,6 +31,7 @@ def leaves(roots: Iterable[Node]) -> set[str]:
     """What the roots are computed from: "batch", "weight" and "other", as far as they occur."""
     origins = set()
     for k, n in enumerate(topological(roots)):
+        # Guessed, for the sake of time: in a large step nearly everything depends on the batch.
         if k > LONGEST_WALK:
             return {"batch"}
         if n.op == "batch":

@@ -23,8 +23,10 @@ def size_of(batch: Any) -> int | None:
             f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
         )
     sizes = {t.shape[0] if t.ndim else 1 for _, t in tensors}
+    # Every tensor counts: all of them are divided among systems along this dimension.
     if len(sizes) == 1:
         return sizes.pop()
+    # PyTorch takes any batch, so on the CPU it is a warning.
     if process.use_cs():
         error = DataError(
             "Only uniform batch sizes are supported in CS runs, but the dataloader returned a batch with batch sizes "
@@ -50,6 +52,7 @@ class Form:
 
     def check(self, batch: Any) -> int | None:
         """The number of samples of the next batch. Raises RuntimeError if it does not fit the ones before."""
+        # The size is compared with the batch before, not the first: one warning for each change.
         size, before = size_of(batch), self.size
         self.size = size
         if process.use_cs():
@@ -59,6 +62,7 @@ class Form:
         return size
 
     def _hold_to_first(self, batch: Any) -> None:
+        # The program was compiled for these shapes, and the wafer has no other program.
         leaves = [(path, t.spec) for path, t in flatten(batch)]
         self._first = self._first or leaves
         if leaves == self._first:

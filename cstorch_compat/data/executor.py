@@ -40,7 +40,9 @@ class DataExecutor:
         self.profiler: Profiler | None = None
         self._folder: pathlib.Path | None = None
         self._profiler_activities = profiler_activities
+        # At construction already, as in the original: a script without a backend is told before its loop.
         owner = process.current_backend()
+        # Without results no later step could differ from the first.
         if not owner.is_e2e_execution and self.num_steps != 1:
             warn("Only one step is traced, because the backend was made with compile_only or validate_only.")
             self.num_steps = 1
@@ -72,6 +74,7 @@ class DataExecutor:
     def next_checkpoint_step(self) -> int | None:
         """The first step from this one on after which state can be fetched, counted from 1; None if there is none."""
         schedule = self.checkpoint_schedule
+        # Past the last step of the schedule there is none to wait for.
         if schedule is None or schedule.final_step is None or schedule.final_step < self.iteration:
             return None
         return (schedule.next_immediate_step(self.iteration) or 0) + 1
@@ -90,11 +93,13 @@ class DataExecutor:
     def __iter__(self) -> Iterator[Any]:
         self.iteration, self.model = -1, None
         owner = process.current_backend()
+        # Masks of sparse parameters are made here: the optimizer's state exists by now, and no step has run.
         for prepare in owner.before_loop:
             prepare()
         self.profiler = Profiler(self._profiler_activities)
         self._folder = owner.next_folder()
         self.session = owner.session()
+        # A loop may run inside a closure of another one; when it is over the outer one goes on.
         before = process.enter_executor(self)
         try:
             with as_builtin():
@@ -110,18 +115,23 @@ class DataExecutor:
         owner, profile = process.current_backend(), ProfilerRegistry.get_profiler()
         if profile is not None:
             profile.configure_profiler(owner.is_csx, self.num_steps)
+        # The stream is opened as late as this, so that workers are not started for a loop that is never run.
         stream, form = self.dataloader.stream(steps, self.checkpoint_schedule), Form()
         progress = Progress(self.num_steps, process.RUN.options.progress)
         try:
+            # The range first: asking the stream for a batch beyond the last step would read one too many.
             for i, batch in zip(range(steps), stream, strict=False):
                 self.iteration = i
                 size = form.check(batch)
                 stream.count(size or 0)
+                # Before the step runs: its closures, which come after it, may ask for the loader's state.
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
+                # The loop's body runs here; it comes back when the next batch is asked for.
                 yield self.session.begin(batch)
                 profiler.step(size)
                 self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                # The first step compiles; the rates leave it out.
                 if self.is_initial_step:
                     profiler.compiled()
                 progress.step(i + 1)
@@ -133,6 +143,7 @@ class DataExecutor:
             progress.close()
             profiler.end(stream.waits)
             owner.loops.append(profiler)
+            # Only an execution that wrote its texts has a folder to keep the rates in.
             if folder.exists():
                 profiler.save(folder)
 

@@ -50,6 +50,7 @@ class DataLoader:
     def dataloader(self) -> Any:
         """What the input function gave; it is called once."""
         if self._loader is None:
+            # With one worker the client stands for it, so the input function may ask for its rank.
             with role.playing(_single_worker()):
                 self._loader = self._make()
         return self._loader
@@ -69,6 +70,7 @@ class DataLoader:
         if not self.is_restartable:
             raise RuntimeError(NOT_RESTARTABLE.format("getting"))
         executor = process.current_executor()
+        # A closure that is late asks in the middle of a later step, and means its own.
         step = executor.session.closures.step or executor.user_iteration
         if step not in self._kept:
             raise RuntimeError(TOO_EARLY)
@@ -109,9 +111,12 @@ class DataLoader:
         self._kept = {}
         owner = process.current_backend()
         cluster = role.Cluster.of(owner.cluster_config)
+        # Workers only where there is more than one system or worker to feed; else a debugger can stop in the loader.
         if not (owner.is_csx and owner.is_e2e_execution) or cluster.workers == 1:
             return OwnStream(lambda: self.dataloader, loading, _single_worker())
+        # Workers run ahead of the client and cannot be asked afterwards: they say their state at each of these steps.
         wanted = checkpoints if self.is_restartable else None
+        # One batch of the client's own loader says what form the workers' shares are to have.
         first = next(Supply(self.dataloader))
         return WorkerStream(self._make, loading, cluster, first, num_steps, wanted)
 

@@ -145,6 +145,7 @@ def benchmark_dataloader(
     metrics.dataloader_build_time = _since(start)
     for number in range(1, (num_epochs or 1) + 1):
         _read(metrics, loader, number, steps_per_epoch, sampling_frequency or SAMPLING_FREQUENCY)
+    # Without making the loader: it is made once, however long a run is.
     metrics.total_time = sum((e.total_time for e in metrics.epoch_metrics), Nanoseconds(0, "ns"))
     metrics.global_rate = metrics.total_steps / max(1e-9, _microseconds(metrics.total_time) / 1e6)
     metrics.is_partial, metrics.end_time_ns = False, time.time_ns()
@@ -158,6 +159,7 @@ def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | Non
     epoch, before = EpochMetrics(), metrics.total_steps
     metrics.epoch_metrics.append(epoch)
     start = time.perf_counter_ns()
+    # Apart from reading: a loader with workers spends its time here to start them.
     batches = iter(loader)
     epoch.iterator_creation = _since(start)
     start = last = time.perf_counter_ns()
@@ -168,6 +170,7 @@ def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | Non
             break
         now = time.perf_counter_ns()
         epoch.total_steps += 1
+        # Sampled, since noting every step would be part of what is measured.
         if (epoch.total_steps - 1) % frequency == 0:
             overall = (time.time_ns() - metrics.start_time_ns) / 1e9
             rates = 1e9 / max(1, now - last), (before + epoch.total_steps) / max(overall, 1e-9)
@@ -175,6 +178,7 @@ def _read(metrics: Metrics, loader: Iterable[Any], number: int, steps: int | Non
             epoch.batch_metrics.append(BatchMetrics(*at, *rates, sampling_time_ns=time.time_ns()))
         occurrence = metrics.batch_specs.setdefault(_spec(batch), BatchSpecOccurence(epoch.total_steps, number))
         occurrence.count += 1
+        # Behind the bookkeeping, which is not the loader's time.
         last = time.perf_counter_ns()
     epoch.iteration_time, epoch.end_time_ns = _since(start), time.time_ns()
 

@@ -41,6 +41,7 @@ _offered: DataLoaderCheckpoint | None = None
 def offered(place: DataLoaderCheckpoint) -> Iterator[None]:
     """Let a loader's `state_dict`, called in the block, ask for the place once."""
     global _offered
+    # Offered and not passed: `state_dict` of a loader is PyTorch's, and takes no parameter for it.
     _offered = place
     try:
         yield
@@ -56,5 +57,6 @@ def claim() -> DataLoaderCheckpoint:
             "Unable to fetch CSX Worker state: `cstorch.distributed.get_worker_state()` must only be called once "
             "inside your dataloader's implementation of `state_dict`."
         )
+    # Once only, as the original's message demands.
     place, _offered = _offered, None
     return place

@@ -36,7 +36,9 @@ class Layout:
         return max(ALIGNMENT, sum(map(self._padded_bytes, range(len(self.arrays)))))
 
     def _padded_bytes(self, i: int) -> int:
+        # Each array begins at a cache line, so that copies are aligned for vector instructions.
         shape, dtype = self.arrays[i]
+        # Rounded up, as everywhere: -(-a // b).
         return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT
 
     def views(self, memory: SharedMemory, slot: int) -> list[np.ndarray]:
@@ -67,6 +69,7 @@ def _listed(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
 def memories(layouts: Sequence[Layout]) -> list[SharedMemory]:
     """New shared memory for a ring of each layout. Raises DataError if the system has not enough of it."""
     needed = sum(SLOTS * layout.slot_bytes for layout in layouts)
+    # Linux grants more than there is and kills the process when it is written to, so the room is asked for first.
     if FOLDER.is_dir() and (free := shutil.disk_usage(FOLDER).free) < needed:
         raise DataError(
             f"the workers need {needed / 1e6:.0f} MB of shared memory, and {FOLDER} has {free / 1e6:.0f} MB left",

@@ -53,10 +53,12 @@ class Cluster:
 
     def system_of(self, rank: int) -> int:
         """The system that a worker feeds."""
+        # Workers are numbered system by system.
         return rank // self.workers_per_csx
 
     def feeding(self, step: int) -> range:
         """The workers that feed a step, counted from 0."""
+        # One of each system: those with the same place among the workers of theirs.
         return range(step % self.workers_per_csx, self.workers, self.workers_per_csx)
 
     def step_fed(self, rank: int, turn: int) -> int:
@@ -65,6 +67,7 @@ class Cluster:
 
     def turns(self, rank: int, num_steps: int) -> int:
         """How often it is a worker's turn in a run."""
+        # Steps that are left from the worker's first one on, divided by the distance of its turns and rounded up.
         return -(-(num_steps - rank % self.workers_per_csx) // self.workers_per_csx)
 
 
@@ -97,6 +100,7 @@ def current() -> Role | None:
 def become(role: Role | None) -> Role | None:
     """Play a role from now on; returns the one before."""
     global _role
+    # A worker process becomes its role for good; the client plays one only while its loader is at work.
     before, _role = _role, role
     return before
 

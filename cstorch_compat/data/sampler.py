@@ -46,6 +46,7 @@ class DistributedSampler(Sampler[Any]):
             check_count("batch_size", batch_size)
         if num_samples is not None:
             check_count("num_samples", num_samples)
+        # An epoch shorter than a batch would give none at all, so it is stretched by repeating samples.
         least = batch_size if batch_size is not None and drop_last else 0
         self.num_samples = num_samples or max(len(data_source), least)
         self.shuffle, self.shard, self.batch_size = shuffle, shard, batch_size
@@ -56,6 +57,7 @@ class DistributedSampler(Sampler[Any]):
 
     def set_state(self, start_index: int) -> None:
         """Begin the next pass after so many samples."""
+        # The count goes over all epochs, so that a restart needs one number.
         self._epoch, self._offset = divmod(start_index, self.num_samples)
         self._left = []
 
@@ -70,6 +72,7 @@ class DistributedSampler(Sampler[Any]):
         return batches if worker is None else worker.cluster.turns(worker.rank, batches)
 
     def __iter__(self) -> Iterator[Any]:
+        # What the epoch before could not fill a batch with comes first.
         indices = self._left + self._order(self._epoch)[self._offset :]
         self._epoch, self._offset = self._epoch + 1, 0
         worker = self._worker()
@@ -87,9 +90,11 @@ class DistributedSampler(Sampler[Any]):
         if not self.shuffle:
             return [i % size for i in range(self.num_samples)]
         generator = Generator()
+        # Seeded anew for each epoch: every worker, and a restarted run, finds the same order without asking.
         generator.manual_seed(self.seed + epoch)
         if self.num_samples <= size:
             return [int(i) for i in generator.permutation(size)[: self.num_samples]]
+        # Whole rounds hold every sample equally often; who is in the last, shorter one is drawn.
         rest = (self.num_samples - 1) % size + 1
         indices = [*range(size)] * ((self.num_samples - rest) // size) + generator.permutation(size).tolist()[:rest]
         return [indices[i] for i in generator.permutation(self.num_samples).tolist()]
@@ -103,6 +108,7 @@ class DistributedSampler(Sampler[Any]):
         if worker is None:
             yield from batches
             return
+        # All systems take from each batch, so a worker reads its part of every batch that is its turn.
         first, last = _part(worker, size, {len(batch) for batch in batches})
         yield from (batch[first:last] for batch in itertools.islice(batches, *_turns(worker)))
 

@@ -43,11 +43,13 @@ class Schedule:
 
         def first_from(self, target: int) -> int:
             """The first step that is not before `target`, which is not past the last."""
+            # The first regular step at or behind the target, by rounding up.
             regular = self.start + max(0, -(-(target - self.start) // self.step)) * self.step
             return min(regular, self.last)
 
         def listed(self) -> list[int]:
             """All steps in order."""
+            # The last step may be a regular one too, and is then not listed twice.
             last = [self.end - 1] if self.include_last and self.end - 1 not in self.steps else []
             return [*self.steps, *last]
 
@@ -60,6 +62,7 @@ class Schedule:
     @classmethod
     def every(cls, steps: int, num_steps: int) -> "Schedule":
         """After every `steps` steps, and after the last one."""
+        # Steps are counted from 0 here and from 1 by scripts: after every 10 steps is at 9, 19, ...
         return cls([cls.Range(min(steps, num_steps) - 1, num_steps, steps, True)])
 
     def match(self, index: int) -> bool:
@@ -88,6 +91,7 @@ class Schedule:
 
     def next_immediate_step(self, target: int) -> int | None:
         """The first step that is not before `target`; None of an empty schedule. Raises ValueError past the end."""
+        # Ranges follow each other, so the first one that reaches as far is the one.
         for interval in self.intervals:
             if target <= interval.last:
                 return interval.first_from(target)

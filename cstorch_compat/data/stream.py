@@ -94,14 +94,17 @@ class WorkerStream:
         checkpoints: Schedule | None,
     ):
         self._template, self._num_steps = first, num_steps
+        # The client's batch is that of the whole run; each system takes its share of it.
         self._batch_size = size_of(first) or 0
         self._cluster = cluster = cluster.sharing(self._batch_size)
         self._step = 0
         self.waits = [0.0] * cluster.workers
         self._states: list[dict[int, Any]] = [{} for _ in self.waits]
+        # Workers of one system have one layout: they take turns at the same share.
         of_system = [_layout(first, share) for share in cluster.shares]
         self._layouts = [of_system[cluster.system_of(rank)] for rank in range(cluster.workers)]
         self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
+        # Made before the workers, which are told of it when they start.
         self._memories = ring.memories(self._layouts)
         try:
             self._crew = self._hired(make, loading, checkpoints)
@@ -144,7 +147,9 @@ class WorkerStream:
         for rank in ranks:
             self._crew.ask(rank, 0, None)
         for rank in ranks:
+            # All were asked before the first answer is waited for, so the loaders are made at the same time.
             self._states[rank] = self._answer(rank)
+        # Every worker has it open by now, so no name is left behind if a process is killed.
         ring.forget_names(self._memories)
         for _ in range(ring.SLOTS):
             for rank in ranks:
@@ -152,6 +157,7 @@ class WorkerStream:
 
     def _ask(self, rank: int) -> None:
         """Have a worker fill its next slot, unless the run needs no more of it."""
+        # A slot is asked for when it was emptied: at most SLOTS shares of a worker are under way.
         if self._asked[rank] < self._cluster.turns(rank, self._num_steps):
             with self._due():
                 self._crew.ask(rank, 0, self._asked[rank] % ring.SLOTS)
@@ -171,6 +177,7 @@ class WorkerStream:
             self.waits[rank] += time.perf_counter() - began
             slot = self._shares_read[rank] % ring.SLOTS
             for array, part in zip(whole, self._layouts[rank].views(self._memories[rank], slot), strict=True):
+                # Copied out of the slot, which the worker fills again as soon as it is asked.
                 array[start : start + share] = part if part.ndim else part.item()
             start += share
             self._shares_read[rank] += 1
@@ -195,6 +202,7 @@ class WorkerStream:
         return states
 
     def _failed(self, rank: int, failure: Failure) -> NoReturn:
+        # The worker is ahead of the client: the step is the one that its next share would have fed.
         step = self._cluster.step_fed(rank, self._shares_read[rank]) + 1
         raise WorkerError(
             f"input worker {rank} of {self._cluster.workers} raised {failure.name} in its share of step {step}.\n"
@@ -210,6 +218,7 @@ class WorkerStream:
         """Where each worker's loader was after the step that the client is at; older notes are dropped."""
         present = [states[self._step] for states in self._states]
         for states in self._states:
+            # States of steps that are over are not asked for again, and would add up over a run.
             for step in [s for s in states if s <= self._step]:
                 del states[step]
         return present

@@ -53,6 +53,7 @@ class Streamer:
 
         The answer holds the states, by step, for the checkpoint steps until this worker's next share.
         """
+        # The first answer covers the steps before the worker's first share, the later ones those up to its next one.
         first = self._post.cluster.step_fed(self._post.id, self._turn)
         if slot is None:
             return Answer(turn, self._states(range(first)))
@@ -65,6 +66,7 @@ class Streamer:
         wanted, post = self._post.checkpoints, self._post
         if wanted is None:
             return {}
+        # The last turn reaches beyond the run's end.
         steps = range(steps.start, min(steps.stop, post.num_steps))
         return {
             step: self._supply.state(post.id, post.cluster, step + 1, self._turn)
@@ -74,12 +76,14 @@ class Streamer:
 
     def _share(self) -> list[np.ndarray]:
         """The next `_size` samples of the loader's batches, which may be larger or smaller."""
+        # The loader's batches may have any size, for the input function does not know how many systems there are.
         arrays = self._rest or self._next_arrays()
         while arrays[0].ndim and len(arrays[0]) < self._size:
             arrays = [np.concatenate(pair) for pair in zip(arrays, self._next_arrays(), strict=True)]
         if not arrays[0].ndim or len(arrays[0]) == self._size:
             self._rest = []
             return arrays
+        # The beginning of the next share.
         self._rest = [a[self._size :] for a in arrays]
         return [a[: self._size] for a in arrays]
 
@@ -87,6 +91,7 @@ class Streamer:
         arrays = [t.array() for _, t in flatten(next(self._supply))]
         sizes = {a.shape[0] if a.ndim else 1 for a in arrays}
         if self._batch_size is not None:
+            # Together with the size of the batch before: one size is left if nothing changed.
             sizes.add(self._batch_size)
         if len(sizes) != 1:
             raise DataError(

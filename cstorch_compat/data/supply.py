@@ -29,6 +29,7 @@ class Supply(Iterator[Any]):
         self.loader, self.samples = loader, 0
         if loading is not None:
             state, strict = loading
+            # A common state was made of those of all workers; each takes its own part out of it.
             part = _with_strict(loader.deaggregate_state_dict, state, strict)
             _with_strict(loader.load_state_dict, part, strict)
         self._batches = self._endless(may_be_empty=loading is not None)
@@ -38,6 +39,7 @@ class Supply(Iterator[Any]):
 
     def _endless(self, may_be_empty: bool) -> Iterator[Any]:
         while True:
+            # A pass without a batch would make this loop run forever.
             is_empty = True
             for batch in self.loader:
                 is_empty = False
@@ -70,5 +72,6 @@ class Supply(Iterator[Any]):
 def _with_strict(method: Callable[..., Any], state: Any, strict: bool) -> Any:
     """Call a method of the protocol; those written for release 2.0 do not take `strict`."""
     parameters = inspect.signature(method).parameters
+    # Asked of the signature, not tried: a TypeError from inside of the method would look the same.
     takes_it = "strict" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     return method(state, strict=strict) if takes_it else method(state)

@@ -41,6 +41,7 @@ class SyntheticDataset(IterDataPipe):
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
     def __iter__(self) -> Iterator[Any]:
+        # Functions get the number, so that samples can differ and are still the same in every epoch.
         for i in itertools.count() if self._count is None else range(self._count):
             leaves = [leaf if isinstance(leaf, Tensor) else leaf(i) for leaf in self._leaves]
             yield pytree.tree_unflatten(leaves, self._form)
@@ -75,6 +76,7 @@ def compute_num_steps(
         raise ValueError("One of num_epochs, num_steps, or max_steps must be provided")
     if max_steps is not None and initial_step >= max_steps:
         raise RuntimeError(f"Initial global step {initial_step} already exceeds max step {max_steps}.")
+    # max_steps counts from the first run on, the others from this one.
     bounds = [] if max_steps is None else [max_steps - initial_step]
     if num_steps is not None:
         bounds.append(num_steps)
@@ -85,6 +87,7 @@ def compute_num_steps(
 
 def _epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps: int) -> int:
     try:
+        # An epoch's last batches that fill no step are left out.
         there = len(dataloader) // grad_accum_steps
     except TypeError:
         if steps_per_epoch is None:

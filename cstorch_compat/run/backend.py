@@ -69,6 +69,7 @@ class Backend:
 
     def next_folder(self) -> pathlib.Path:
         """Where the next execution leaves its files; it is not there yet."""
+        # What an older run has left in this folder is kept.
         number = 1
         while (folder := self.artifact_dir / "executors" / f"{number:06d}").exists():
             number += 1
@@ -76,16 +77,19 @@ class Backend:
 
     def session(self, kind: type[WaferSession] = WaferSession) -> Any:
         """A new execution; on CSX of a kind."""
+        # The check looks at steps instead of running them, on whatever backend the script asks for.
         if self.options.session is not None:
             return self.options.session(self)
         if not isinstance(self.store, WaferState):
             return EagerSession(self.runner, self.store)
         settings = WaferSettings(
+            # The folder is chosen now and made when the first text is written: a loop without a step leaves none.
             folder=self.next_folder(),
             half=self.options.half,
             execute="trace" if self.validate_only else "compile" if self.compile_only else "all",
             closure_lag=self.options.closure_lag,
             strict=self.options.strict,
+            # The very dict: a sparsity algorithm notes its parameters when the loop begins, after this.
             notes=self.annotations,
             level=self.flags.precision.optimization_level,
             retrace=self.flags.debug.retrace_every_iteration,

@@ -21,7 +21,9 @@ class ClosureCall:
 
     def arguments(self) -> dict[str, Any]:
         """The arguments by the name of the parameter that takes them."""
+        # An output of the program has the name of the closure's parameter that takes it.
         code = getattr(self.function, "__code__", None)
+        # What is not written in Python has no names of parameters to show.
         if code is None:
             return {**{str(i): a for i, a in enumerate(self.args)}, **self.kwargs}
         parameters = code.co_varnames[: code.co_argcount]
@@ -76,7 +78,9 @@ class Closures:
         Those of checkpoint closures are made only if this is a checkpoint step. `prepare` turns arguments into what
         the closure sees.
         """
+        # A closure that calls a closure starts the queue of the next step.
         waiting, self.queue = self.queue, []
+        # Arguments are turned into values now: with a lag, later steps overwrite what they stand for.
         calls = [
             (call, prepare(call.args), prepare(call.kwargs))
             for call in waiting
@@ -92,6 +96,7 @@ class Closures:
             self._run_oldest()
 
     def _run_oldest(self) -> None:
+        # Taken from the queue before it runs, so that what raises is not run again by `flush`.
         finished = self._late.popleft()
         self.step = finished.step
         try:

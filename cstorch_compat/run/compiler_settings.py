@@ -7,6 +7,7 @@ class DebugArgs(SimpleNamespace):
     """A tree of settings: whatever is asked for is there, and takes whatever it is set to. None of it has an effect."""
 
     def __getattr__(self, name: str) -> "DebugArgs":
+        # Copying and pickling ask for names of their own, and have to hear that they are not there.
         if name.startswith("__"):
             raise AttributeError(name)
         branch = DebugArgs()

@@ -61,6 +61,7 @@ def micro_batch_size(name: str, value: Any) -> Any:
     if value is None or (isinstance(value, str) and value in ("auto", "explore")):
         return value
     if isinstance(value, dict) and list(value) == ["explore"] and isinstance(value["explore"], dict):
+        # The bounds themselves are dropped: nothing is explored here.
         if set(value["explore"]) <= {"min", "max"}:
             return "explore"
     elif isinstance(value, int):
@@ -91,6 +92,7 @@ class FlagGroup:
     """Settings and smaller groups by name. `locked` says whether a run is going on, in which nothing may change."""
 
     def __init__(self, name: str, members: dict[str, Any], locked: Callable[[], bool]):
+        # Past __setattr__, which knows the settings only once they are here.
         own = self.__dict__
         own["_name"], own["_locked"] = name, locked
         own["_settings"] = {n: m for n, m in members.items() if isinstance(m, Setting)}
@@ -108,7 +110,9 @@ class FlagGroup:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self._settings:
             raise AttributeError(f"'_{self._name}' has no flag '{name}'")
+        # A value that does not fit is told of first, whether or not a run is going on.
         checked = self._settings[name].check(name, value)
+        # A compiled step would not see the change.
         if self._locked():
             raise RuntimeError(f"Cannot change flag {name} during a run: set it before the loop over a DataExecutor.")
         self.__dict__[name] = checked
@@ -144,6 +148,7 @@ CSX = {
     },
     "cluster": {"auto_taint": _switch(False)},
     "debug": {
+        # Scripts fill these two with whatever the release's compiler took; the simulator takes none of it.
         "debug_args": Setting(DebugArgs(), _anything),
         "ini": Setting(DebugArgs(), _anything),
         "lazy_initialization": _switch(True),

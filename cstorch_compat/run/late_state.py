@@ -14,10 +14,12 @@ from lazytensor.trace import Cell
 
 def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:
     """Each cell that was born in the step, changed in place there, and is still held by somebody; with its name."""
+    # A cell with a home is state already.
     born = {id(c): c for c in capture.cells.living() if c.home is None and c.node is not None}
     named = dict(_of_optimizers(born))
     gradients = _gradients()
     for key, cell in born.items():
+        # Gradients are written in place as well, and are meant to be made anew in each step.
         if key in named or (cell.version > 0 and key not in gradients):
             name = named.get(key, f"a tensor {cell.type}")
             yield f"{name} ({cell.node.where})" if cell.node and cell.node.where else name, cell

@@ -29,6 +29,7 @@ class PlainSession(WaferSession, LoopSession):
     def __init__(
         self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
     ):
+        # There is no function whose call could be left out, so the body is recorded in every step.
         super().__init__(runner, state, replace(settings, retrace=True), on_report)
         self._first: Graph | None = None
 
@@ -58,6 +59,7 @@ def _check_same(first: Graph, now: Graph) -> None:
     """Raise TraceError if a step changes its state in another way than the first one did."""
     if first.updates == now.updates:
         return
+    # Nodes are interned: an equal step has the very nodes of the first one, and a new one is the difference.
     before = set(first.nodes())
     new = next((n for n in now.nodes() if n not in before), None)
     raise TraceError(
@@ -82,6 +84,7 @@ class PlainLoop:
         self.model: Any = None
         self.most_steps = process.RUN.options.steps if owner.is_e2e_execution else 1
         self.iteration = -1
+        # Entered and left at different calls, for the body of the loop lies between two batches.
         self._casts: contextlib.AbstractContextManager[None] | None = None  # while a step is recorded
         self._before: Any = None
 
@@ -97,6 +100,7 @@ class PlainLoop:
     def __exit__(self, kind: type | None, *_: object) -> None:
         try:
             if self._casts is None:
+                # A step that is still recorded when the loop is left by break or an exception is not run.
                 self.session.flush()
             else:
                 self._stop_recording()
@@ -121,6 +125,7 @@ class PlainLoop:
             self._record()
             yield seen
             self.mark_step()
+            # Where nothing is executed, one step says all there is to say.
             if self.user_iteration == self.most_steps:
                 return
 

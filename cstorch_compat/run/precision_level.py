@@ -30,6 +30,7 @@ def pol(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def at_level(*args: Any, **kwargs: Any) -> Any:
+            # Backward levels are checked and not kept: the simulator computes gradients as it computes the rest.
             _levels.value.append(current_pol() if level is None or not enable_fwd else level)
             try:
                 return function(*args, **kwargs)

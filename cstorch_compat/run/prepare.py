@@ -19,6 +19,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     Returns a function that calls the model and carries its public methods.
     """
     owner = _backend_for(backend)
+    # Into __dict__, past Module.__setattr__, which would take the backend or the method for part of the model.
     if "_compiled" not in model.__dict__:
         model.__dict__["_compiled"] = owner
         _name_state(model, "model" if owner.models == 0 else f"model_{owner.models}", owner)
@@ -30,6 +31,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
             _refuse_second(model)
             return model(*args, **kwargs)
 
+    # Scripts call train(), state_dict() and methods of their own on what they get back.
     for name in dir(model):
         if not name.startswith("_") and callable(getattr(model, name)):
             setattr(compiled, name, getattr(model, name))
@@ -42,6 +44,7 @@ def _refuse_second(model: Any) -> None:
     executor = RUN.executor
     if executor is None:
         return
+    # The program of a loop is one graph: a second model in it would not share names or state with the first.
     if executor.model is None:
         executor.model = model
     if executor.model is not model:
@@ -63,6 +66,7 @@ def _name_state(model: Any, prefix: str, owner: Backend) -> None:
         trace.register(tensor.cell, f"{prefix}.{name}")
         tensor.device = LAZY if owner.is_csx else CPU
     for name, module in model.named_modules():
+        # Operations carry the scope of the layer that made them, which names kernels in the report.
         module.__dict__["_scope"] = name.rpartition(".")[2] or prefix
 
 

@@ -37,6 +37,7 @@ class Run:
 
     def __init__(self) -> None:
         self.options = Options()
+        # Settings are compiled into the program, so they stand still while a loop runs.
         self.flags = FlagGroup("csx", CSX, lambda: self.executor is not None)
         self.backend: Backend | None = None
         self.executor: Any = None  # whose loop is running
@@ -53,6 +54,7 @@ class Run:
         # Modules of the API hold the very tree, so it is emptied where it stands.
         self.flags.restore()
         self.slots.clear()
+        # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
         trace.reset()
         errors.report_to(None)
         source.reset()
@@ -102,6 +104,7 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
     named = getattr(backend_type, "name", backend_type)
     if not isinstance(named, str):
         raise TypeError(f"Expected the type of a backend as one of {list(TYPES)}. Got {backend_type}.")
+    # The command line has the last word: a check runs every script as if it asked for CSX.
     kind = RUN.options.backend or named.upper()
     if kind not in TYPES:
         raise ValueError(

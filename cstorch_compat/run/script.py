@@ -27,6 +27,7 @@ def is_there(script: str) -> bool:
 
 def run_as_main(script: str, args: list[str]) -> None:
     """Run a script as `python script args` would. Raises whatever it raises."""
+    # As Python does it for a script: its own folder comes first among those that are searched.
     sys.argv = [script, *args]
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     runpy.run_path(script, run_name="__main__")

@@ -15,6 +15,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function as the body of a step: everything in it belongs to the graph that is compiled."""
 
     def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
+        # Looked up at the call: scripts decorate functions before they make a backend.
         executor, owner = current_executor(), current_backend()
         owner.tracing += 1
         try:
@@ -23,7 +24,7 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             owner.tracing -= 1
 
-    # Scripts and tests of the original recognize a traced function by this name.
+    # The name that a traced function has in the original.
     generated_trace_fn.__qualname__ = "trace.<locals>.generated_trace_fn"
     return generated_trace_fn
 
@@ -38,6 +39,8 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
     def queued(*args: Any, **kwargs: Any) -> Any:
         if RUN.executor is not None:
             session = RUN.executor.session
+            # The session decides what a closure keeps: copies where values go on changing, handles where they come
+            # later.
             operands = session.bind(args), session.bind(kwargs)
             session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
             return None

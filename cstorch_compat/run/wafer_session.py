@@ -119,6 +119,7 @@ class Program:
         cls, step: TracedStep, graph: Graph, outputs: dict[Identity, tuple[str, Tensor]], executable: Executable
     ) -> "Program":
         """The program of a step; its outputs that were made in the step, and are seen whole, take their values."""
+        # A view, or a cell that was there before, does not take a value: its value is that of the cell behind it.
         cells = step.capture.cells
         outside = {id(cell) for cell, *_ in (*cells.inputs, *cells.touched)}
         waiting = ((k, t.cell) for k, (_, t) in outputs.items() if not t.lens and id(t.cell) not in outside)
@@ -150,6 +151,7 @@ class WaferSession(Session):
 
     def begin(self, batch: Any) -> Any:
         """Take in a batch; the loop sees tensors that have no values on the client."""
+        # In the order in which `enter_fed` numbers the inputs of the step.
         self._arrays = [t.array() for _, t in flatten(batch)]
         if isinstance(self.stage, Program) and not self.settings.retrace:
             self._move("replay")
@@ -168,6 +170,7 @@ class WaferSession(Session):
         """Trace the body in the first step; later give back the handles that it returned."""
         step = self.step
         if step_fn in step.results:
+            # The body is not run again, so the closures that it calls are queued here.
             self.closures.queue += step.closure_calls[step_fn]
             return step.results[step_fn]
         if self.phase is not Phase.TRACING:
@@ -176,6 +179,7 @@ class WaferSession(Session):
                 where=source.where(),
                 hint="Call every @cstorch.trace function in the first iteration of the loop.",
             )
+        # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
         with step.capture.recording(), precision.autocast(self.settings.half):
             result = step_fn(*args, **kwargs)
@@ -200,10 +204,12 @@ class WaferSession(Session):
                 return
         self._move("run")
         program = self.stage
+        # Copies: the executable writes the next step's results over these.
         values = [v.copy() for v in program.executable.step(self._arrays)]
         fetches = dict(zip(program.outputs, values, strict=True))
         self.state.ran(is_checkpoint)
         program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
+        # Closures see the state of the step only after reveal, which sends it home.
         within = self._window(program.step.capture, is_checkpoint, next_checkpoint)
         seen = functools.partial(_on_client, fetches)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
@@ -223,6 +229,7 @@ class WaferSession(Session):
         return compilation
 
     def _executable(self, compilation: Compilation) -> Executable:
+        # The compiler reads its folder from the switches; a backend may name one of its own.
         with config.override(cache=self.settings.compile_dir or config.current().cache):
             executable = compilation.executable
         self._report(executable)
@@ -261,6 +268,7 @@ class WaferSession(Session):
                 "outputs of the graph. Please pass a result of the traced function, such as the loss, to a "
                 "@cstorch.step_closure.",
             )
+        # Only what a closure takes is an output of the program: what else the step computes never leaves the wafer.
         names = tuple(name for name, _ in outputs.values())
         nodes = tuple(_for_client(t.node) for _, t in outputs.values())
         return Graph(graph.inputs, graph.state, nodes, graph.updates, names), outputs
@@ -273,6 +281,7 @@ class WaferSession(Session):
                 for path, t in flatten(value):
                     name = f"output_{parameter}{path}"
                     self._refuse_cbfloat16(name, t)
+                    # Two closures may take one value: it is fetched once, under the name that came first.
                     outputs.setdefault(_identity(t), (name, t))
         return outputs
 
@@ -315,6 +324,7 @@ class WaferSession(Session):
         self._move("close")
         if not had_steps:
             return
+        # The loop was left in the middle of a step, which is forgotten.
         if trace.current is self.step.capture:
             self.step.capture.leave()
         self.state.stop()
@@ -323,6 +333,7 @@ class WaferSession(Session):
 def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
     """What a closure sees of a tensor: its value on the client, which has no cbfloat16."""
     array = fetches.get(_identity(t))
+    # It was widened in the program by `_for_client`.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
     return Tensor(Cell(leaf(np.array(t.array() if array is None else array), kind)))
 

@@ -41,12 +41,14 @@ class WaferState(Store):
                 where=source.where(),
                 hint=self._way_out(),
             )
+        # A closure of a late step sees the weights of its own step, and not those of the steps since.
         if self._snapshot is not None and state in self._snapshot:
             return self._snapshot[state].copy()
         return super().copy(state)
 
     def claim(self, state: StateId) -> None:
         """Raises StateError where the client may not change state: in a loop, or where it cannot be fetched."""
+        # Metrics are read and reset between steps, wherever the weights are.
         if state in self.free:
             return
         if self._is_running:
@@ -80,6 +82,7 @@ class WaferState(Store):
         self, way_out: Callable[[], str] | None, snapshot: dict[StateId, np.ndarray] | None = None
     ) -> Iterator[None]:
         """A block in which state can be fetched unless there is a `way_out`; of a late step, from a snapshot."""
+        # Behind the window the loop goes on, in which nothing can be fetched.
         before = self._way_out, self._snapshot
         self._way_out, self._snapshot = way_out, snapshot
         try:

@@ -43,6 +43,7 @@ def _crc_table() -> list[int]:
     for byte in range(256):
         value = byte
         for _ in range(8):
+            # Bit by bit from the lowest: the polynomial is reflected, as in hardware that sends the low bit first.
             value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
         table.append(value)
     return table
@@ -57,6 +58,7 @@ def checksum(data: bytes) -> int:
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
     crc ^= 0xFFFFFFFF
+    # Rotated and shifted by a constant: a checksum of data that holds checksums is weak otherwise (TFRecord).
     return ((crc >> 15 | crc << 17) + MASK) & 0xFFFFFFFF
 
 
@@ -72,6 +74,7 @@ def records(data: bytes) -> Iterator[bytes]:
     while start + 12 <= len(data):
         size, check = struct.unpack_from("<QI", data, start)
         end = start + 12 + size
+        # The length has a checksum of its own, since a damaged one would lead anywhere in the file.
         if check != checksum(data[start : start + 8]) or end + 4 > len(data):
             return
         message = data[start + 12 : end]
@@ -84,12 +87,14 @@ def records(data: bytes) -> Iterator[bytes]:
 def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
+        # Seven bits in a byte, the lowest first; the high bit says that more follow.
         out.append(value & 0x7F | 0x80)
         value >>= 7
     return bytes([*out, value])
 
 
 def _packed(number: int, data: bytes) -> bytes:
+    # A field's key is its number and, in the low three bits, how its value is written.
     return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
 
 
@@ -112,6 +117,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             value, at = _number(data, at)
             yield key >> 3, value
             continue
+        # Two kinds have fixed sizes, and the third says its own first.
         size = {_FIXED64: 8, _FIXED32: 4}.get(kind)
         if size is None:
             size, at = _number(data, at)
@@ -121,6 +127,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 def event(seconds: float, step: int, body: bytes) -> bytes:
     """An Event message with what is logged at a step."""
+    # Keys by hand: 0x09 is field 1 as eight bytes, the time; 0x10 is field 2 as a varint, the step, left out at 0.
     return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + _varint(step) if step else b"") + body
 
 
@@ -139,6 +146,7 @@ def scalar(tag: str, value: float) -> bytes:
 
 def text(tag: str, value: str) -> bytes:
     """A text, as a tensor of one string for the plug-in that shows texts."""
+    # TensorBoard finds the plug-in that shows a value by its name in the metadata.
     plugin = _packed(9, _packed(1, _packed(1, b"text")))
     shape = _packed(2, _packed(2, b"\x08\x01"))
     return _value(
@@ -150,6 +158,7 @@ def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
     """How many of the values lie below each limit and not below the one before; empty ends are left out."""
     flat = np.asarray(values, np.float64).reshape(-1)
     counts, edges = np.histogram(flat, bins=limits)
+    # One empty bin is left before the first full one: its limit is where that one begins.
     kept = np.flatnonzero(counts)
     first, last = max(0, kept[0] - 1), kept[-1] + 1
     numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
@@ -160,6 +169,7 @@ def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
 
 def spread_limits() -> np.ndarray:
     """Limits that grow by a tenth, to both sides of 0: the bins that PyTorch calls "tensorflow"."""
+    # 773 steps of a tenth reach from 1e-12 to 1e20, the range of TensorFlow's bins.
     ahead = 1e-12 * 1.1 ** np.arange(773)
     return np.concatenate([-ahead[::-1], [0.0], ahead])
 
@@ -170,8 +180,10 @@ def logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0
     step = parts.get(2, 0)
+    # Field 5 of an event is a summary, a list of values: 1 is the tag, 2 a number, 8 a tensor.
     for value in (v for number, summary in fields if number == 5 for _, v in _fields(summary)):
         entry = dict(_fields(value))
+        # What else there is, such as a histogram, is for TensorBoard alone.
         if 1 in entry and 2 in entry:
             yield entry[1].decode(), ScalarEvent(seconds, step, struct.unpack("<f", entry[2])[0])
         elif 1 in entry and 8 in entry:

@@ -68,6 +68,7 @@ class profile:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Before the handler, which may run a loop of its own.
         ProfilerRegistry.unset_profiler()
         if self.on_trace_ready is not None and self.report is not None:
             self.on_trace_ready(self)
@@ -77,6 +78,7 @@ class profile:
         if not is_csx:
             raise RuntimeError("Only CSX backend can be profiled")
         start, end = self.schedule()
+        # The bounds are those of the original's message: the last step cannot be profiled.
         if not 1 <= start <= end < num_steps:
             raise ValueError(
                 f"profiling step range should be between 1(inclusive) and {num_steps}(exclusive), instead it is "
@@ -96,6 +98,7 @@ class profile:
         """The kernels by cycles in a step, the largest first; None if nothing was profiled."""
         if self.report is None:
             return None
+        # A program of no cycles has no shares to divide.
         total = sum(row.cycles for row in self.report.rows) or 1
         rows = sorted(self.report.rows, key=lambda row: -row.cycles)
         return [
@@ -125,6 +128,7 @@ def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, A
         name = row.label if row is not None else "wafer"
         yield {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane, "args": {"name": name}}
     for step in range(start_step, end_step + 1):
+        # The distance of two steps: in pipelined mode the cycles of the slowest kernel, else those of all.
         begin = (step - start_step) * report.step_cycles
         for lane, row in enumerate(rows):
             yield {
@@ -154,6 +158,7 @@ def tensorboard_trace_handler(
 
     def handle(profiler: profile) -> None:
         folder = pathlib.Path(dir_name)
+        # The plug-in reads everything that ends like this; the number keeps several executions apart.
         folder.mkdir(parents=True, exist_ok=True)
         ending = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
         profiler.export_chrome_trace(folder / f"{worker}.{time.time_ns()}{ending}")

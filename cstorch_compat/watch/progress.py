@@ -24,6 +24,7 @@ class Progress:
         """`done` steps are over."""
         if self._bar is not None:
             self._bar.update(1)
+        # Five lines in all, so that the log of a long run stays readable.
         elif self.enabled and (done == self.total or done % max(1, self.total // LINES) == 0):
             rate = done / max(time.perf_counter() - self._started, 1e-9)
             print(f"step {done}/{self.total}, {rate:.0f} steps/s", file=sys.stderr, flush=True)

@@ -27,6 +27,7 @@ class RateTracker:
     def reset_time(self, offset: float = 0) -> None:
         """Begin to measure time, as if `offset` seconds were over; what was counted stays counted."""
         self._start = time.perf_counter() - offset
+        # Two clocks: one for all of the time, one since the rate was asked for.
         self._asked, self._asked_count = time.perf_counter(), self.total_count
 
     def add(self, count: float) -> None:
@@ -40,6 +41,8 @@ class RateTracker:
     def rate(self) -> float:
         """Counts per second since it was last asked for, smoothed."""
         now = time.perf_counter()
+        # What happened between two questions counts as one measurement, so that a script that asks often sees more
+        # noise.
         latest = (self.total_count - self._asked_count) / max(now - self._asked, 1e-9)
         self._asked, self._asked_count = now, self.total_count
         self._rate = (1 - self._smooth) * latest + self._smooth * self._rate
@@ -84,6 +87,7 @@ class RateTrackerActivity(Activity):
 
     def update(self, batch_size: int | None) -> None:
         """A step with so many samples is over; None counts nothing."""
+        # The first step compiles, which would spoil the rate of the whole run.
         if self._is_first:
             self._is_first = False
             self.reset_time()
@@ -148,6 +152,7 @@ class Profiler:
         self.steps = 0
 
     def __getattr__(self, name: str) -> Any:
+        # By __dict__, for copying asks for names before __init__ has run.
         activities = self.__dict__.get("_activities", {})
         if name not in activities:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -205,6 +210,7 @@ class Profiler:
             f"{self._final['global_rate'] or 0.0:.0f} samples/s; {share:.0%} of the time spent waiting for data"
         ]
         if len(self.waits) > 1:
+            # The worker that the client waits for most is the one to make faster.
             by_wait = sorted(range(len(self.waits)), key=lambda rank: -self.waits[rank])
             lines += [
                 f"  worker {rank}: {self.waits[rank]:.2f} s, {self.waits[rank] / max(waited, 1e-9):.0%} of the waiting"

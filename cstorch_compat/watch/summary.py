@@ -1,5 +1,6 @@
 """Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
 
+import itertools
 import pathlib
 import socket
 import time
@@ -11,6 +12,7 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from cstorch_compat.files import checkpoint
+from cstorch_compat.run.process import Slot
 from cstorch_compat.watch import eventfile
 from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent
 from lazytensor import source
@@ -34,7 +36,7 @@ class EventWriter:
     `flush` or `close`.
     """
 
-    _made = 0
+    _numbers = Slot(itertools.count)
 
     def __init__(
         self,
@@ -45,13 +47,14 @@ class EventWriter:
         flush_secs: int = 120,
         filename_suffix: str = "",
     ):
+        # The default folder is named as PyTorch names it.
         run_name = f"{time.strftime('%b%d_%H-%M-%S')}_{socket.gethostname()}{comment}"
         self.log_dir = str(log_dir or pathlib.Path("runs") / run_name)
         self._parts: dict[str, EventWriter] = {}
         folder = pathlib.Path(self.log_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        self._tail = f"{int(time.time())}.{socket.gethostname()}.{EventWriter._made}{filename_suffix}"
-        EventWriter._made += 1
+        # Two writers of one second in one process need different files.
+        self._tail = f"{int(time.time())}.{socket.gethostname()}.{next(self._numbers.value)}{filename_suffix}"
         self._file = (folder / f"events.out.tfevents.{self._tail}").open("wb")
         self._log(eventfile.VERSION, 0, None)
 
@@ -81,6 +84,7 @@ class EventWriter:
         """Log numbers that belong into one picture: each in a folder of its own, under the common tag."""
         for name, value in tag_scalar_dict.items():
             folder = f"{main_tag.replace('/', '_')}_{name}"
+            # TensorBoard draws into one picture what has one tag in several runs, that is, folders.
             if folder not in self._parts:
                 self._parts[folder] = EventWriter(pathlib.Path(self.log_dir) / folder)
             self._parts[folder].add_scalar(main_tag, value, global_step, walltime)
@@ -104,6 +108,7 @@ class EventWriter:
         """
         if max_bins is not None:
             raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
+        # In float64: sums of squares of many float32 would lose digits.
         array = np.asarray(values.detach().array() if isinstance(values, Tensor) else values, np.float64)
         if not array.size:
             raise ValueError("The input has no element.")
@@ -134,6 +139,7 @@ class SummaryWriter(EventWriter):
         super().__init__(*args, **kwargs)
         self.base_step = base_step
         self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
+        # Beside the event file and with its number, so that a reader finds what belongs together.
         self._tensors.mkdir()
 
     def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
@@ -167,6 +173,7 @@ class SummaryReader:
         self._logged: dict[str, list[ScalarEvent]] = defaultdict(list)
         self._texts: dict[str, list[TextEvent]] = defaultdict(list)
         self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
+        # By name, which has the time in it: of two files in one folder the later one comes later.
         for path in sorted(self._folder.rglob("events.out.tfevents.*")):
             for message in eventfile.records(path.read_bytes()):
                 for tag, event in eventfile.logged(message):
@@ -216,6 +223,7 @@ class SummaryReader:
             if step in (None, at):
                 tensors[at].append(TensorDescriptor(at, nanoseconds, checkpoint.load(path)["tensor"]))
         ordered = {at: sorted(all_, key=lambda d: d.ns_since_epoch) for at, all_ in sorted(tensors.items())}
+        # Several tensors at one step are told apart by the nanosecond in their names.
         chosen: dict[int, Any] = {at: all_[-1] for at, all_ in ordered.items()} if latest_only else dict(ordered)
         if step is not None:
             return chosen.get(step)
