@@ -51,7 +51,7 @@ def test_scalars_and_tensors_come_back(tmp_path):
 
 
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), max_size=3))
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @example({"loss → 0", "50% done", "..", "a/b"})
 def test_a_tensor_is_read_under_the_name_it_was_written_under(names):
     with tempfile.TemporaryDirectory() as folder:
