@@ -23,15 +23,18 @@ def _when_known(action: Callable[..., None]) -> Callable[..., None]:
     def call(name: str, value: Any) -> None:
         (action if trace.current is None else later)(name, value)
 
+    call.__doc__ = action.__doc__
     return call
 
 
 def _summarize_scalar(name: str, value: Any) -> None:
+    """Log a scalar tensor or a number under `name`, with the writer of the running executor."""
     for writer, step in _destination():
         writer.add_scalar(name, float(value), step)
 
 
 def _summarize_tensor(name: str, value: Tensor) -> None:
+    """Log a tensor of any shape under `name`, with the writer of the running executor."""
     for writer, step in _destination():
         writer.add_tensor(name, value, step)
 
@@ -46,6 +49,7 @@ def _destination() -> Iterator[tuple[SummaryWriter, int]]:
 
 
 def _scalar_summary(name: str, value: Any) -> None:
+    """Keep a scalar under `name` for `save_summaries`."""
     _scalars.value[name] = float(value)
 
 
