@@ -5,7 +5,7 @@ needs, which PyTorch refuses when backward runs, is harmless here: the gradient 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from lazytensor import autograd, source, trace
 from lazytensor.errors import AutogradError
@@ -17,7 +17,7 @@ from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
 from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap
 
-Tensors = Tensor | Sequence[Tensor]
+Tensors: TypeAlias = Tensor | Sequence[Tensor]
 
 
 def _listed(given: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """The door: operands of an operation are brought to one dtype and one shape before a node is made."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from lazytensor import dtype as dt
 from lazytensor import source
@@ -14,7 +14,7 @@ from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import CPU, Device, Tensor, arg
 
 Number = bool | int | float
-Operand = Tensor | Number
+Operand: TypeAlias = Tensor | Number
 
 _default: DType = dt.float32
 
