@@ -1,5 +1,6 @@
 # make demo: train the example and show what the wafer would do.  make quick: the inner loop, within a minute.
-# make test: everything that CI checks.  make lowest: the quick tests on the lowest versions, on every Python at hand.
+# make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
+# make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,7 +10,7 @@ JOBS ?= 2
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo quick test lowest bench clean
+.PHONY: demo quick test campaign lowest bench clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lazywafer needs Python 3.11 or newer; set PYTHON=")'
@@ -28,6 +29,9 @@ test: $(VENV)/.installed
 
 quick: $(VENV)/.installed
 	$(PYTEST) --quick
+
+campaign: $(VENV)/.installed
+	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py
 
 lowest:
 	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done

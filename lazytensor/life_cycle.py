@@ -24,13 +24,17 @@ class LifeCycle(Generic[P]):
 
     def __init__(self, subject: str, moves: Iterable[Move[P]]):
         self.subject, self.moves = subject, tuple(moves)
-        self._then = {(move.phase, move.event): move.then for move in self.moves}
+        # By event and then by identity: a lookup by phase would hash an Enum, in Python, several times a step.
+        self._by_event: dict[str, tuple[Move[P], ...]] = {
+            event: tuple(move for move in self.moves if move.event == event)
+            for event in {move.event for move in self.moves}
+        }
 
     def after(self, phase: P, event: str) -> P:
         """The phase that an event leads to. Raises TraceError if it does not happen in that phase."""
-        then = self._then.get((phase, event))
-        if then is not None:
-            return then
+        for move in self._by_event.get(event, ()):
+            if move.phase is phase:
+                return move.then
         possible = ", ".join(move.event for move in self.moves if move.phase is phase) or "nothing"
         raise TraceError(
             f"cannot {event} {self.subject} that is {phase.value} ({phase.name})",

@@ -313,6 +313,14 @@ class SequentialScheduler(_Compound):
             part.last_epoch.add_(pw.where(self.last_epoch <= milestone, 0, 1))
 
 
+def _initial_value(part: Scheduler) -> float:
+    """What a schedule starts from: `initial_val` of a curve, `val` of a constant."""
+    for name in ("initial_val", "val"):
+        if value := getattr(part, name, 0):
+            return float(value)
+    raise AttributeError(f"{type(part).__name__!r} has no initial value other than 0, which a chain divides by")
+
+
 class ChainedScheduler(_Compound):
     """The product of schedules; the first gives the scale, the others are taken relative to their initial value."""
 
@@ -326,7 +334,7 @@ class ChainedScheduler(_Compound):
         for part in self._schedulers[1:]:
             # Relative to where it began, so that a chain of constants is the first one. The division comes last, in
             # the original's order.
-            value = value * part.value() / float(getattr(part, "initial_val", 0) or part.val)  # type: ignore[attr-defined]
+            value = value * part.value() / _initial_value(part)
         return value
 
     def increment_last_epoch(self, *args: Any, **kwargs: Any) -> None:

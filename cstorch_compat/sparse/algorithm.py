@@ -91,6 +91,9 @@ class SparsityAlgorithm(ABC):
 
     @sparsity.setter
     def sparsity(self, value: Any) -> None:
+        self._assign_level(value)
+
+    def _assign_level(self, value: Any) -> None:
         schedule = make_hyperparam_schedule(value)
         if isinstance(schedule, Constant):
             constant_level(schedule.value)
@@ -307,20 +310,13 @@ class Static(SparsityAlgorithm):
     def __init__(self, sparsity: float | None = None, **kwargs: Any):
         super().__init__(sparsity, **kwargs)
 
-    @property
-    def sparsity(self) -> Any:
-        """Sparsity by parameter. A value that is assigned holds for all of them."""
-        return self._levels
-
-    @sparsity.setter
-    def sparsity(self, value: Any) -> None:
+    def _assign_level(self, value: Any) -> None:
         if isinstance(value, Constant):
             value = value.value
         # True is a number to Python, and no sparsity.
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError("Static sparsity algorithm only supports constant sparsity")
-        # A property is overridden as a whole: the setter of the base is reached through it.
-        SparsityAlgorithm.sparsity.fset(self, value)  # type: ignore[attr-defined]
+        super()._assign_level(value)
 
     def csx_annotate_sparsity(self, param: SparseParameter) -> None:
         """Tell the compiler the level, which is all that there will be."""
