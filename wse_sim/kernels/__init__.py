@@ -10,6 +10,9 @@ and back, `as_data` and `as_wavelets` do all three at once:
     results, run = as_wavelets(kernel, {"a": a, "b": b}, WSE2)
     results["c"], run.cycles, cost(kernel.phase, WSE2).cycles
 
+Unless its docstring says otherwise a matrix lies in blocks over the whole rectangle, its rows along y and its columns
+along x, and extents that do not divide evenly are padded (`Placed` of each operand and result has it as data).
+
 How far a result may be from NumPy's in float64, in units of the last place (ULP) of its type at a scale, which for a
 sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whatever the operands are:
 

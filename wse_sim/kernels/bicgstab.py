@@ -58,7 +58,8 @@ class _Columns:
 def bicgstab(rect: Rect, cells: int, iterations: int, dtype: str = "float32") -> MeshKernel:
     """x after some iterations from zero towards A x = b, and the residual r that goes with it.
 
-    b, x, r and the factors of the six neighbours are [height, width, cells]; outside there is zero.
+    b, x, r and the factors of the six neighbours are [height, width, cells]; outside there is zero. A column of
+    cells lies on each PE.
     """
     on = _Columns(rect, Room(), cells, dtype)
     matrix = [on.vector(name, 0) for name in NEIGHBOURS]

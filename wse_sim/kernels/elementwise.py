@@ -13,7 +13,7 @@ GELU_SCALE = sqrt(2 / pi)
 
 
 def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """y = max(x + bias, 0); the bias is the same in every row."""
+    """y = max(x + bias, 0) of x [rows, columns] and bias [1, columns], which all PEs of a column of PEs share."""
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     build = room.builder()
     _add_bias(build, y, x, bias)
@@ -22,7 +22,10 @@ def bias_relu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Me
 
 
 def bias_gelu(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias, in float32 and rounded once."""
+    """y = u (1 + tanh(sqrt(2 / pi) (u + 0.044715 u^3))) / 2 of u = x + bias, in float32 and rounded once.
+
+    x and y are [rows, columns], bias [1, columns] is on all PEs of a column of PEs.
+    """
     room, x, y, bias = _with_bias(rect, rows, columns, dtype)
     u, t = (
         Placed(name=name, rect=rect, rows=rows, columns=columns, dtype=WIDE, address=room.take(x.elements, WIDE))
@@ -59,7 +62,10 @@ def _add_bias(build: Builder, target: Placed, x: Placed, bias: Placed) -> None:
 def sgd_momentum(
     rect: Rect, rows: int, columns: int, dtype: str = "float32", rate: float = 0.1, momentum: float = 0.9
 ) -> MeshKernel:
-    """velocity = momentum velocity + gradient, weight = weight - rate velocity; velocities in float32."""
+    """velocity = momentum velocity + gradient, weight = weight - rate velocity, each [rows, columns].
+
+    Velocities are float32; nothing is sent.
+    """
     room = Room()
     weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
     velocity, change = (room.place(name, rect, rows, columns, WIDE) for name in ("velocity", "change"))
@@ -80,7 +86,10 @@ def adam(
     eps: float = 1e-8,
     step: int = 1,
 ) -> MeshKernel:
-    """One step of Adam (Kingma and Ba, ICLR 2015); both moments and the change are in float32."""
+    """One step of Adam (Kingma and Ba, ICLR 2015) on a weight [rows, columns]; nothing is sent.
+
+    Both moments and the change are float32.
+    """
     room = Room()
     weight, gradient = (room.place(name, rect, rows, columns, dtype) for name in ("weight", "gradient"))
     first, second = (room.place(name, rect, rows, columns, WIDE) for name in ("first", "second"))

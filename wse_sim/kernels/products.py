@@ -19,9 +19,10 @@ from wse_sim.phase import Broadcast, Phase, Seq
 
 
 def summa(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """c = a b: in each step one column of tiles of a and one row of tiles of b go to all, ahead of the products.
+    """c [m, n] = a [m, k] b [k, n]: in each step one column of tiles of a and one row of tiles of b go to all.
 
-    Sums are in `sum_dtype`, by default that of the operands, and run over k in order.
+    They are on their way ahead of the products. Sums are in `sum_dtype`, by default that of the operands, and run over
+    k in order.
     """
     require_square(rect)
     room = Room()
@@ -45,7 +46,7 @@ def _to_all(axis: str, tile: Placed, source: int, to: Placed) -> Broadcast:
 
 
 def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "", **how: bool) -> MeshKernel:
-    """c = a b with shifts by one PE; `is_folded` as in `two_hop`.
+    """c [m, n] = a [m, k] b [k, n] with shifts by one PE, on a square; `is_folded` as in `two_hop`.
 
     With `has_skew` the operands come in plain tiles and are turned into Cannon's places first.
     """
@@ -53,7 +54,10 @@ def cannon(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype
 
 
 def two_hop(rect: Rect, m: int, k: int, n: int, dtype: str = "float32", sum_dtype: str = "") -> MeshKernel:
-    """The interleaved product: Cannon's on rings folded onto the lines, so that no word goes further than two PEs."""
+    """The interleaved product, c [m, n] = a [m, k] b [k, n], on a square.
+
+    Cannon's on rings folded onto the lines, so that no word goes further than two PEs.
+    """
     return cannon(rect, m, k, n, dtype, sum_dtype, is_folded=True)
 
 

@@ -66,7 +66,7 @@ class _Rows:
 
 
 def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
-    """y = exp(x - max x) / sum of that, over each row."""
+    """y = exp(x - max x) / sum of that, over each row of x [rows, columns]."""
     on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
     total, build = on.statistic(), _less_the_largest(on)
     _exponentials(on, build, total)
@@ -81,7 +81,7 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Mesh
 def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
     """loss [rows] = log of the sum of exp(x) - the sum of target x, and y, its gradient: softmax(x) - target.
 
-    Each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
+    x, y and target are [rows, columns]; each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
     """
     on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
     target = on.room.place("target", rect, rows, columns, dtype)
@@ -137,8 +137,8 @@ def _exponentials(on: _Rows, build: Builder, total: Memory) -> None:
 def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5) -> MeshKernel:
     """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
 
-    The variance is the mean of squared differences. PEs at the end of a row may hold fewer columns than the others: a
-    row of ones and zeros keeps the rest out of the sum.
+    x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences. PEs at
+    the end of a row may hold fewer columns than the others: a row of ones and zeros keeps the rest out of the sum.
     """
     on = _Rows(rect, rows, columns, dtype)
     gain, bias, real = on.along("gain", dtype), on.along("bias", dtype), on.along("real", WIDE, constant=1)
