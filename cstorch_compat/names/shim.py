@@ -4,8 +4,9 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
+from typing import Any, cast
 
 from cstorch_compat.names import releases, table
 from cstorch_compat.names.mirror import Mirror, forget, mirror
@@ -33,13 +34,39 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Empty(importlib.abc.Loader):
-    """Makes a package that is only the way to others."""
+    """Makes a namespace package, such as `cerebras`: nothing is in it, and other distributions may add to it."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
         """Python's own."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing is in it."""
+
+
+class _Portions(Sequence[str]):
+    """The folders that other distributions give to a namespace package, such as the one with `cerebras/modelzoo`.
+
+    They are looked up at each use, as Python does it: a script may add to sys.path after the first import.
+    """
+
+    def __init__(self, package: str, above: Sequence[str] | None):
+        self._package, self._above = package, above
+
+    def _folders(self) -> list[str]:
+        spec = importlib.machinery.PathFinder.find_spec(self._package, self._above)
+        return list(spec.submodule_search_locations or ()) if spec is not None else []
+
+    def __len__(self) -> int:
+        return len(self._folders())
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._folders()[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._folders())
+
+    def __repr__(self) -> str:
+        return f"_Portions({self._folders()})"
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -52,7 +79,12 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         loader = self._loader(fullname)
-        return None if loader is None else importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
+        if loader is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
+        if isinstance(loader, _Empty):
+            spec.submodule_search_locations = cast("list[str]", _Portions(fullname, path))
+        return spec
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
         # `import cerebras.pytorch` imports `cerebras` first, which is no module of any release.
@@ -130,6 +162,8 @@ def uninstall() -> None:
     # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
     roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(SAME_IN_ALL)
     for name in [n for n in sys.modules if n.partition(".")[0] in roots]:
-        if path_of(name) or releases.spellings_of(name) or releases.is_package_above(name):
+        # What others have put below a package of ours goes with it: those modules hold names of this release.
+        above = name.partition(".")[0]
+        if path_of(name) or releases.spellings_of(name) or releases.is_package_above(above):
             del sys.modules[name]
     forget()

@@ -34,6 +34,28 @@ def test_two_names_of_a_module_are_one_object(script):
     assert done.returncode == 0, done.stderr
 
 
+def test_other_distributions_add_modules_to_the_package_cerebras(script, tmp_path):
+    for place, value in (("beside", 1), ("elsewhere", 2)):
+        folder = tmp_path / ("" if place == "beside" else place) / "cerebras" / f"zoo_{place}" / "models"
+        folder.mkdir(parents=True)
+        (folder / "net.py").write_text(f"import cerebras.pytorch as cstorch\nvalue = {value}\n")
+    done = script(
+        """
+        import pkgutil, sys
+        import cerebras
+        from cerebras.zoo_beside.models import net
+        # A path that comes later is searched too, as Python does it for a package of several distributions.
+        sys.path.append("elsewhere")
+        import cerebras.zoo_elsewhere.models.net as other
+        print(net.value, other.value, net.cstorch is cstorch, getattr(cerebras, "__file__", None))
+        try: import cerebras.nowhere
+        except ModuleNotFoundError as e: print(e)
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["1 2 True None", "No module named 'cerebras.nowhere'"]
+
+
 def test_uninstall_makes_the_names_unimportable_again(tmp_path):
     code = (
         "import cstorch_compat, sys\ncstorch_compat.install()\nimport torch\ncstorch_compat.uninstall()\n"
