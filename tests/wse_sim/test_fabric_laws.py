@@ -74,7 +74,7 @@ def test_columns_could_be_rows(made, most, engine, threads):
         np.testing.assert_array_equal(turned.counters[name], np.tile(alone.counters[name].T, (1, copies)))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.integers(1, 3), st.integers(520, 700), st.integers(1, 3), st.sampled_from([WSE2, WSE3]))
 def test_bands_of_threads_see_each_other(width, height, words, machine):
     """Long columns, of which each thread has a part."""
