@@ -13,6 +13,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ops.elementwise import cast
 
 _half: DType | None = None
+_host: DType | None = None  # what products run in where a script asks for PyTorch's casts on a CPU
 
 
 def half_type() -> DType | None:
@@ -32,6 +33,22 @@ def autocast(half: DType | None) -> Iterator[None]:
         _half = before
 
 
+def host_half_type() -> DType | None:
+    """The type of products inside of `torch.autocast("cpu")`, or None outside."""
+    return _host
+
+
+@contextmanager
+def host_autocast(half: DType | None) -> Iterator[None]:
+    """Make PyTorch's casts on a CPU in the block: of products and losses alone; None switches them off."""
+    global _host
+    before, _host = _host, half
+    try:
+        yield
+    finally:
+        _host = before
+
+
 def lowered(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a matrix product: float32 becomes the half type."""
     # Off means untouched, not "to float32": what a script mixes on the CPU has to stay as PyTorch leaves it.
@@ -40,8 +57,16 @@ def lowered(*nodes: Node) -> tuple[Node, ...]:
     return tuple(cast(n, _half) if n.type.dtype is float32 else n for n in nodes)
 
 
+def multiplied(*nodes: Node) -> tuple[Node, ...]:
+    """The operands of a layer's product: as `lowered`, and inside of PyTorch's casts on a CPU in their type."""
+    if _host is None:
+        return lowered(*nodes)
+    # The other half type is cast too, and double is left alone.
+    return tuple(cast(n, _host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
+
+
 def raised(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a loss: half types become float32."""
-    if _half is None:
+    if _half is None and _host is None:
         return nodes
     return tuple(cast(n, float32) if n.type.dtype.is_half else n for n in nodes)

@@ -90,7 +90,10 @@ def origin(path: str, name: str) -> Origin | None:
         return entry.names[name]
     if name in children(path):
         return None
-    return next((Origin(source.module, name) for source in entry.lists if name in _listed(source)), None)
+    source = next((s for s in entry.lists if name in _listed(s)), None)
+    # A namespace is named with a full stop at its end, which is what stands before the names in it.
+    prefix = source.name if source is not None and source.name.endswith(".") else ""
+    return Origin(source.module, prefix + name) if source is not None else None
 
 
 def names(path: str) -> list[str]:
@@ -105,8 +108,10 @@ def _listed(where: Origin) -> frozenset[str]:
     """What a list of names has, modules left out; of another public module all names."""
     if where.module in entries():
         return frozenset(names(where.module))
-    # Modules stay out: what is public below a public module has a row of its own.
     module = importlib.import_module(where.module)
+    if where.name.endswith("."):
+        return frozenset(vars(getattr(module, where.name[:-1])))
+    # Modules stay out: what is public below a public module has a row of its own.
     return frozenset(name for name in where.value() if not isinstance(getattr(module, name), ModuleType))
 
 

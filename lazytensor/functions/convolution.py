@@ -10,7 +10,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.conv import Pairs
 from lazytensor.ops.shape import reshape
-from lazytensor.precision import lowered
+from lazytensor.precision import multiplied
 from lazytensor.tensor import Tensor, arg
 
 Extents = int | Sequence[int]
@@ -61,7 +61,7 @@ def _operands(name: str, rank: int, input: Tensor, weight: Tensor, bias: Tensor 
             where=source.where(),
         )
     # Together, so that all three take the half type or none does.
-    given = lowered(*(arg(t) for t in (input, weight, bias) if t is not None))
+    given = multiplied(*(arg(t) for t in (input, weight, bias) if t is not None))
     x, w, *b = given
     if any(n.type.dtype is not w.type.dtype for n in given):
         raise ShapeError(

@@ -14,12 +14,14 @@ from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
-from lazytensor.precision import lowered, raised
+from lazytensor.precision import host_half_type, multiplied, raised
 from lazytensor.tensor import Tensor, arg
 
 
 def _pair(a: Tensor, b: Tensor) -> tuple[Node, Node]:
     x, y = arg(a), arg(b)
+    if host_half_type() is not None:
+        x, y = multiplied(x, y)
     if x.type.dtype is not y.type.dtype:  # a script's calls of matmul were lowered before; others meet in float32
         x, y = raised(x, y)
     if x.type.dtype is not y.type.dtype:
@@ -132,7 +134,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Raises ShapeError if they do not fit.
     """
-    operands = lowered(*(arg(t) for t in (x, weight, bias) if t is not None))
+    operands = multiplied(*(arg(t) for t in (x, weight, bias) if t is not None))
     # For its error, which names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
         _pair(x, weight)

@@ -14,7 +14,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
 from lazytensor.ops.elementwise import cast
-from lazytensor.precision import half_type, lowered
+from lazytensor.precision import half_type, host_half_type, lowered
 from lazytensor.tensor import Tensor, arg
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +30,10 @@ RAISED = {name for name, op in OPS.items() if op.autocast == "float32"} | set(
 )
 LOWERED = {name for name, op in OPS.items() if op.autocast == "half"} | set("__matmul__ __rmatmul__ mm addmm".split())
 """Rows of operations say it of theirs; the rest are functions that record several operations, or go by other names."""
+RAISED_ON_HOST = {name for name in RAISED if name.endswith("_loss")} | set(
+    "prod cdist kl_div binary_cross_entropy binary_cross_entropy_with_logits avg_pool3d quantile nanquantile".split()
+)
+"""What PyTorch's casts on a CPU take in float32."""
 
 
 def _wide(value: Any) -> Any:
@@ -49,14 +53,15 @@ def published(function: F, name: str = "") -> F:
     """
     name = name or function.__name__
     function = refusing(name, function)
-    if name not in RAISED | LOWERED:
+    on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
+    if not (on_wafer or on_host):
         return function
-    convert = _wide if name in RAISED else _narrow
+    convert = _narrow if name in LOWERED else _wide
 
     @functools.wraps(function)
     def converting(*args: Any, **kwargs: Any) -> Any:
         # Asked at each call, since the same function serves steps and the host.
-        if half_type() is None:
+        if (half_type() is None or not on_wafer) and (host_half_type() is None or not on_host):
             return function(*args, **kwargs)
         return function(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
 

@@ -10,12 +10,13 @@ from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import dropout
 from lazytensor.functions.creation import empty, zeros
+from lazytensor.functions.gathering import index_select, where
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.shapes import cat, chunk, squeeze, stack, transpose, unbind, unsqueeze
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, from_array
 
 State = tuple[Tensor, ...]
 Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
@@ -123,7 +124,12 @@ class RNNBase(Module):
         """Nothing: there is no order in memory to restore."""
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """[L, N, in] (or [N, L, in] with batch_first, or [L, in]) -> outputs and the last state."""
+        """[L, N, in] (or [N, L, in] with batch_first, or [L, in]) -> outputs and the last state.
+
+        A packed sequence, known by its `batch_sizes`, gives a packed one.
+        """
+        if hasattr(input, "batch_sizes"):
+            return self._of_packed(input, hx)
         if input.ndim not in (2, 3) or input.spec.shape[-1] != self.input_size:
             raise ShapeError(
                 f"{type(self).__name__}: Expected input to be 2D or 3D with last dimension {self.input_size}, got "
@@ -141,20 +147,34 @@ class RNNBase(Module):
         last = [squeeze(h, 1) for h in last] if alone else last
         return out, tuple(last) if parts == 2 else last[0]
 
+    def _of_packed(self, packed: Any, hx: Any) -> tuple[Any, Any]:
+        """As `forward` for sequences of unlike lengths, the longest first; states stand in the order of the user's."""
+        parts, order, back = _CELLS[self.mode][2], packed.sorted_indices, packed.unsorted_indices
+        x = packed.padded()
+        start = self._start(x, parts) if hx is None else list(hx) if parts == 2 else [hx]
+        if hx is not None and order is not None:
+            start = [index_select(h, 1, order) for h in start]
+        lengths = packed.lengths()
+        # A state that has come to the end of its sequence stays as it is; one that comes from the far end waits there.
+        going_on = [from_array((t < lengths)[:, None]) for t in range(x.spec.shape[0])]
+        out, last = self._run(x, start, going_on)
+        last = last if back is None else [index_select(h, 1, back) for h in last]
+        return packed.repacked(out), tuple(last) if parts == 2 else last[0]
+
     def _start(self, x: Tensor, parts: int) -> list[Tensor]:
         ways = 2 if self.bidirectional else 1
         # One state for each layer and way: layer 0 forward, layer 0 backward, layer 1 forward, ...
         shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
         return [zeros(*shape, dtype=x.dtype, device=x.device) for _ in range(parts)]
 
-    def _run(self, x: Tensor, start: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
-        """All layers over [L, N, width]."""
+    def _run(self, x: Tensor, start: list[Tensor], going_on: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
+        """All layers over [L, N, width]; `going_on` says for each time which sequences have not ended."""
         ends: list[State] = []
         at = 0
         for layer in range(self.num_layers):
             ways = []
             for way, suffix in enumerate(self._suffixes(layer)):
-                outputs, end = self._layer(x, suffix, tuple(h[at] for h in start), way == 1)
+                outputs, end = self._layer(x, suffix, tuple(h[at] for h in start), way == 1, going_on)
                 ways.append(outputs)
                 ends.append(end)
                 at += 1
@@ -165,7 +185,9 @@ class RNNBase(Module):
                 x = dropout(x, self.dropout)
         return x, [stack(parts) for parts in zip(*ends, strict=True)]
 
-    def _layer(self, x: Tensor, suffix: str, state: State, backward: bool) -> tuple[Tensor, State]:
+    def _layer(
+        self, x: Tensor, suffix: str, state: State, backward: bool, going_on: list[Tensor] | None
+    ) -> tuple[Tensor, State]:
         own = self._parameters
         step = _CELLS[self.mode][0]
         # The input of all times in one product; only the state's product has to wait for the step before.
@@ -173,8 +195,12 @@ class RNNBase(Module):
         weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
         outputs = []
         # Unrolled: a graph has no loops, and the number of times is part of its shapes.
-        for gate in reversed(gates) if backward else gates:
-            state = step(gate, state, weight, bias)
+        times = range(len(gates))
+        for t in reversed(times) if backward else times:
+            after = step(gates[t], state, weight, bias)
+            if going_on is not None:
+                after = tuple(where(going_on[t], a, b) for a, b in zip(after, state, strict=True))
+            state = after
             outputs.append(state[0])
         # The state that a backward way ends with is that of the first time.
         return stack(outputs[::-1] if backward else outputs), state

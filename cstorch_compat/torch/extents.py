@@ -1,0 +1,30 @@
+"""`torch.nn.modules.utils`: numbers that stand for one extent in each dimension."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
+    """What makes n extents of one number, and leaves several as they are."""
+
+    def parse(x: Any) -> tuple[Any, ...]:
+        return tuple(x) if isinstance(x, Iterable) else tuple(itertools.repeat(x, n))
+
+    parse.__name__ = name
+    return parse
+
+
+_single, _pair = _ntuple(1, "_single"), _ntuple(2, "_pair")
+_triple, _quadruple = _ntuple(3, "_triple"), _ntuple(4, "_quadruple")
+
+
+def _reverse_repeat_tuple(t: Iterable[Any], n: int) -> tuple[Any, ...]:
+    """Each member n times, from the last to the first, as paddings are given."""
+    return tuple(x for x in reversed(tuple(t)) for _ in range(n))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix such as "module." from the names of a state dict, in place."""
+    for key in [k for k in state_dict if k.startswith(prefix)]:
+        state_dict[key.removeprefix(prefix)] = state_dict.pop(key)

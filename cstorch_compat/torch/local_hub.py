@@ -1,0 +1,104 @@
+"""`torch.hub` without a network: models from a folder, and weights that are in the cache already."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+from typing import Any, NoReturn
+from urllib.parse import urlparse
+
+from cstorch_compat.run.process import Slot
+from lazytensor import serialization, source
+from lazytensor.errors import DataError
+
+_chosen: Slot[str | None] = Slot(lambda: None)
+HASH = re.compile(r"-([a-f0-9]*)\.")
+
+
+def get_dir() -> str:
+    """The folder of the cache: the one that was set, or $TORCH_HOME/hub, by default ~/.cache/torch/hub."""
+    if _chosen.value is not None:
+        return _chosen.value
+    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
+    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+    return os.path.join(home, "hub")
+
+
+def set_dir(d: Any) -> None:
+    """Set the folder of the cache."""
+    _chosen.value = os.path.expanduser(d)
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> Any:
+    """What the cache has of a file; raises DataError if it has none, for nothing is ever downloaded."""
+    folder = pathlib.Path(model_dir or os.path.join(get_dir(), "checkpoints"))
+    path = folder / (file_name or os.path.basename(urlparse(url).path))
+    if not path.is_file():
+        raise DataError(
+            f"{url} is not in the cache, and nothing is ever downloaded here",
+            where=source.where(),
+            hint=f"Put the file at {path}.",
+        )
+    return serialization.load(path, map_location)
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> NoReturn:
+    """Raises DataError: nothing is ever downloaded."""
+    raise DataError(
+        f"{url} would be downloaded, and nothing ever is here", where=source.where(), hint=f"Put the file at {dst}."
+    )
+
+
+def _hubconf(repo_or_dir: str, origin: str) -> Any:
+    if origin != "local":
+        raise DataError(
+            f"the repository {repo_or_dir!r} would be downloaded, and nothing ever is here",
+            where=source.where(),
+            hint='Clone it and call torch.hub with the folder and source="local".',
+        )
+    path = os.path.join(repo_or_dir, "hubconf.py")
+    spec = importlib.util.spec_from_file_location("hubconf", path)
+    if spec is None or spec.loader is None or not os.path.isfile(path):
+        raise DataError(f"there is no {path}", where=source.where(), hint="Name the folder that has hubconf.py.")
+    # As in PyTorch: the user's own file, which may import what lies beside it.
+    sys.path.insert(0, repo_or_dir)
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(repo_or_dir)
+    return module
+
+
+def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
+    """Call an entry point of the hubconf.py in a folder. Raises DataError for what is not there."""
+    for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
+        kwargs.pop(option, None)
+    return _entry(_hubconf(str(repo_or_dir), source), model)(*args, **kwargs)
+
+
+def _entry(module: Any, model: str) -> Any:
+    function = getattr(module, model, None)
+    if not callable(function):
+        raise RuntimeError(f"Cannot find callable {model} in hubconf")
+    return function
+
+
+def list(github: Any, *args: Any, source: str = "local", **kwargs: Any) -> Any:
+    """The entry points of the hubconf.py in a folder."""
+    module = _hubconf(str(github), source)
+    return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
+
+
+def help(github: Any, model: str, *args: Any, source: str = "local", **kwargs: Any) -> Any:
+    """What an entry point says of itself."""
+    return _entry(_hubconf(str(github), source), model).__doc__

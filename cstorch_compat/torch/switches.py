@@ -1,0 +1,169 @@
+"""Settings of the whole process that scripts make: what they set is what is answered, and most change nothing here."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+from cstorch_compat.run.process import Slot
+from lazytensor.errors import OptionInvalid
+from lazytensor.tensor import CPU, Device, _chosen, chosen_device
+
+_settings: Slot[dict[str, Any]] = Slot(dict)
+PRECISIONS = ("highest", "high", "medium")
+DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+def get_num_threads() -> int:
+    """How many threads compiled loops use."""
+    return int(numba.get_num_threads())
+
+
+def _most_threads() -> int:
+    # Numba refuses more than it has started.
+    return int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
+
+
+def set_num_threads(num: int) -> None:
+    """Let compiled loops use so many threads, or all that there are. Raises RuntimeError below 1."""
+    if num <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    numba.set_num_threads(min(int(num), _most_threads()))
+
+
+def get_num_interop_threads() -> int:
+    """The number that was set, or that of the CPUs."""
+    return int(_settings.value.get("interop", os.cpu_count() or 1))
+
+
+def set_num_interop_threads(num: int) -> None:
+    """Keep a number, which changes nothing: operations run one after the other."""
+    if num <= 0:
+        raise RuntimeError("Expected positive number of threads")
+    _settings.value["interop"] = int(num)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Keep the setting: everything here is deterministic."""
+    _settings.value["deterministic"] = DEBUG_MODES["warn" if warn_only else "error"] if mode else 0
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether that was asked for."""
+    return bool(get_deterministic_debug_mode())
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """Whether it was asked for with warnings in the place of errors."""
+    return get_deterministic_debug_mode() == DEBUG_MODES["warn"]
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 for warnings, 2 for errors."""
+    return int(_settings.value.get("deterministic", 0))
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """As `use_deterministic_algorithms`, by a number or by its word."""
+    number = DEBUG_MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
+    if number not in DEBUG_MODES.values():
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {list(DEBUG_MODES)}, got {debug_mode}")
+    _settings.value["deterministic"] = number
+
+
+def get_float32_matmul_precision() -> str:
+    """The word that was set."""
+    return str(_settings.value.get("matmul", PRECISIONS[0]))
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Keep a word, which changes nothing on a CPU. Raises RuntimeError for an unknown one."""
+    if precision not in PRECISIONS:
+        raise RuntimeError(f"{precision} is not one of 'highest', 'high', or 'medium'.")
+    _settings.value["matmul"] = precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """False, as where the processor cannot: small numbers are kept."""
+    return False
+
+
+def set_warn_always(b: bool) -> None:
+    """Keep the setting: each warning here decides for itself."""
+    _settings.value["warn"] = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set."""
+    return bool(_settings.value.get("warn", False))
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Keep the setting: errors of gradients name the line of the forward pass anyway."""
+    _settings.value["anomaly"] = bool(mode)
+
+
+def is_anomaly_enabled() -> bool:
+    """What was set."""
+    return bool(_settings.value.get("anomaly", False))
+
+
+class _Anomaly:
+    """`set_detect_anomaly(mode)`: at once, and undone at the end of a block."""
+
+    def __init__(self, mode: bool = True, check_nan: bool = True):
+        self._before = is_anomaly_enabled()
+        set_anomaly_enabled(mode)
+
+    def __enter__(self) -> None:
+        """It is set already."""
+
+    def __exit__(self, *_: object) -> None:
+        set_anomaly_enabled(self._before)
+
+
+class set_detect_anomaly(_Anomaly):
+    """Keep the setting, at once and until the end of a block."""
+
+
+class detect_anomaly(_Anomaly):
+    """Keep the setting in a block."""
+
+
+def set_default_device(device: Any) -> None:
+    """Let factories put new tensors on a device; None is the CPU again. Raises OptionInvalid for one that is not there.
+
+    A block `with torch.device(...)` decides before it does.
+    """
+    target = CPU if device is None else device if isinstance(device, Device) else Device(device)
+    if target.type not in ("cpu", "meta"):
+        raise OptionInvalid(f"there is no device {target}", hint='Use "cpu", or "meta" for shapes without values.')
+    # The first entry is what is chosen outside of all blocks.
+    _chosen[0] = CPU if target.type == "cpu" else target
+
+
+def get_default_device() -> Device:
+    """Where new tensors live that name no device."""
+    return chosen_device()
+
+
+class nullary:
+    """A block that changes nothing, and a decorator that gives the function back."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        """Takes what the original takes."""
+
+    def __enter__(self) -> "nullary":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to undo."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself."""
+        return function
+
+
+def ignored(*args: Any, **kwargs: Any) -> None:
+    """Takes a setting that has no meaning here."""
