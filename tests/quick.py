@@ -17,6 +17,7 @@ from multiprocessing import util
 from typing import Any
 
 import hypothesis
+import numpy.testing  # noqa: F401 - NumPy 2.0 asks lscpu about the processor here, which is no test's process
 import pytest
 
 from lazytensor.config import override

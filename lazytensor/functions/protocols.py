@@ -44,8 +44,9 @@ def _exported(x: Tensor) -> np.ndarray:
 @method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
     """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
-    # A stream is the order of work on a GPU; NumPy refuses to hear of one.
-    return _exported(x).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
+    # A stream is the order of work on a GPU; NumPy refuses to hear of one. Nor does it export before 2.1 what is
+    # read-only, as values are here.
+    return np.array(_exported(x)).__dlpack__(**{k: v for k, v in options.items() if k != "stream"})
 
 
 @method
@@ -57,7 +58,9 @@ def __dlpack_device__(x: Tensor) -> tuple[int, int]:
 def from_dlpack(ext_tensor: Any) -> Tensor:
     """A tensor over what another library exports."""
     # Copied: what others may write to cannot be a value that never changes.
-    return from_numpy(np.array(np.from_dlpack(ext_tensor)))
+    # An array needs no protocol, and before 2.1 NumPy exports none that is read-only.
+    array = ext_tensor if isinstance(ext_tensor, np.ndarray) else np.from_dlpack(ext_tensor)
+    return from_numpy(np.array(array))
 
 
 @method
