@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.names import manifest, shim
+from cstorch_compat.names import manifest, shim, surface
 from lazytensor.table import Column, Table
+
+STATUSES = ("full", "partial", "missing")
 
 
 @dataclass(frozen=True)
@@ -48,20 +50,39 @@ def _value(name: str) -> Any:
 
 
 def text(listed: bool) -> str:
-    """Counts by package, then, if `listed`, every name that is partial or missing with its reason."""
+    """Counts by package, then, if `listed`, every name that is partial or missing with its reason.
+
+    First of all PyTorch's public surface: a count against our own list would say little.
+    """
     names = list(rows())
     counts = Counter((_package(r.name), r.status) for r in names)
-    statuses = ("full", "partial", "missing")
-    columns = (Column("package", is_words=True), *map(Column, statuses))
-    packages = sorted({_package(r.name) for r in names})
-    lines = [Table(columns, [(p, *(counts[p, s] for s in statuses)) for p in packages]).text()]
+    columns = (Column("package", is_words=True), *map(Column, STATUSES))
+    # Modules of PyTorch of which nothing is here are many, and each is a line of --list.
+    packages = sorted({_package(r.name) for r in names if r.status != "missing"})
+    lines = [_shares(names), "", Table(columns, [(p, *(counts[p, s] for s in STATUSES)) for p in packages]).text()]
     if listed:
         lines += ["", *(f"{r.status:8} {r.name}: {r.reason}" for r in names if r.status != "full")]
     return "\n".join(lines)
 
 
+def _shares(names: list[CoverageRow]) -> str:
+    """How much is there of each list of names."""
+    lists = {
+        f"public names of PyTorch {surface.RELEASE}": surface.names(),
+        "names of PyTorch that published scripts use": {n for n in manifest.used_names() if n.startswith("torch")},
+        "public names of cerebras.pytorch": {n for n in manifest.used_names() if n.startswith("cerebras")},
+    }
+    columns = (Column("list", is_words=True), Column("names"), *map(Column, STATUSES), Column("here", "{:.1%}".format))
+    table = []
+    for title, members in lists.items():
+        counts = Counter(r.status for r in names if r.name in members)
+        total = counts.total()
+        table.append((title, total, *(counts[s] for s in STATUSES), 1 - counts["missing"] / max(total, 1)))
+    return Table(columns, table).text()
+
+
 def _package(name: str) -> str:
-    return name.rpartition(".")[0]
+    return name.rpartition(".")[0] or name
 
 
 def report(listed: bool) -> int:

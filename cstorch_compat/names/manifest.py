@@ -1,7 +1,8 @@
 """Which names of the emulated packages exist here, and what to say of the others.
 
-`known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use.
-A name that a module has is provided; one that is only listed is known but missing; any other is unknown.
+`known_names.txt` lists the public names of cerebras.pytorch 2.10 and the names of PyTorch that published scripts use,
+`torch_surface.txt` all public names of PyTorch. A name that a module has is provided; one that is only listed is known
+but missing; any other is unknown.
 """
 
 import difflib
@@ -9,7 +10,7 @@ import functools
 import pathlib
 from typing import Any
 
-from cstorch_compat.names import releases
+from cstorch_compat.names import releases, surface, table
 from lazytensor import errors, source
 from lazytensor.errors import NameMissing
 
@@ -58,9 +59,26 @@ PARTIAL = {
 
 
 @functools.cache
-def known_names() -> frozenset[str]:
+def used_names() -> frozenset[str]:
     """Every name of `known_names.txt`."""
     return frozenset((pathlib.Path(__file__).parent / "known_names.txt").read_text().split())
+
+
+@functools.cache
+def known_names() -> frozenset[str]:
+    """Every name that the originals are known to have."""
+    return used_names() | surface.names()
+
+
+def is_known(full: str) -> bool:
+    """Whether the original has a name, or a module above names that are listed."""
+    return full in known_names() or full in _packages() or bool(releases.rows(full.removeprefix(CSTORCH_PREFIX)))
+
+
+@functools.cache
+def _packages() -> frozenset[str]:
+    """Every module that has a listed name inside."""
+    return frozenset(name[:k] for name in known_names() for k, letter in enumerate(name) if letter == ".")
 
 
 MISSING = {
@@ -79,10 +97,61 @@ MISSING = {
 """Reasons for names that are missing, by the longest prefix; the others are not written yet."""
 
 
+WAYS_OUT = {
+    "torch.onnx": "Save the state_dict here, and export it with the original package.",
+    "torch.export": "Save the state_dict here, and export it with the original package.",
+    "torch.fx": "Write the change of the model as a module, or run this part with the original package.",
+    "torch._dynamo": "Leave it out: steps are traced and compiled without it.",
+    "torch._inductor": "Leave it out: steps are traced and compiled without it.",
+    "torch.cuda": "Guard it by torch.cuda.is_available(), which is False here.",
+    "torch.polar": "Compute with the real and the imaginary part as two tensors.",
+    "torch.view_as_complex": "Compute with the real and the imaginary part as two tensors.",
+    "torch.view_as_real": "Compute with the real and the imaginary part as two tensors.",
+    "torch.quantization": "Train in float32 or bfloat16 here, and quantize with the original package.",
+    "torch.ao": "Train in float32 or bfloat16 here, and quantize with the original package.",
+    "torchvision": "Give the data or the model from a file of your own.",
+}
+"""What to do without a name, by the longest prefix."""
+GENERAL = "Replace it by an operation that is there, or run this part with the original package."
+NEEDS_PYTORCH = frozenset(
+    """apex bitsandbytes deepspeed fairscale flash_attn functorch mamba_ssm megatron pyg_lib tensorrt torch_cluster
+    torch_geometric torch_scatter torch_sparse torch_spline_conv torch_tensorrt torchao torchaudio torchdata torchtext
+    torchtune torchtitan torch_xla triton vllm xformers""".split()
+)
+"""Packages that are compiled against PyTorch itself or against a GPU, so that installing them is no way out."""
+
+
+def _by_prefix(rows: dict[str, str], name: str, default: str) -> str:
+    prefix = max((p for p in rows if name == p or name.startswith(p + ".")), key=len, default="")
+    return rows.get(prefix, default)
+
+
 def reason_for(name: str) -> str:
     """Why a known name is missing."""
-    prefix = max((p for p in MISSING if name == p or name.startswith(p + ".")), key=len, default="")
-    return MISSING.get(prefix, "not written yet")
+    return _by_prefix(MISSING, name, "not written yet")
+
+
+def way_out_for(name: str) -> str:
+    """What a script does without a known name."""
+    return _by_prefix(WAYS_OUT, name, GENERAL)
+
+
+def package_way_out(package: str) -> str:
+    """What to do about a package of others that is not installed."""
+    if package.partition(".")[0] in NEEDS_PYTORCH:
+        return "It is compiled against PyTorch itself or a GPU: run this part with the original packages."
+    return f"Install {package} where lazywafer is installed, or leave the import out."
+
+
+def absent_module(name: str, path: str) -> str:
+    """What is said where a module is imported that is not here; `path` is how the lists call it."""
+    place = source.where()
+    if is_known(path):
+        why = f"it is known but missing in this version ({reason_for(path)})"
+        return f"{place}: No module named {name!r}: {why}\n  {way_out_for(path)}"
+    near = difflib.get_close_matches(path, [*table.entries()], 1)
+    hint = f"Did you mean {near[0]}?" if near else "Check the spelling and the release that has it."
+    return f"{place}: No module named {name!r}: no such module is known\n  {hint}"
 
 
 def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
@@ -99,12 +168,11 @@ def refuse(public: str, name: str, have: list[str], full: str = "") -> Any:
     gone = releases.absence(path, releases.LATEST_ONLY)
     if gone is not None:
         return refuse_absent(public, name, path, *gone)
-    # A known name may be a module of which only the names inside are listed.
-    if releases.rows(path) or full in known_names() or any(n.startswith(full + ".") for n in known_names()):
+    if is_known(full):
         error = NameMissing(
             f"{owner} has no attribute {name!r}: it is known but missing in this version ({reason_for(full)})",
             where=source.where(),
-            hint="Replace it by an operation that is there, or run this part with the original package.",
+            hint=way_out_for(full),
         )
         return errors.refuse("missing here", error, full)
     # One suggestion, of names that are really here: a way out has to work.

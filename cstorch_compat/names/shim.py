@@ -5,10 +5,12 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from types import ModuleType
 from typing import Any, cast
 
-from cstorch_compat.names import releases, table
+from cstorch_compat.names import manifest, releases, table
+from cstorch_compat.names.distributions import distributions
 from cstorch_compat.names.mirror import Mirror, forget, mirror
 from cstorch_compat.names.releases import Span
 from lazytensor.errors import NameMissing
@@ -26,7 +28,7 @@ class _Loader(importlib.abc.Loader):
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
         if self.path not in table.entries():
-            raise ModuleNotFoundError(f"No module named {spec.name!r} in this version of the project", name=spec.name)
+            raise ModuleNotFoundError(manifest.absent_module(spec.name, self.path), name=spec.name)
         return mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -69,7 +71,7 @@ class _Portions(Sequence[str]):
         return f"_Portions({self._folders()})"
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder(metadata.DistributionFinder):
     """Answers for the aliased names before any installed package can. `api` is the release that was chosen."""
 
     def __init__(self, api: str | None):
@@ -85,6 +87,12 @@ class _Finder(importlib.abc.MetaPathFinder):
         if isinstance(loader, _Empty):
             spec.submodule_search_locations = cast("list[str]", _Portions(fullname, path))
         return spec
+
+    def find_distributions(
+        self, context: metadata.DistributionFinder.Context = metadata.DistributionFinder.Context()
+    ) -> Iterator[metadata.Distribution]:
+        """The metadata of an emulated package, for who asks by its name."""
+        return distributions(context)
 
     def _loader(self, name: str) -> importlib.abc.Loader | None:
         # `import cerebras.pytorch` imports `cerebras` first, which is no module of any release.

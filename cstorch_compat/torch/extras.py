@@ -2,7 +2,6 @@
 
 from lazytensor.tensor import Tensor
 
-__version__ = "2.4.0"
 strided, contiguous_format, preserve_format, channels_last = (
     "torch.strided",
     "torch.contiguous_format",

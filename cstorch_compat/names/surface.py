@@ -1,0 +1,37 @@
+"""PyTorch's public surface as it was recorded: the names of its modules, and of the classes that scripts subclass.
+
+`torch_surface.txt` has a line for each module: its path, a colon, and its names. Behind a path alone there is a module
+of which only the path is public enough to be imported.
+"""
+
+import functools
+import pathlib
+
+RELEASE = "2.13.0"
+"""The release of PyTorch whose names were recorded."""
+
+
+@functools.cache
+def modules() -> dict[str, frozenset[str]]:
+    """The names of each module, and of the classes whose members were recorded too."""
+    text = pathlib.Path(__file__).with_name("torch_surface.txt").read_text(encoding="utf-8")
+    rows = (line.partition(":") for line in text.splitlines() if line and not line.startswith("#"))
+    return {path: frozenset(names.split()) for path, _, names in rows}
+
+
+@functools.cache
+def names() -> frozenset[str]:
+    """Every public name with its module in front, the modules themselves included."""
+    inside = {f"{path}.{name}" for path, listed in modules().items() for name in listed}
+    return frozenset(inside | modules().keys())
+
+
+def has(name: str) -> bool:
+    """Whether PyTorch has a dotted name, under its own or as part of a module's path."""
+    return name in names() or name in _above()
+
+
+@functools.cache
+def _above() -> frozenset[str]:
+    """Packages that are listed by what is below them alone."""
+    return frozenset(path[:k] for path in modules() for k, letter in enumerate(path) if letter == ".")

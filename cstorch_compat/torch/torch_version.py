@@ -1,0 +1,48 @@
+"""The version of PyTorch whose answers are given, as text that compares as versions do."""
+
+import re
+from typing import Any
+
+from cstorch_compat.names.distributions import VERSIONS
+
+
+class TorchVersion(str):
+    """Text such as "2.13.0+cpu", ordered by its numbers against other such text and against tuples of numbers."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __lt__(self, other: Any) -> bool:
+        return _key(self) < _key(other)
+
+    def __le__(self, other: Any) -> bool:
+        return _key(self) <= _key(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return _key(self) > _key(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return _key(self) >= _key(other)
+
+    def __eq__(self, other: object) -> bool:
+        return _key(self) == _key(other)
+
+    def __ne__(self, other: object) -> bool:
+        return _key(self) != _key(other)
+
+
+def _key(version: Any) -> tuple[tuple[int, ...], bool, str]:
+    """Release numbers without zeros at their end, whether it is a final release, and what stands behind a plus."""
+    text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)
+    public, _, local = text.partition("+")
+    release = re.match(r"v?(\d+(?:\.\d+)*)", public)
+    if release is None:
+        return (), False, text
+    numbers = [int(part) for part in release[1].split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    # A candidate such as 2.13.0rc1 or 2.13.0.dev comes before the release.
+    return tuple(numbers), public == release[0], local
+
+
+__version__ = TorchVersion(VERSIONS["torch"])
