@@ -18,9 +18,8 @@ from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, shim, stubs
 from cstorch_compat.names.mirror import Mirror
-from cstorch_compat.run import process, script
+from cstorch_compat.run import process, script, user_traceback
 from lazytensor import config
-from lazytensor.errors import LazyError
 from wse_sim import MACHINES
 from wse_sim.validation import command as validating
 
@@ -86,7 +85,7 @@ def _execute(path: str, args: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BaseException as e:
-        _print_error(e, path)
+        _print_error(e)
         return 1
     return 0
 
@@ -98,12 +97,8 @@ def _exit_status(e: SystemExit) -> int:
     return 1
 
 
-def _print_error(e: BaseException, path: str) -> None:
-    """The traceback from the script's own first frame on, without the frames that started it."""
-    # The user's own first frame is what matters; ours above it only start the script.
-    tb = e.__traceback__
-    while tb is not None and os.path.abspath(tb.tb_frame.f_code.co_filename) != os.path.abspath(path):
-        tb = tb.tb_next
+def _print_error(e: BaseException) -> None:
+    """The traceback from the script's own first frame on, with the reason where a hint is hidden."""
     if isinstance(e, UnboundLocalError):
         e.add_note(_scope_hint(e))
     module = sys.modules.get(e.name or "") if isinstance(e, ImportError) else None
@@ -113,9 +108,7 @@ def _print_error(e: BaseException, path: str) -> None:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
             e.add_note(str(reason))
-    # A built-in error that repeats one of ours says nothing twice.
-    is_repeated = isinstance(e.__cause__, LazyError) and str(e.__cause__) == str(e)
-    traceback.print_exception(type(e), e, tb or e.__traceback__, chain=not is_repeated)
+    print(user_traceback.text(e), end="", file=sys.stderr)
 
 
 def _scope_hint(e: UnboundLocalError) -> str:

@@ -13,6 +13,7 @@ from cstorch_compat.check.counts import FollowedEnough
 from cstorch_compat.check.findings import Findings
 from cstorch_compat.check.guard import Guard
 from cstorch_compat.check.loaders import LoaderWatch
+from cstorch_compat.check.missing import missing_names
 from cstorch_compat.check.names import MissingModules
 from cstorch_compat.check.outcome import BROKEN, Outcome
 from cstorch_compat.check.plain import PlainScript
@@ -20,8 +21,9 @@ from cstorch_compat.check.reading import read_script
 from cstorch_compat.check.step import Recorder
 from cstorch_compat.check.traced_session import STEPS, CheckSession
 from cstorch_compat.names import shim
-from cstorch_compat.run import process, script
+from cstorch_compat.run import process, script, user_traceback
 from lazytensor import source
+from lazytensor.errors import LazyError
 from lazytensor.ir.types import Where
 
 
@@ -49,6 +51,7 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
     """Run a script with everything watched, as far as there is something new to see."""
     findings, outcome = Findings(), Outcome(path)
     shim.install(api)
+    outcome.missing = missing_names(path)
     recorder = Recorder(findings)
     process.RUN.options.backend, process.RUN.options.steps = "CSX", STEPS
     process.RUN.options.session = lambda backend: CheckSession(recorder, backend.store, outcome.summary)
@@ -67,7 +70,10 @@ def check(path: str, args: list[str], shows_output: bool = False, api: str | Non
         # A check has its own report; what the run would warn of stands there with its line.
         warnings.simplefilter("ignore")
         _follow(path, args, findings, outcome)
-        plain.finish()
+        try:
+            plain.finish()
+        except LazyError as e:
+            outcome.stopped = outcome.stopped or f"what comes after {_user_line(e, path)} ({_first(e)})"
     # Whether or not the script came to its end.
     read_script(findings, path)
     return findings, outcome
@@ -96,11 +102,7 @@ def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) 
         findings.add("api", place, f"{type(e).__name__}", _first(e))
         outcome.stopped = f"what comes after {place}"
     else:
-        told = traceback.TracebackException.from_exception(e)
-        # The house's own frames say nothing to whoever wrote the script, unless there are no others.
-        mine = [f for f in told.stack if not source.is_house(f.filename) and not f.filename.startswith("<frozen")]
-        told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
-        outcome.crash = "".join(told.format())
+        outcome.crash = user_traceback.text(e)
 
 
 def _is_of_the_api(e: BaseException) -> bool:

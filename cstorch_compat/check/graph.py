@@ -1,5 +1,6 @@
 """Examines the captured graph of a step: dtypes, operations that CIRH lacks, and what changes in the second step."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cstorch_compat.check.findings import Findings
@@ -90,21 +91,35 @@ def _input(k: int, t: Type) -> Node:
     return node("batch", (), {"index": k, "name": f"input_{k}", "type": t}, t)
 
 
-def compare(findings: Findings, first: set[Node], second: Graph) -> None:
-    """Note where the second step leaves the first one: the operations that are new although their inputs are not."""
+def compare(findings: Findings, first: Sequence[Node], second: Graph) -> None:
+    """Note where the second step leaves the first one: once, at the operation that is not computed any more.
+
+    Where all lines of the first are still there, at the operations that are new although their inputs are not.
+    """
+    lines = {_line(n) for n in second.nodes()}
+    # What follows from a lost operation is new too, in every update; only the loss itself has a cause in the script.
+    lost = next((n for n in first if n.where is not None and n.inputs and _line(n) not in lines), None)
+    if lost is not None:
+        findings.add("step changes", lost.where, f"aten::{lost.op}", "the second step does not compute this any more")
+        return
+    before, seen = set(first), set[tuple[str, int] | None]()
     for n in second.nodes():
-        if (
-            n in first
-            or n.where is None
-            or not n.inputs
-            or any(i not in first for i in n.inputs if i.op not in NUMBERS)
-        ):
-            continue
-        # A node whose inputs are old and which is new itself is where the steps part; a new constant is the usual
-        # reason.
-        numbers = [i for i in n.inputs if i not in first]
-        detail = f"in the second step it takes another constant: {_value(numbers[0])}" if numbers else ""
-        findings.add("step changes", n.where, f"aten::{n.op}", detail)
+        if _parts(n, before) and _line(n) not in seen:
+            seen.add(_line(n))
+            numbers = [i for i in n.inputs if i not in before]
+            detail = f"in the second step it takes another constant: {_value(numbers[0])}" if numbers else ""
+            findings.add("step changes", n.where, f"aten::{n.op}", detail)
+
+
+def _line(n: Node) -> tuple[str, int] | None:
+    return None if n.where is None else (n.where.file, n.where.line)
+
+
+def _parts(n: Node, first: set[Node]) -> bool:
+    """Whether the steps part at a node: it is new and its inputs are old, or a new constant is among them."""
+    if n in first or n.where is None or not n.inputs:
+        return False
+    return all(i in first for i in n.inputs if i.op not in NUMBERS)
 
 
 def _value(n: Node) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from cstorch_compat.check.counts import Summary
 from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.missing import MissingName
 
 REFUSED, CLEAN, BROKEN = 1, 0, 2
 ALWAYS = (
@@ -15,12 +16,16 @@ ALWAYS = (
 
 @dataclass
 class Outcome:
-    """The end of a check. `stopped` says why the script was not followed to its end."""
+    """The end of a check. `stopped` says why the script was not followed to its end.
+
+    `missing` are the names that it uses and does not get, read before it ran.
+    """
 
     script: str
     summary: Summary = field(default_factory=Summary)
     stopped: str = ""
     crash: str = ""
+    missing: list[MissingName] = field(default_factory=list)
 
     def status(self, findings: Findings) -> int:
         """The exit status: 2 if the script itself crashed, 1 if something is refused, else 0."""

@@ -1,12 +1,14 @@
 """Finds the training step of a plain PyTorch script, and examines it as if it were traced.
 
 The step begins when a model in training mode is called and ends with the optimizer's step. What the loop does then
-until the model is called again, such as printing the loss, belongs into a closure.
+until the model is called again, such as printing the loss, belongs into a closure. In a script that trains nothing the
+first call of a model is what there is to examine.
 """
 
 import functools
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.check import graph, state
@@ -18,9 +20,22 @@ from cstorch_compat.run import process
 from lazytensor import precision, source, trace
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
+from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor, is_grad_enabled
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A call of a model that trains nothing."""
+
+    module: Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    place: Where
+    is_tracked: bool
+
 
 PATIENCE = 3
 """Calls of one model at one line after which a loop without an optimizer counts as seen."""
@@ -38,6 +53,8 @@ class PlainScript:
         self._open = ExitStack()
         self._first: Where | None = None
         self._outputs: list[Node] = []
+        self._results: list[Tensor] = []
+        self._evaluation: Evaluation | None = None
         self._original: Callable[..., Any] = Module.__call__
 
     def __enter__(self) -> "PlainScript":
@@ -50,9 +67,12 @@ class PlainScript:
                 self._called(module, args, kwargs)
             self._depth += 1
             try:
-                return original(module, *args, **kwargs)
+                result = original(module, *args, **kwargs)
             finally:
                 self._depth -= 1
+            if self._depth == 0 and self.capture is not None and not self.recorder.updates:
+                self._results = [t for _, t in flatten(result)]
+            return result
 
         Module.__call__ = watched  # type: ignore[method-assign, assignment]
         return self
@@ -66,9 +86,11 @@ class PlainScript:
             return
         place, trains = source.where(), is_grad_enabled() and module.training
         if self.capture is None:
-            # Evaluation before training is not the step.
+            # Evaluation before training is not the step, unless no training follows.
             if trains and flatten((args, kwargs)):
                 self._begin(module, args, kwargs, place)
+            elif self._evaluation is None and flatten((args, kwargs)):
+                self._evaluation = Evaluation(module, args, kwargs, place=place, is_tracked=is_grad_enabled())
             return
         # A model may be called several times in one step, as in a GAN: only the same call again begins the next one.
         key = id(module), place
@@ -96,7 +118,9 @@ class PlainScript:
         self._open.enter_context(precision.autocast(process.RUN.options.half))
 
     def finish(self) -> None:
-        """Examine the step, if there was one."""
+        """Examine the step, or the first call of a model if nothing was trained."""
+        if self.capture is None and self._evaluation is not None and not self.summary.loops:
+            self._evaluate(self._evaluation)
         if self.capture is None or self.is_over:
             return
         self.is_over = True
@@ -104,6 +128,8 @@ class PlainScript:
         graph.examine_batch(findings, self._first or source.where(), _inputs(self.capture))
         if not self.recorder.updates:
             self._keep()
+            # A call without a loss has no gradients: what it returns is what it is for.
+            self._outputs += [t.node for t in self._results]
         traced, _ = self.capture.graph()
         traced = Graph(traced.inputs, traced.state, tuple(dict.fromkeys(self._outputs)), traced.updates)
         state.examine_state(findings, self.capture, [])
@@ -113,6 +139,18 @@ class PlainScript:
         # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.
         self._open.close()
         self.capture.abandon()
+
+    def _evaluate(self, call: Evaluation) -> None:
+        """Trace a call again that was made while nobody knew that no training would follow."""
+        self._begin(call.module, call.args, call.kwargs, call.place)
+        # Layers of ours alone have no line of the user's inside; then all of it belongs to the line of the call.
+        is_ours = source.is_house(type(call.module).forward.__code__.co_filename)
+        self._depth += 1
+        try:
+            with set_grad_enabled(call.is_tracked), source.at(call.place) if is_ours else nullcontext():
+                self._results = [t for _, t in flatten(self._original(call.module, *call.args, **call.kwargs))]
+        finally:
+            self._depth -= 1
 
     def _keep(self) -> None:
         """Remember what the step has made so far: after the update the loop forgets its gradients."""

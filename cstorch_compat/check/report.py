@@ -5,7 +5,9 @@ import os
 from typing import Any
 
 from cstorch_compat.check.findings import SEVERITIES, Finding, Findings
+from cstorch_compat.check.missing import as_table
 from cstorch_compat.check.outcome import Outcome
+from cstorch_compat.check.step import NAMES
 
 SCHEMA = 1
 """Version of the JSON; it changes when a key is taken away or means something else."""
@@ -24,6 +26,7 @@ def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
         "status": outcome.status(findings),
         "verdict": verdict(findings, outcome),
         "counts": {s: findings.count(s) for s in SEVERITIES},
+        "missing_names": [m.as_dict() for m in outcome.missing],
         "findings": [f.as_dict() for f in findings.ordered()],
         "covered": {
             "loops": [{"file": p.file, "line": p.line} for p in outcome.summary.loops],
@@ -39,8 +42,12 @@ def as_dict(findings: Findings, outcome: Outcome) -> dict[str, Any]:
 def as_text(findings: Findings, outcome: Outcome) -> str:
     """The report as it is printed."""
     parts = [f"lazywafer check {_short(outcome.script)}"]
+    if outcome.missing:
+        parts.append(f"Missing names, read before anything ran ({len(outcome.missing)})")
+        parts.append(_indented(as_table(outcome.missing, _short), 2))
     for severity in SEVERITIES:
-        group = [f for f in findings.ordered() if f.rule.severity == severity]
+        # What the table says already is said once.
+        group = [f for f in findings.ordered() if f.rule.severity == severity and not _is_listed(f, outcome)]
         if group:
             parts.append(f"{HEADS[severity]} ({len(group)})")
             parts += [_entry(f) for f in group]
@@ -49,6 +56,12 @@ def as_text(findings: Findings, outcome: Outcome) -> str:
     parts.append(_coverage(outcome))
     parts.append(verdict(findings, outcome))
     return "\n\n".join(parts)
+
+
+def _is_listed(f: Finding, outcome: Outcome) -> bool:
+    """Whether a finding is about a name of the table, at one of its lines."""
+    lines = {(os.path.abspath(p.file), p.line) for m in outcome.missing for p in m.places}
+    return f.rule.key in NAMES and (os.path.abspath(f.file), f.line) in lines
 
 
 def _entry(f: Finding) -> str:
@@ -110,6 +123,16 @@ def _coverage(outcome: Outcome) -> str:
 
 def verdict(findings: Findings, outcome: Outcome) -> str:
     """The last line: how it stands, and what to do next."""
+    missing = outcome.missing
+    if not missing:
+        return _verdict(findings, outcome)
+    are = "is" if len(missing) == 1 else "are"
+    place = f"{_short(missing[0].places[0].file)}:{missing[0].places[0].line}"
+    lack = f"{_counted(len(missing), 'name')} {are} missing here, from {place} on; see the table."
+    return f"{_verdict(findings, outcome)} {lack}"
+
+
+def _verdict(findings: Findings, outcome: Outcome) -> str:
     refused, risks = findings.count("refused"), findings.count("risk")
     if outcome.crash:
         so_far = f"{_counted(refused, 'refusal')} and {_counted(risks, 'risk')} so far"

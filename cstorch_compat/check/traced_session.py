@@ -29,7 +29,7 @@ class CheckSession(LoopSession):
         self.closures = Closures()
         self.place = source.where()
         self.capture = CheckedCapture(store, readable=False)  # of the step at hand; entered with its batch
-        self.first: set[Node] | None = None
+        self.first: list[Node] | None = None
         self._results: dict[Callable[..., Any], Any] = {}
         self._steps: list[Callable[..., Any]] = []
         self._rates: list[tuple[str, float]] = []
@@ -82,7 +82,7 @@ class CheckSession(LoopSession):
         outputs = tuple(dict.fromkeys(t.node for t in (*fetched, *returned)))
         whole = Graph(traced.inputs, traced.state, outputs, traced.updates)
         if self.first is None:
-            self.first = set(whole.nodes())
+            self.first = list(whole.nodes())
             self._rates = state.rates()
             self._examine(calls, fetched, whole)
         elif state.rates() != self._rates:

@@ -184,7 +184,7 @@ FAULTS = [
     Fault("LW307", "step", "last = out[-1]  # fault"),
     Fault("LW307", "forward", "left, right = h.chunk(2, dim=-1)  # fault"),
     Fault("LW308", "step", "mask = torch.cat([out > 0, out < 1])  # fault"),
-    Fault("LW309", "forward", "h = h + self.table(torch.arange(4, device=x.device))  # fault"),
+    Fault("LW503", "forward", "h = h + self.table(torch.arange(4, device=x.device))  # fault"),
     Fault("LW310", "setup", "", (LOOP, ("    log(loss)\n", "\n"))),
     Fault(
         "LW401", "setup", "", extra=(("before", LATE_STATE), ("setup", "optimizer = Late(model.parameters(), lr=0.1)"))
@@ -198,9 +198,19 @@ FAULTS = [
     Fault(
         "LW402",
         "step",
-        "global count\nif count < 1:\n    out = out * 2\ncount += 1",
-        (("loss = F.cross_entropy(out, y)", "loss = F.cross_entropy(out, y)  # fault"),),
+        "global count\nif count < 1:\n    out = out * 2  # fault\ncount += 1",
         also=("LW403",),
+    ),
+    Fault(
+        "LW402",
+        "setup",
+        "weights = model.parameters()  # spent in the first step",
+        (
+            (
+                "scaler.scale(loss).backward()",
+                "scaler.scale(loss).backward()\n    nn.utils.clip_grad_norm_(weights, 1.0)  # fault",
+            ),
+        ),
     ),
     Fault("LW403", "step", "history.append(loss_scale)  # fault", extra=(("setup", "history, loss_scale = [], 1.0"),)),
     Fault("LW403", "step", "noise = random.random()  # fault"),

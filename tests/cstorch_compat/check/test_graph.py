@@ -73,9 +73,9 @@ def test_second_step_is_compared_with_the_first():
     first, second = (call("mul", x, full(v, x.type)) for v in (0.5, 0.25))
     second.where = HERE
     found = Findings()
-    graph.compare(found, set(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (first,), {}))
+    graph.compare(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (first,), {}))
     assert found.items == []
-    graph.compare(found, set(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (second,), {}))
+    graph.compare(found, list(Graph((), {}, (first,), {}).nodes()), Graph((), {}, (second,), {}))
     assert [(f.rule.id, f.detail.endswith("0.25")) for f in found.items] == [("LW402", True)]
 
 

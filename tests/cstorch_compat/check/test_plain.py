@@ -143,3 +143,38 @@ def test_mistake_of_the_script_is_no_finding(checked):
     answer = checked(script("out = out @ out"))
     assert answer["exit"] == 2
     assert "out @ out" in answer["crash"]
+
+
+CALLED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 3)
+
+    def forward(self, x):
+        h = self.fc(x)
+        return torch.lerp(h, h, 0.5)
+
+model = Net(){mode}
+with {grad}():
+    out = model(torch.ones(4, 6))
+print(out.sum().item())
+"""
+
+
+@pytest.mark.parametrize("mode", ["", ".eval()"])
+@pytest.mark.parametrize("grad", ["torch.no_grad", "torch.enable_grad"])
+def test_a_call_of_a_model_without_a_loss_is_examined(checked, mode, grad):
+    text = CALLED.replace("{mode}", mode).replace("{grad}", grad)
+    answer = checked(text)
+    assert ("LW202", line_of(text, "torch.lerp")) in {(f["id"], f["line"]) for f in answer["findings"]}
+    assert [p["line"] for p in answer["covered"]["loops"]] == [line_of(text, "out = model")]
+    assert answer["covered"]["operations"] > 1 and answer["crash"] is None
+
+
+def test_evaluation_before_training_is_not_the_step(checked):
+    text = script().replace("for epoch", "model.eval(); model(torch.ones(4, 6)); model.train()\nfor epoch")
+    assert [p["line"] for p in checked(text)["covered"]["loops"]] == [line_of(text, "out = model(x)")]

@@ -1,0 +1,76 @@
+"""The files of a script: itself, and the modules that it imports from its own folders."""
+
+import importlib.util
+import os
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cstorch_compat.check.used_names import Names, read
+from lazytensor import source
+
+MOST = 2_000
+"""Files that are read before the rest is left to the run."""
+
+
+@dataclass(frozen=True)
+class OwnFile:
+    """A file of the script's own, and what it uses."""
+
+    path: pathlib.Path
+    names: Names
+
+
+def read_files(script: str) -> list[OwnFile]:
+    """The script and what it imports, each file once. What is no Python is left to the run, which says so."""
+    folders = own_folders(script)
+    waiting, seen, files = [(pathlib.Path(script), "")], set[pathlib.Path](), list[OwnFile]()
+    while waiting and len(files) < MOST:
+        path, package = waiting.pop()
+        if path.resolve() in seen:
+            continue
+        seen.add(path.resolve())
+        try:
+            names = read(path.read_text(encoding="utf-8"), str(path), package)
+        except (SyntaxError, UnicodeDecodeError, OSError):
+            continue
+        files.append(OwnFile(path, names))
+        for use in names.imports:
+            waiting += _files_of(use.name, folders)
+    return files
+
+
+def own_folders(script: str) -> list[pathlib.Path]:
+    """Where a script's own modules are: beside it, and where PYTHONPATH says."""
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    beside = pathlib.Path(script).resolve().parent
+    return [beside, *(pathlib.Path(p) for p in named if p)]
+
+
+def _files_of(module: str, folders: Sequence[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str]]:
+    """The files that importing a module would run, the packages above it included, each with its package."""
+    parts = module.split(".")
+    for k in range(1, len(parts) + 1):
+        inner = pathlib.Path(*parts[:k])
+        for folder in folders:
+            package, file = folder / inner / "__init__.py", (folder / inner).with_suffix(".py")
+            if package.is_file() and not source.is_house(str(package)):
+                yield package, ".".join(parts[:k])
+                break
+            if file.is_file() and not source.is_house(str(file)):
+                yield file, ".".join(parts[: k - 1])
+                break
+
+
+def is_importable(module: str, folders: Sequence[pathlib.Path]) -> bool:
+    """Whether a module that the shim does not answer for is there; a name without a dot imports nothing."""
+    if not module or module in sys.stdlib_module_names or module in sys.modules:
+        return True
+    inner = pathlib.Path(*module.split("."))
+    if any((f / inner).is_dir() or (f / inner).with_suffix(".py").is_file() for f in folders):
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False

@@ -1,0 +1,34 @@
+"""A traceback begins at the user's frames; of an error of ours it shows nothing else."""
+
+from cstorch_compat.run import user_traceback
+from lazytensor.errors import ShapeError
+
+
+def test_an_error_of_ours_shows_the_users_frames_alone(script):
+    done = script("def scaled(x):\n    return x @ torch.ones(7, 7)\nscaled(torch.ones(2, 3))\n")
+    files = [line.split('"')[1] for line in done.stderr.splitlines() if line.startswith("  File ")]
+    assert done.returncode == 1 and len(files) == 2
+    assert all(f.endswith("script.py") for f in files)
+
+
+def test_an_error_of_the_script_inside_a_module_keeps_the_way_to_it(script):
+    done = script("class Net(nn.Module):\n    def forward(self, x):\n        return {}[x]\nNet()(3)\n")
+    files = [line.split('"')[1] for line in done.stderr.splitlines() if line.startswith("  File ")]
+    assert files[0].endswith("script.py") and files[-1].endswith("script.py")
+    assert done.stderr.splitlines()[-1] == "KeyError: 3"
+
+
+def test_causes_are_shortened_too(script):
+    done = script(
+        "try:\n    torch.ones(2) @ torch.ones(3)\nexcept RuntimeError as e:\n    raise ValueError('mine') from e"
+    )
+    files = [line.split('"')[1] for line in done.stderr.splitlines() if line.startswith("  File ")]
+    assert "direct cause" in done.stderr and all(f.endswith("script.py") for f in files)
+
+
+def test_an_error_without_a_frame_of_the_users_is_told_whole():
+    try:
+        raise ShapeError("no frame")
+    except ShapeError as e:
+        text = user_traceback.text(e)
+    assert text.startswith("Traceback") and text.endswith("ShapeError: no frame\n")
