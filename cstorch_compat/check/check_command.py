@@ -23,7 +23,7 @@ from cstorch_compat.check.traced_session import STEPS, CheckSession
 from cstorch_compat.names import shim
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor import source
-from lazytensor.errors import LazyError
+from lazytensor.errors import LazyError, NameMissing, OptionMissing
 from lazytensor.ir.types import Where
 
 
@@ -98,6 +98,9 @@ def _stopped(e: BaseException, path: str, findings: Findings, outcome: Outcome) 
     # Behind the first step the script works with results that were never computed: what fails then is our doing.
     if outcome.summary.operations:
         outcome.stopped = f"what comes after {place}, which needs results of a run ({type(e).__name__}: {_first(e)})"
+    elif isinstance(e, NameMissing | OptionMissing):
+        findings.add("missing here", place, type(e).__name__, e.what, e.hint)
+        outcome.stopped = f"what comes after {place}"
     elif _is_of_the_api(e):
         findings.add("api", place, f"{type(e).__name__}", _first(e))
         outcome.stopped = f"what comes after {place}"

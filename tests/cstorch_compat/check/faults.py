@@ -259,6 +259,6 @@ FAULTS = [
         "@cstorch.checkpoint_closure  # fault\ndef save():\n    cstorch.save(model.state_dict(), 'model.mdl')",
         extra=(("loop", "save()"),),
     ),
-    Fault("LW501", "setup", "torch.jit.script(model)  # fault"),
-    Fault("LW501", "before", "import torch.distributed as dist  # fault"),
+    Fault("LW501", "setup", "torch.AliasDb(model)  # fault"),
+    Fault("LW501", "before", "import torch.utils.hipify as hipify  # fault"),
 ]
