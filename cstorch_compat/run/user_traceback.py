@@ -1,5 +1,6 @@
 """Tracebacks for whoever wrote the script: they begin at the user's frames, and end there if the error is ours."""
 
+import contextlib
 import traceback
 
 from lazytensor import config, source
@@ -42,5 +43,5 @@ def _frames(stack: traceback.StackSummary, is_ours: bool) -> list[traceback.Fram
 
 
 def is_machinery(file: str) -> bool:
-    """Whether a file is of the house, or of what Python runs scripts and imports with."""
-    return source.is_house(file) or file.startswith("<frozen ")
+    """Whether a file is of the house, or of what Python runs scripts, imports and `with` blocks with."""
+    return source.is_house(file) or file.startswith("<frozen ") or file == contextlib.__file__
