@@ -43,6 +43,11 @@ def size_of(batch: Any) -> int | None:
     return None
 
 
+def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
+    """The number of samples of a batch; what is given is believed. None, with a warning, where tensors disagree."""
+    return size_of(data) if batch_size is None else batch_size
+
+
 class Form:
     """The form of the batches so far: warns of another batch size, and on CSX refuses another form."""
 

@@ -2,7 +2,7 @@
 
 import pathlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from cstorch_compat.data.batch import Form
 from cstorch_compat.data.loader import DataLoader
@@ -13,6 +13,10 @@ from cstorch_compat.run.warn import warn
 from cstorch_compat.watch.op_profile import ProfilerRegistry
 from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
+
+
+MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
+"""What the flag `backends.csx.performance.micro_batch_size` takes."""
 
 
 class DataExecutor:

@@ -10,6 +10,7 @@ from lazytensor.errors import CheckpointError
 LAYOUT_VERSION = 0.5
 # Recorded in each file and read by nobody: the release whose layout this is, not the one of this package.
 CSTORCH_VERSION = "2.10.0"
+VERSION_KEY = "__cstorch_version__"  # its attribute
 # What a leaf is stands at the root under its key and this suffix, and not at its dataset: a scalar has none. These
 # texts are of variable length, which HDF5 keeps outside of an object's header and its limit of 64 KiB (254 KB of
 # `__spec__` were tried).

@@ -19,6 +19,7 @@ from cstorch_compat.files.h5layout import (
     CODES,
     CSTORCH_VERSION,
     LAYOUT_VERSION,
+    VERSION_KEY,
     METADATA,
     MOST_AXES,
     SCALARS,
@@ -142,7 +143,7 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
         # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
         # of another layout; both readers refuse a file without __SUCCESS__.
         file.attrs["__version__"] = LAYOUT_VERSION
-        file.attrs["__cstorch_version__"] = CSTORCH_VERSION
+        file.attrs[VERSION_KEY] = CSTORCH_VERSION
         file.attrs["__spec__"] = spec
         for key, leaf in leaves:
             # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,

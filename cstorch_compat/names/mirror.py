@@ -69,6 +69,14 @@ class Mirror(ModuleType):
         self.__dict__[name] = value
         return value
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Python puts an imported module into the one above. A name that is spelled alike stays, as in a package whose
+        # __init__ imports the module first and then the name: `cstorch.backend` is a function and a module.
+        if isinstance(value, Mirror) and value.__name__ == f"{self.__name__}.{name}":
+            if table.origin(self._path, name) is not None:
+                return
+        super().__setattr__(name, value)
+
     def __dir__(self) -> list[str]:
         return sorted({*shown(self._path, self._span), *self.__dict__})
 

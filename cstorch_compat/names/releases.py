@@ -11,14 +11,6 @@ RELEASES = tuple(f"1.{n}" for n in range(2, 10)) + tuple(f"2.{n}" for n in range
 LATEST = RELEASES[-1]
 CSTORCH, CBTORCH, APPLIANCE = "cerebras.pytorch", "cerebras_torch", "cerebras.appliance"
 """The packages under the names that the table of mirrors has for them."""
-APPLIANCE_PARTS = (
-    "",
-    ".log",
-    ".run_utils",
-    ".utils.debug_args",
-    ".utils.ini",
-    ".pb.workflow.appliance.common.common_config_pb2",
-)
 
 
 def number(release: str) -> tuple[int, int]:
@@ -71,8 +63,8 @@ SPELLINGS = (
     Spelling(
         "cerebras.models.common.pytorch.optim.AdamW", Span("1.2", "1.9"), "cerebras.models.common.pytorch.optim.AdamW"
     ),
-    *(Spelling(f"cerebras_appliance{part}", Span("1.6", "2.1"), APPLIANCE) for part in APPLIANCE_PARTS),
-    *(Spelling(f"cerebras.appliance{part}", Span("2.2", "2.10"), APPLIANCE) for part in APPLIANCE_PARTS),
+    Spelling("cerebras_appliance", Span("1.6", "2.1"), APPLIANCE),
+    Spelling("cerebras.appliance", Span("2.2", "2.10"), APPLIANCE),
 )
 DEFAULTS = {
     "cerebras.pytorch": LATEST_ONLY,

@@ -3,6 +3,9 @@
 On the CPU backend they compute the same. The names of the stretches appear in the printed graph alone.
 """
 
+import functools
+import operator
+
 import numpy as np
 
 import lazytensor as lt
@@ -72,6 +75,41 @@ def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None
         "The columns of the weight are the rows of the input.",
     )
     return lt.matmul(weight, input_value)
+
+
+def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -> Tensor:
+    """The product of each vector with the expert that its index names: [..., in] and [...] with [out, experts, in]."""
+    _require(
+        weight.ndim == 3 and input_values.shape[:-1] == input_indices.shape,
+        f"Expect weight[out, experts, in] and one index for each vector. Instead got weight.shape = {weight.shape}, "
+        f"input_values.shape = {input_values.shape} and input_indices.shape = {input_indices.shape}",
+        "Give [batch, sequence, k, in] and [batch, sequence, k].",
+    )
+    # One dense product for each expert, of vectors that are zero where another is meant: weights of every vector by
+    # itself would take the memory of all products together.
+    chosen = lt.unsqueeze(input_indices, -1)
+    parts = [
+        lt.matmul(input_values * (chosen == expert).to(input_values.dtype), weight[:, expert].transpose(0, 1))
+        for expert in range(weight.shape[1])
+    ]
+    return functools.reduce(operator.add, parts)
+
+
+def sparse_act_matmul(
+    input_value: Tensor, input_mask: Tensor, weight: Tensor, dense_capacity: int | None = None
+) -> Tensor:
+    """input_value @ weight.T where the mask is not 0, zeros elsewhere: [batch, sequence, in] with [out, in].
+
+    `dense_capacity` is how many vectors the wafer makes room for; here there is room for all.
+    """
+    _require(
+        weight.ndim == 2 and input_value.shape[:-1] == input_mask.shape,
+        f"Expect weight[out, in] and one mask for each vector. Instead got weight.shape = {weight.shape}, "
+        f"input_value.shape = {input_value.shape} and input_mask.shape = {input_mask.shape}",
+        "Give [batch, sequence, in] and [batch, sequence].",
+    )
+    kept = lt.unsqueeze(input_mask, -1).to(input_value.dtype)
+    return lt.matmul(input_value * kept, weight.transpose(0, 1))
 
 
 def conditional_arange(mask: Tensor, start: Tensor, step: Tensor, dtype: DType | None = None) -> Tensor:

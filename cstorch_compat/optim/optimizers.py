@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from cstorch_compat.files.tree import visit
 from cstorch_compat.run import process
@@ -12,6 +12,7 @@ from lazytensor.functions.creation import tensor
 from lazytensor.gradients import Handle
 from lazytensor.tensor import Tensor
 
+ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]]
 Hook = Callable[..., Any]
 Step = Callable[..., Any]
 

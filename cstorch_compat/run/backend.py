@@ -1,5 +1,6 @@
 """The backends that a script can ask for, and what a run on one of them collects."""
 
+import enum
 import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,14 +19,48 @@ from lazytensor.step import StepRunner
 from lazytensor.tensor import Device
 from wse_sim import WaferBackend
 
-TYPES = ("CPU", "GPU", "CSX")
+
+class BackendType(enum.Enum):
+    """The kinds of backends."""
+
+    CPU = 1
+    GPU = 2
+    CSX = 3
+
+    @staticmethod
+    def from_str(backend_type: str) -> "BackendType":
+        """The kind of a name, in any case. Raises ValueError for an unknown one."""
+        try:
+            return BackendType[backend_type.upper()]
+        except KeyError:
+            raise ValueError(
+                f"Invalid Cerebras PyTorch backend type specified. Expected one of {list(TYPES)}. Got {backend_type}."
+            ) from None
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is the CPU."""
+        return self is BackendType.CPU
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is the GPU."""
+        return self is BackendType.GPU
+
+    @property
+    def is_csx(self) -> bool:
+        """Whether it is the wafer."""
+        return self is BackendType.CSX
+
+
+TYPES = tuple(kind.name for kind in BackendType)
 
 
 @dataclass(kw_only=True)
 class Backend:
     """Where a run takes place. One per process; made by `cstorch.backend(...)`."""
 
-    backend_type: str
+    backend_type: BackendType
     artifact_dir: pathlib.Path
     options: Options
     flags: FlagGroup
@@ -39,10 +74,12 @@ class Backend:
     tracing: int = 0  # how many traced functions are running, one inside the other
     before_loop: list[Callable[[], None]] = field(default_factory=list)
     annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
+    arrivals: dict[int, Callable[[Any, str], None]] = field(default_factory=dict)  # told of tensors that are fetched
+    appliance: None = None  # what speaks to the cluster in the original
 
     def __post_init__(self) -> None:
         host = HostBackend()
-        self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type == kind for kind in TYPES)
+        self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type is kind for kind in BackendType)
         self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
         if self.is_csx:
             wafer = WaferBackend(host, self.options.machine, self.options.mode)
@@ -61,6 +98,15 @@ class Backend:
     def is_tracing(self) -> bool:
         """Whether a traced function is running."""
         return self.tracing > 0
+
+    @property
+    def cluster(self) -> "ClusterJobs":
+        """The jobs of the run."""
+        return ClusterJobs(self)
+
+    def to_cpu(self, tensor: Any) -> Any:
+        """A tensor on the client; on the wafer's backend only a closure has its value."""
+        return tensor.to("cpu")
 
     @property
     def device(self) -> "DeviceScope":
@@ -95,11 +141,44 @@ class Backend:
             retrace=self.flags.debug.retrace_every_iteration,
             compile_dir=str(self.compile_dir or ""),
             widen_cbfloat16=self.flags.debug.implicit_cast_cb16_to_fp32,
+            arrivals=self.arrivals,
         )
         return kind(self.runner, self.store, settings, self.reports.append)
 
     def __str__(self) -> str:
-        return f"CerebrasBackend({self.backend_type})"
+        return f"CerebrasBackend({self.backend_type.name})"
+
+
+@dataclass
+class ClusterJobs:
+    """The jobs that a run has on a cluster. There is none: the simulator runs in this process, and needs no job."""
+
+    owner: Backend
+    client: None = None  # what speaks to the job service in the original
+
+    @property
+    def config(self) -> Any:
+        """The description of the cluster."""
+        return self.owner.cluster_config
+
+    @config.setter
+    def config(self, value: Any) -> None:
+        self.owner.cluster_config = value
+
+    @property
+    def workflow_id(self) -> str | None:
+        """The reservation that jobs belong to, if the description names one."""
+        return getattr(self.owner.cluster_config, "workflow_id", None)
+
+    def start_workflow(self, lock_resources: bool = True) -> bool:
+        """Reserve systems for jobs to come. True: what there is, this run has."""
+        return True
+
+    def stop_workflow(self) -> None:
+        """Give the systems back."""
+
+    def check_storage_connectivity(self) -> None:
+        """See whether the cluster reaches the storage; what the client writes to, the simulator reaches."""
 
 
 @dataclass(repr=False)
@@ -129,7 +208,7 @@ class DeviceScope:
 
 def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None) -> Backend:
     """The backend that runs a step when it is called, as PyTorch does."""
-    return Backend(backend_type="CPU", artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+    return Backend(backend_type=BackendType.CPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
 
 
 def gpu_backend(
@@ -144,7 +223,7 @@ def gpu_backend(
 ) -> Backend:
     """The CPU backend under another name, with a warning; it takes the original's settings and ignores them."""
     warn("There is no GPU here: the GPU backend runs on the CPU, with the same float32 numbers.")
-    return Backend(backend_type="GPU", artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+    return Backend(backend_type=BackendType.GPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
 
 
 def csx_backend(
@@ -160,7 +239,7 @@ def csx_backend(
     if compile_only and validate_only:
         raise ValueError("compile_only and validate_only exclude each other")
     return Backend(
-        backend_type="CSX",
+        backend_type=BackendType.CSX,
         artifact_dir=pathlib.Path(artifact_dir or "cerebras_logs"),
         options=options,
         flags=flags,

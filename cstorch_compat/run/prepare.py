@@ -75,6 +75,6 @@ def _backend_for(backend: Any) -> Backend:
         return backend
     if backend is None:
         return RUN.backend or make_backend("CPU")
-    if RUN.backend is not None and RUN.backend.backend_type == str(backend).upper():
+    if RUN.backend is not None and RUN.backend.backend_type.name == str(backend).upper():
         return RUN.backend
     return make_backend(backend)

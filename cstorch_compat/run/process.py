@@ -112,8 +112,8 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
         )
     if RUN.backend is not None:
         raise RuntimeError(
-            f"Cannot instantiate multiple backends. A backend with type {RUN.backend.backend_type} has already been "
-            "instantiated.\nUse cstorch.backend() to access the existing backend."
+            f"Cannot instantiate multiple backends. A backend with type {RUN.backend.backend_type.name} has already "
+            "been instantiated.\nUse cstorch.backend() to access the existing backend."
         )
     RUN.backend = MAKERS[kind](RUN.options, RUN.flags, *args, **kwargs)
     return RUN.backend

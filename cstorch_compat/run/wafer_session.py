@@ -7,7 +7,7 @@ modelled in one thread: a real one would add races and teach nothing.
 import functools
 import pathlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -43,7 +43,8 @@ class WaferSettings:
     `execute` is "all", "compile" (stop after planning) or "trace" (stop after lowering). Closures come `closure_lag`
     steps late. `strict` makes state that is first made inside the step an error. `notes` say what is known of state.
     `level` is the precision optimization level; `retrace` has the body traced in every step; compiled kernels are
-    kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client float32 for cbfloat16.
+    kept in `compile_dir`, if it is given; `widen_cbfloat16` gives the client float32 for cbfloat16. `arrivals` are
+    told of each tensor that the client gets, and of its name.
     """
 
     folder: pathlib.Path
@@ -56,6 +57,7 @@ class WaferSettings:
     retrace: bool = False
     compile_dir: str = ""
     widen_cbfloat16: bool = False
+    arrivals: Mapping[int, Callable[[Any, str], None]] = field(default_factory=dict)
 
 
 class Phase(Enum):
@@ -207,12 +209,19 @@ class WaferSession(Session):
         # Copies: the executable writes the next step's results over these.
         values = [v.copy() for v in program.executable.step(self._arrays)]
         fetches = dict(zip(program.outputs, values, strict=True))
+        self._tell(program, values)
         self.state.ran(is_checkpoint)
         program.step.capture.reveal([cell for _, cell in program.waiting], [fetches[k] for k, _ in program.waiting])
         # Closures see the state of the step only after reveal, which sends it home.
         within = self._window(program.step.capture, is_checkpoint, next_checkpoint)
         seen = functools.partial(_on_client, fetches)
         self.closures.run(step, is_checkpoint, lambda arguments: map_tensors(arguments, seen), within)
+
+    def _tell(self, program: Program, values: list[np.ndarray]) -> None:
+        """Tell those who asked of each value that has come to the client."""
+        for tell in tuple(self.settings.arrivals.values()):
+            for name, node, value in zip(program.graph.output_names, program.graph.outputs, values, strict=True):
+                tell(Tensor(Cell(leaf(value, node.type))), name)
 
     def _skip(self) -> None:
         """Forget the step, which is not to be executed."""

@@ -1,10 +1,10 @@
 """Several algorithms over one model, each for the parameters that its filter takes; and algorithms from settings."""
 
-import fnmatch
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cstorch_compat.run.param_filter import matching
 from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.algorithm import Hook, SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
@@ -58,7 +58,7 @@ class Group(SparsityAlgorithm):
     def add(self, filter: Any, algorithm: SparsityAlgorithm) -> None:
         """Add an algorithm for the parameters that the filter takes. Raises TypeError for what is neither."""
         if isinstance(filter, str):
-            takes: Filter = _matching([filter])
+            takes: Filter = matching([filter])
         elif callable(filter):
             takes = filter
         else:
@@ -130,11 +130,6 @@ class Group(SparsityAlgorithm):
         return [algorithm.register_computed_sparsity_hook(hook) for algorithm in self]
 
 
-def _matching(patterns: list[str]) -> Filter:
-    # Upper and lower case differ in names; plain `fnmatch` would follow the file system.
-    return lambda name, param: any(fnmatch.fnmatchcase(name, p) for p in patterns)
-
-
 def configure(config: Any) -> Group | None:
     """A group from settings: a level for static sparsity, a dict for one algorithm, or a list of dicts.
 
@@ -174,7 +169,7 @@ def _configured_filter(names: Any) -> Filter:
     patterns = [names] if isinstance(names, str) else names
     if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
         raise TypeError(f"filter must be a string or list of strings, got {type(names)}")
-    return _matching(list(patterns))
+    return matching(list(patterns))
 
 
 BUILT_IN: dict[str, type[SparsityAlgorithm]] = {k.__name__.lower(): k for k in (Static, GMP, SET, RigL, Group)}

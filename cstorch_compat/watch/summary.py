@@ -6,6 +6,7 @@ import socket
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -61,6 +62,10 @@ class EventWriter:
     def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
         at = time.time() if seconds is None else seconds
         self._file.write(eventfile.record(eventfile.event(at, int(step or 0), body)))
+
+    def _get_file_writer(self) -> SimpleNamespace:
+        """PyTorch's way to the name of the event file, which the Model Zoo's logger goes."""
+        return SimpleNamespace(event_writer=SimpleNamespace(_file_name=self._file.name), get_logdir=self.get_logdir)
 
     def get_logdir(self) -> str:
         """The folder."""
@@ -141,6 +146,11 @@ class SummaryWriter(EventWriter):
         self._tensors = pathlib.Path(self.log_dir) / f"events.out.csevents.{self._tail}"
         # Beside the event file and with its number, so that a reader finds what belongs together.
         self._tensors.mkdir()
+
+    @property
+    def cs_events_dir(self) -> str:
+        """The folder of the tensors."""
+        return str(self._tensors)
 
     def add_tensor(self, name: str, tensor: Tensor, step: int) -> None:
         """Log a tensor. Raises TypeError for anything else."""

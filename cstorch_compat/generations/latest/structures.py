@@ -1,35 +1,164 @@
-"""The tensors in nested lists, tuples and dicts: `cerebras.pytorch.utils.nest`."""
+"""What is in nested lists, tuples and dicts: `cerebras.pytorch.utils.nest`."""
 
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cstorch_compat.files.tree import map_tensors
 from lazytensor import source
 from lazytensor.errors import OptionInvalid
+from lazytensor.pytree import TreeSpec
 from lazytensor.tensor import Tensor
 
+VisitFn = Callable[[Any], Iterator[tuple[list[str], Any]]]
+"""Gives the members of a structure with their places."""
+Select = Callable[[Any], bool]
 
-def visit_torch_tensors(
-    data_structure: Any, strict: bool = False, scope: list[str] | None = None
-) -> Iterator[tuple[list[str], Tensor]]:
-    """The tensors with their places, such as ["batch", "0"]. With `strict` anything else raises OptionInvalid."""
+
+def visit_list_tuple(struct: Any) -> Iterator[tuple[list[str], Any]]:
+    """The members of a list or tuple, by their numbers."""
+    yield from (([str(i)], value) for i, value in enumerate(struct))
+
+
+def visit_dict(struct: Any) -> Iterator[tuple[list[str], Any]]:
+    """The members of a mapping, by their keys."""
+    yield from (([str(key)], value) for key, value in struct.items())
+
+
+_visitors: dict[type, VisitFn] = {}
+
+
+def register_visit_fn(*types: type) -> Callable[[VisitFn], VisitFn]:
+    """A decorator: the function gives the members of structures of these types."""
+
+    def decorate(function: VisitFn) -> VisitFn:
+        for kind in types:
+            _visitors[kind] = function
+        return function
+
+    return decorate
+
+
+def unregister_visit_fn(*types: type) -> None:
+    """Enter structures of these types no more."""
+    for kind in types:
+        _visitors.pop(kind, None)
+
+
+def find_visit_fn(struct: Any) -> VisitFn | None:
+    """What gives the members of a structure; None for what has none."""
+    # Those of scripts first, and of them the one for the nearest class.
+    for kind in type(struct).__mro__:
+        if kind in _visitors:
+            return _visitors[kind]
+    if isinstance(struct, Mapping | UserDict):
+        return visit_dict
+    return visit_list_tuple if isinstance(struct, list | tuple) else None
+
+
+def visit_structure(
+    data_structure: Any, select_fn: Select, strict: bool = False, scope: list[str] | None = None
+) -> Iterator[tuple[list[str], Any]]:
+    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises OptionInvalid."""
     place = scope or []
-    if isinstance(data_structure, Tensor):
+    if select_fn(data_structure):
         yield place, data_structure
-    elif isinstance(data_structure, Mapping):
-        for key, value in data_structure.items():
-            yield from visit_torch_tensors(value, strict, [*place, str(key)])
-    elif isinstance(data_structure, list | tuple):
-        for i, value in enumerate(data_structure):
-            yield from visit_torch_tensors(value, strict, [*place, str(i)])
+        return
+    members = find_visit_fn(data_structure)
+    if members is not None:
+        for step, value in members(data_structure):
+            yield from visit_structure(value, select_fn, strict, [*place, *step])
     elif strict:
         raise OptionInvalid(
-            f"{'.'.join(place) or 'the structure'} is a {type(data_structure).__name__}, not a tensor",
+            f"{'.'.join(place) or 'the structure'} is a {type(data_structure).__name__}, which was not to be there",
             where=source.where(),
             hint="Give nested lists, tuples and dicts of tensors, or leave out strict=True.",
         )
 
 
-def map_torch_tensors(map_fn: Callable[[Tensor], Any], data_structure: Any) -> Any:
+def visit_torch_tensors(
+    data_structure: Any, strict: bool = False, scope: list[str] | None = None
+) -> Iterator[tuple[list[str], Tensor]]:
+    """The tensors with their places."""
+    yield from visit_structure(data_structure, _is_tensor, strict, scope)
+
+
+def visit_device_tensors(
+    data_structure: Any, device_type: str, strict: bool = False, scope: list[str] | None = None
+) -> Iterator[tuple[list[str], Tensor]]:
+    """The tensors that live on a device, with their places."""
+    yield from visit_structure(data_structure, _lives_on(device_type), strict, scope)
+
+
+def visit_lazy_tensors(
+    data_structure: Any, strict: bool = False, scope: list[str] | None = None
+) -> Iterator[tuple[list[str], Tensor]]:
+    """The tensors of the wafer, with their places."""
+    yield from visit_device_tensors(data_structure, "lazy", strict, scope)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def _lives_on(device_type: str) -> Select:
+    return lambda value: isinstance(value, Tensor) and value.device.type == device_type
+
+
+def map_structure(
+    map_fn: Callable[..., Any], data_structure: Any, select_fn: Select, scope: list[str] | None = None
+) -> Any:
+    """The structure with a function of each selected value in its place; given a scope it gets the place first."""
+    if select_fn(data_structure):
+        return map_fn(data_structure) if scope is None else map_fn(scope, data_structure)
+
+    def inner(step: object, value: Any) -> Any:
+        return map_structure(map_fn, value, select_fn, None if scope is None else [*scope, str(step)])
+
+    if isinstance(data_structure, Mapping):
+        # Made anew from pairs, which dict, OrderedDict and most of their subclasses take.
+        return type(data_structure)((k, inner(k, v)) for k, v in data_structure.items())  # type: ignore[call-arg]
+    if isinstance(data_structure, tuple) and hasattr(data_structure, "_fields"):
+        return type(data_structure)(*(inner(i, v) for i, v in enumerate(data_structure)))
+    if isinstance(data_structure, list | tuple):
+        return type(data_structure)(inner(i, v) for i, v in enumerate(data_structure))
+    return data_structure
+
+
+def map_torch_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
     """The structure with a function of each tensor in its place."""
-    return map_tensors(data_structure, map_fn)
+    return map_structure(map_fn, data_structure, _is_tensor, scope)
+
+
+def map_lazy_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
+    """The structure with a function of each tensor of the wafer in its place."""
+    return map_structure(map_fn, data_structure, _lives_on("lazy"), scope)
+
+
+def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[list[str]]:
+    """The places of the leaves of a tree that `tree_flatten` has described, in its order."""
+    place = scope or []
+    if spec.is_leaf():
+        yield place
+        return
+    keys = spec.context if isinstance(spec.context, list) else range(len(spec.children_specs))
+    for key, child in zip(keys, spec.children_specs, strict=True):
+        yield from recurse_spec(child, [*place, str(key)])
+
+
+def diff(data_structure_1: Any, data_structure_2: Any) -> Iterator[str]:
+    """In words, where two structures differ: in their places, types, shapes or values."""
+    first, second = (
+        {".".join(place): value for place, value in visit_structure(tree, lambda v: find_visit_fn(v) is None)}
+        for tree in (data_structure_1, data_structure_2)
+    )
+    for name in (*first, *(n for n in second if n not in first)):
+        if name not in second or name not in first:
+            yield f"{name} is only in the {'first' if name in first else 'second'} structure"
+        elif not _alike(first[name], second[name]):
+            yield f"{name} differs: {first[name]} and {second[name]}"
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return a.spec == b.spec and bool((a == b).all())
+    return type(a) is type(b) and bool(a == b)

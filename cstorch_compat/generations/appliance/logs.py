@@ -1,0 +1,121 @@
+"""Loggers of the package: two levels more than Python has, and classes with a logger of their own."""
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+TRACE, VERBOSE = 5, 15
+"""Levels of logging below and above DEBUG."""
+NOTSET, DEBUG, INFO, WARNING, ERROR, CRITICAL, FATAL = 0, 10, 20, 30, 40, 50, 50
+ROOTNAME, WSC_ROOTNAME = "cerebras", "cerebras.wsc"
+MODES = ("compile", "execute")
+ROLES = ("crd", "wrk", "wgt", "act", "cmd", "br", "chf")
+"""Kinds of jobs of the cluster, and of the tasks in them, whose levels of logging can be set."""
+
+for _name, _level in (("TRACE", TRACE), ("VERBOSE", VERBOSE)):
+    logging.addLevelName(_level, _name)
+
+
+class _Logger(logging.Logger):
+    """A logger with a method for each level of the package."""
+
+    def trace(self, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log at the level TRACE."""
+        # One frame more than Python's own methods, so that the record names the caller's line.
+        self.log(TRACE, msg, *args, **{"stacklevel": 2, **kwargs})
+
+    def verbose(self, msg: object, *args: object, **kwargs: Any) -> None:
+        """Log at the level VERBOSE."""
+        self.log(VERBOSE, msg, *args, **{"stacklevel": 2, **kwargs})
+
+
+def _named(name: str) -> Any:
+    known = logging.getLogger(name)
+    # Changed in place: somebody may hold a logger of this name already, and it stays the one in the tree.
+    if type(known) is logging.Logger:
+        known.__class__ = _Logger
+    return known
+
+
+logger, wsc_logger = _named(ROOTNAME), _named(WSC_ROOTNAME)
+
+
+class ClassLogger:
+    """A class that `named_class_logger` gives a logger."""
+
+    logger: ClassVar[Any] = logger
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+
+
+def named_class_logger(cls_or_namespace: Any = None) -> Any:
+    """A decorator that gives a class a logger of its name, or of the one given."""
+    # Used bare, `@named_class_logger`, or with a name, `@named_class_logger("x")`.
+    if isinstance(cls_or_namespace, type):
+        return _with_logger(cls_or_namespace, cls_or_namespace.__name__)
+    return _decorator(cls_or_namespace)
+
+
+def _decorator(namespace: str | None) -> Callable[[Any], Any]:
+    return lambda kind: _with_logger(kind, namespace or kind.__name__)
+
+
+def _with_logger(kind: Any, name: str) -> Any:
+    kind.logger = _named(f"{ROOTNAME}.{name}")
+    return kind
+
+
+def get_level_name(level: int | str) -> int | str:
+    """The name of a level of logging given by number; of one given by name the number.
+
+    Raises ValueError for a name of no level.
+    """
+    if isinstance(level, str):
+        number = logging.getLevelNamesMapping().get(level.upper())
+        if number is None:
+            raise ValueError(f"Invalid logging level: {level}. Known are {sorted(logging.getLevelNamesMapping())}.")
+        return number
+    return logging.getLevelName(level)
+
+
+@dataclass(frozen=True)
+class WscLogSetting:
+    """The level of a part of the cluster, which is chosen by tag, kind of job and task."""
+
+    level: int
+    tag: str | None = None
+    mode: str | None = None
+    role: str | None = None
+
+    @staticmethod
+    def allowed_modes() -> list[str]:
+        """Kinds of jobs."""
+        return list(MODES)
+
+    @staticmethod
+    def allowed_roles() -> list[str]:
+        """Kinds of tasks."""
+        return list(ROLES)
+
+
+def collect_wsc_log_settings() -> list[WscLogSetting]:
+    """The levels that were set on loggers below `cerebras.wsc`. Raises ValueError for one that names no part."""
+    settings = []
+    for name, node in sorted(logging.root.manager.loggerDict.items()):
+        if not isinstance(node, logging.Logger) or node.level == NOTSET or not name.startswith(WSC_ROOTNAME):
+            continue
+        settings.append(_setting(name.removeprefix(WSC_ROOTNAME).removeprefix("."), node.level))
+    return settings
+
+
+def _setting(part: str, level: int) -> WscLogSetting:
+    """A setting from its name: a tag, a mode and a role, each of which may be missing."""
+    names = [name for name in part.split(".") if name]
+    role = names.pop() if names and names[-1] in ROLES else None
+    mode = names.pop() if names and names[-1] in MODES else None
+    if len(names) > 1 or any(not re.fullmatch(r"[\w-]+", name) for name in names):
+        raise ValueError(f"Invalid name of a part of the cluster: {part!r}. Expected [tag].[mode].[role].")
+    return WscLogSetting(level, names[0] if names else None, mode, role)

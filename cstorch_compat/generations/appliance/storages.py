@@ -1,0 +1,178 @@
+"""Where checkpoints lie, behind one interface: files are there, buckets of S3 are told apart and refused."""
+
+import os
+import pathlib
+from typing import Any, ClassVar
+
+import h5py
+
+from lazytensor import source
+from lazytensor.errors import OptionMissing
+
+S3_SCHEME = "s3://"
+
+
+class Storage:
+    """One place of a checkpoint. The class answers for all kinds of places, `get` gives the one that a path names."""
+
+    _kinds: ClassVar[tuple[type["Storage"], ...]] = ()
+
+    def __init__(self, path: Any):
+        self._path = os.fspath(path)
+
+    @property
+    def path(self) -> str:
+        """The path, as it was given."""
+        return self._path
+
+    @classmethod
+    def get_subclasses(cls) -> list[type["Storage"]]:
+        """The kinds of places."""
+        return list(cls._kinds) or [cls]
+
+    @classmethod
+    def get_type(cls, path: Any) -> type["Storage"]:
+        """The kind of place that a path names. Raises ValueError for a path that names none."""
+        for kind in cls.get_subclasses():
+            if kind.is_valid_path(path):
+                return kind
+        raise ValueError(f"Invalid path: {path}")
+
+    @classmethod
+    def get(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """The place that a path names."""
+        return cls.get_type(path).construct(path, *args, **kwargs)
+
+    @classmethod
+    def construct(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
+        """This kind of place at a path."""
+        return cls(path, *args, **kwargs)
+
+    @classmethod
+    def is_valid_path(cls, path: Any) -> bool:
+        """Whether a path names such a place, be there something or not."""
+        return any(kind.is_valid_path(path) for kind in cls._kinds)
+
+    @classmethod
+    def path_exists(cls, path: Any) -> bool:
+        """Whether there is something at a path."""
+        return cls.get_type(path).path_exists(path)
+
+
+class H5Interface(Storage):
+    """A file."""
+
+    @classmethod
+    def is_valid_path(cls, path: Any) -> bool:
+        """Whether it is a path of this machine."""
+        return isinstance(path, str | os.PathLike) and not os.fspath(path).startswith(S3_SCHEME)
+
+    @classmethod
+    def path_exists(cls, path: Any) -> bool:
+        """Whether there is such a file."""
+        return pathlib.Path(path).is_file()
+
+
+class S3Interface(Storage):
+    """A place in a bucket, which cannot be reached from here."""
+
+    def __init__(self, path: Any):
+        super().__init__(path)
+        raise _no_bucket(path)
+
+    @classmethod
+    def is_valid_path(cls, path: Any) -> bool:
+        """Whether it is an address in a bucket."""
+        return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(S3_SCHEME)
+
+    @classmethod
+    def path_exists(cls, path: Any) -> bool:
+        """Raises OptionMissing for an address in a bucket; nothing else is in one."""
+        if cls.is_valid_path(path):
+            raise _no_bucket(path)
+        return False
+
+
+def _no_bucket(path: Any) -> OptionMissing:
+    return OptionMissing(
+        f"{path} lies in a bucket of S3, and there is no client for it",
+        where=source.where(),
+        hint="Copy the checkpoint to a file and name that.",
+    )
+
+
+class StorageReader(Storage):
+    """Where checkpoints are read from."""
+
+    def exists(self) -> bool:
+        """Whether something is there."""
+        return self.path_exists(self.path)
+
+
+class StorageWriter(Storage):
+    """Where checkpoints are written to."""
+
+
+class StorageDeleter(Storage):
+    """Where checkpoints are deleted."""
+
+
+class H5Reader(H5Interface, StorageReader):
+    """A file that is read; `cstorch.load` reads what is in it."""
+
+    @property
+    def fstat(self) -> os.stat_result:
+        """Size and times of the file."""
+        return os.stat(self.path)
+
+    @property
+    def stats(self) -> os.stat_result:
+        """The same as `fstat`."""
+        return self.fstat
+
+    @property
+    def global_metadata(self) -> dict[str, Any]:
+        """The attributes of the file as a whole."""
+        with h5py.File(self.path, "r") as file:
+            return dict(file.attrs)
+
+
+class H5Writer(H5Interface, StorageWriter):
+    """A file that is written; `cstorch.save` writes it."""
+
+
+class H5Deleter(H5Interface, StorageDeleter):
+    """A file that is deleted."""
+
+    def delete(self, key: str | None = None) -> bool:
+        """Delete the file, or one entry of it. Returns whether there was something."""
+        if not self.path_exists(self.path):
+            return False
+        if key is None:
+            pathlib.Path(self.path).unlink()
+            return True
+        with h5py.File(self.path, "r+") as file:
+            is_there = key in file
+            if is_there:
+                del file[key]
+            return is_there
+
+
+class S3Reader(S3Interface, StorageReader):
+    """A bucket that is read."""
+
+
+class S3Writer(S3Interface, StorageWriter):
+    """A bucket that is written."""
+
+
+class S3Deleter(S3Interface, StorageDeleter):
+    """A bucket from which something is deleted."""
+
+
+StorageReader._kinds = S3Reader, H5Reader
+StorageWriter._kinds = S3Writer, H5Writer
+StorageDeleter._kinds = S3Deleter, H5Deleter
+# A kind of place has none below it; without this it would ask those of its base.
+for _kind in (*StorageReader._kinds, *StorageWriter._kinds, *StorageDeleter._kinds):
+    _kind._kinds = ()

@@ -1,0 +1,33 @@
+"""What the module `cerebras.pytorch.backend` has beside the function of that name."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cstorch_compat.run import process
+from cstorch_compat.run.backend import MAKERS, Backend, BackendType
+from lazytensor.gradients import Handle
+from lazytensor.tensor import Tensor
+
+_OURS = ("options", "flags")
+"""What the makers take from the run and not from scripts."""
+
+
+def current_backend_impl(raise_exception: bool = True) -> Backend:
+    """The backend that was made; here it is its own implementation. Raises RuntimeError if there is none."""
+    return process.current_backend(raise_exception)
+
+
+def get_backend_args(backend_type: str | BackendType) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a kind of backend by name. Raises ValueError for an unknown kind."""
+    kind = backend_type if isinstance(backend_type, BackendType) else BackendType.from_str(backend_type)
+    parameters = inspect.signature(MAKERS[kind.name]).parameters
+    return {name: parameter for name, parameter in parameters.items() if name not in _OURS}
+
+
+def register_after_tensor_to_cpu(hook: Callable[[Tensor, str], None]) -> Handle:
+    """Call a function with each tensor that comes from the wafer to the client, and its name.
+
+    Raises RuntimeError if there is no backend.
+    """
+    return Handle(process.current_backend().arrivals, hook)

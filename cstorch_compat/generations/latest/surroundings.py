@@ -1,0 +1,31 @@
+"""Small functions over the environment of a run: `cerebras.pytorch.utils.utils`."""
+
+import os
+import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def get_dir_size(path: Any) -> int:
+    """The bytes of all files below a folder."""
+    return sum(p.stat().st_size for p in pathlib.Path(path).rglob("*") if p.is_file())
+
+
+@contextmanager
+def override_env_vars(**kwargs: Any) -> Iterator[None]:
+    """Variables of the environment for a block; None takes one away."""
+    before = {name: os.environ.get(name) for name in kwargs}
+    try:
+        _set(kwargs)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(value)
