@@ -44,8 +44,11 @@ def size_of(batch: Any) -> int | None:
 
 
 def infer_batch_size(data: Any, batch_size: int | None = None) -> int | None:
-    """The number of samples of a batch; what is given is believed. None, with a warning, where tensors disagree."""
-    return size_of(data) if batch_size is None else batch_size
+    """The number of samples of a batch; warns if it is not `batch_size`, that of the batch before."""
+    size = size_of(data)
+    if None not in (size, batch_size) and size != batch_size:
+        warn(f"Detected non-uniform batch sizes between batches ({batch_size} vs {size}). {LOOSE}")
+    return size
 
 
 class Form:

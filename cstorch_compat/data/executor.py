@@ -14,7 +14,6 @@ from cstorch_compat.watch.op_profile import ProfilerRegistry
 from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
 
-
 MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
 """What the flag `backends.csx.performance.micro_batch_size` takes."""
 

@@ -72,9 +72,9 @@ class Mirror(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         # Python puts an imported module into the one above. A name that is spelled alike stays, as in a package whose
         # __init__ imports the module first and then the name: `cstorch.backend` is a function and a module.
-        if isinstance(value, Mirror) and value.__name__ == f"{self.__name__}.{name}":
-            if table.origin(self._path, name) is not None:
-                return
+        is_below = isinstance(value, Mirror) and value.__name__ == f"{self.__name__}.{name}"
+        if is_below and table.origin(self._path, name) is not None:
+            return
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:

@@ -3,9 +3,6 @@
 On the CPU backend they compute the same. The names of the stretches appear in the printed graph alone.
 """
 
-import functools
-import operator
-
 import numpy as np
 
 import lazytensor as lt
@@ -77,6 +74,24 @@ def matmul(weight: Tensor, input_value: Tensor, weight_transposed: Tensor | None
     return lt.matmul(weight, input_value)
 
 
+def ranged_matmul(
+    weight: Tensor, input_value: Tensor, num_cols: Tensor, weight_transposed: Tensor | None = None
+) -> Tensor:
+    """input_value @ weight.T; `num_cols` is how much of each sample the wafer computes, here all of it."""
+    _require(
+        input_value.ndim == 3,
+        f"Expected 3D input_value. Instead got input_value.shape = {input_value.shape}",
+        "Give [batch, sequence, in].",
+    )
+    _require(
+        weight.shape[1] == input_value.shape[2],
+        f"Expect weight.shape(1) == input_value.shape[2]. Instead got weight.shape = {weight.shape} and "
+        f"input_value.shape = {input_value.shape}",
+        "The columns of the weight are the columns of the input.",
+    )
+    return lt.matmul(input_value, weight.transpose(0, 1))
+
+
 def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -> Tensor:
     """The product of each vector with the expert that its index names: [..., in] and [...] with [out, experts, in]."""
     _require(
@@ -85,14 +100,14 @@ def sparse_matmul(input_values: Tensor, input_indices: Tensor, weight: Tensor) -
         f"input_values.shape = {input_values.shape} and input_indices.shape = {input_indices.shape}",
         "Give [batch, sequence, k, in] and [batch, sequence, k].",
     )
-    # One dense product for each expert, of vectors that are zero where another is meant: weights of every vector by
-    # itself would take the memory of all products together.
-    chosen = lt.unsqueeze(input_indices, -1)
-    parts = [
-        lt.matmul(input_values * (chosen == expert).to(input_values.dtype), weight[:, expert].transpose(0, 1))
-        for expert in range(weight.shape[1])
-    ]
-    return functools.reduce(operator.add, parts)
+    # As the original: every vector at the place of its expert, all experts' products, and back. Of two vectors with one
+    # index the later one stands for both.
+    experts, size = weight.shape[1:]
+    dense = lt.zeros(*input_values.shape[:-2], experts, size, dtype=input_values.dtype, device=input_values.device)
+    index = lt.unsqueeze(input_indices, -1)
+    placed = dense.scatter(-2, index.expand(*input_values.shape), input_values)
+    products = lt.einsum("...ei,oei->...eo", placed, weight)
+    return products.gather(-2, index.expand(*input_indices.shape, weight.shape[0]))
 
 
 def sparse_act_matmul(

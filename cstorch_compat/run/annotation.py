@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cstorch_compat.run.process import Slot, use_cs
+from cstorch_compat.run.process import Slot, current_backend, use_cs
+from cstorch_compat.run.warn import warn
 from lazytensor.tensor import Tensor
 
 _active = Slot[list["AnnotationMode.Attribute"]](list)
@@ -69,6 +70,11 @@ def annotate(annotation_mode: AnnotationMode) -> Callable[[F], F]:
     """A decorator: the function runs in the block of an annotation."""
 
     def decorate(function: F) -> F:
+        owner = current_backend(raise_exception=False)
+        if owner is not None and not owner.is_csx:
+            kind, device = type(annotation_mode).__name__, owner.torch_device
+            warn(f'Setting {kind} for "{device}" device doesn\'t have any effect.')
+
         @functools.wraps(function)
         def annotated(*args: Any, **kwargs: Any) -> Any:
             # Asked at the call: scripts decorate methods before they make a backend. Elsewhere there is no compiler.
@@ -87,7 +93,7 @@ def create_annotation(
 ) -> Callable[[F], F]:
     """A decorator from a kind of configuration, its settings, and the function that makes the attribute of it."""
 
-    class Mode(AnnotationMode):
+    class GenericAnnotationMode(AnnotationMode):
         """The annotation that a script describes."""
 
         def get_attribute(self, config: AnnotationMode.Config, is_backward: bool) -> AnnotationMode.Attribute:
@@ -95,4 +101,4 @@ def create_annotation(
             attribute: AnnotationMode.Attribute = get_attribute_fn(config, is_backward)
             return attribute
 
-    return annotate(Mode(annotation_config(**kwargs)))
+    return annotate(GenericAnnotationMode(annotation_config(**kwargs)))

@@ -208,7 +208,9 @@ class DeviceScope:
 
 def cpu_backend(options: Options, flags: FlagGroup, artifact_dir: Any = None) -> Backend:
     """The backend that runs a step when it is called, as PyTorch does."""
-    return Backend(backend_type=BackendType.CPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+    return Backend(
+        backend_type=BackendType.CPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags
+    )
 
 
 def gpu_backend(
@@ -223,7 +225,9 @@ def gpu_backend(
 ) -> Backend:
     """The CPU backend under another name, with a warning; it takes the original's settings and ignores them."""
     warn("There is no GPU here: the GPU backend runs on the CPU, with the same float32 numbers.")
-    return Backend(backend_type=BackendType.GPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags)
+    return Backend(
+        backend_type=BackendType.GPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags
+    )
 
 
 def csx_backend(

@@ -10,6 +10,7 @@ from cstorch_compat.run.process import RUN, make_backend
 from cstorch_compat.run.wafer_state import LAZY
 from lazytensor import source, trace
 from lazytensor.errors import TraceError, refuse
+from lazytensor.nn import Module
 from lazytensor.tensor import CPU
 
 
@@ -57,8 +58,9 @@ def _refuse_second(model: Any) -> None:
 
 
 def _apply(model: Any, fn: Any) -> Any:
-    """`model.apply` of a prepared model: a sparsity algorithm takes the model as a whole."""
-    return fn.apply(model) if hasattr(fn, "sparsify_module") else type(model).apply(model, fn)
+    """`model.apply` of a prepared model: a sparsity algorithm and its kind take the model as a whole."""
+    is_whole = hasattr(fn, "apply") and not isinstance(fn, Module)
+    return fn.apply(model) if is_whole else type(model).apply(model, fn)
 
 
 def _name_state(model: Any, prefix: str, owner: Backend) -> None:

@@ -1,24 +1,23 @@
 """Several algorithms over one model, each for the parameters that its filter takes; and algorithms from settings."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.run.param_filter import matching
+from cstorch_compat.run.param_filter import FilterCallable, matching
 from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.algorithm import Hook, SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.sparse_schedules import subclasses
-from lazytensor.nn.module import Module
+from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor
 
-Filter = Callable[[str, Tensor], bool]
 # The documentation's own list, and positional embeddings beside it.
 DENSE_NAMES = ("embedding", "norm", "lm_head", "pe_helper")
 """Parameters with one of these in their name stay dense by default."""
 
 
-def default_sparse_param_filter(name: str, param: Tensor) -> bool:
+def default_sparse_param_filter(name: str, param: Parameter) -> bool:
     """Whether a parameter is sparse by default: matrices and larger, but no embeddings, norms and output heads."""
     return len(param.shape) > 1 and not any(part in name.lower() for part in DENSE_NAMES)
 
@@ -39,7 +38,7 @@ class Group(SparsityAlgorithm):
     class Filter:
         """An algorithm, and which parameters it is for."""
 
-        filter: Callable[[str, Tensor], bool]
+        filter: FilterCallable
         algorithm: SparsityAlgorithm
 
     def __init__(self, groups: Mapping[Any, SparsityAlgorithm] | None = None):
@@ -58,7 +57,7 @@ class Group(SparsityAlgorithm):
     def add(self, filter: Any, algorithm: SparsityAlgorithm) -> None:
         """Add an algorithm for the parameters that the filter takes. Raises TypeError for what is neither."""
         if isinstance(filter, str):
-            takes: Filter = matching([filter])
+            takes: FilterCallable = matching([filter])
         elif callable(filter):
             takes = filter
         else:
@@ -151,7 +150,7 @@ def configure(config: Any) -> Group | None:
     return group
 
 
-def _entry(settings: dict[str, Any]) -> tuple[Filter, SparsityAlgorithm]:
+def _entry(settings: dict[str, Any]) -> tuple[FilterCallable, SparsityAlgorithm]:
     # The key of older releases.
     if "type" in settings and "algorithm" not in settings:
         warn("The 'type' key is deprecated, please use 'algorithm' instead")
@@ -163,7 +162,7 @@ def _entry(settings: dict[str, Any]) -> tuple[Filter, SparsityAlgorithm]:
     return _configured_filter(names), kind(**settings)
 
 
-def _configured_filter(names: Any) -> Filter:
+def _configured_filter(names: Any) -> FilterCallable:
     if names is None:
         return default_sparse_param_filter
     patterns = [names] if isinstance(names, str) else names

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cstorch_compat.optim.optimizers import Optimizer, Step
+from cstorch_compat.run.param_filter import FilterCallable
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
 from cstorch_compat.sparse.group import Group, default_sparse_param_filter
@@ -149,7 +150,7 @@ def configure_sparsity_optimizer(
     named = list(named_parameters)
     if param_name_patterns is not None:
         return kind(_by_pattern(named, param_name_patterns, sparse_param_filter), **kwargs)
-    takes = sparse_param_filter or default_sparse_param_filter
+    takes: FilterCallable = sparse_param_filter or default_sparse_param_filter
     chosen = [p for name, p in named if takes(name, p)]
     if not chosen:
         raise ValueError(f"No parameter passes the filter. The parameters are {[name for name, _ in named]}")

@@ -11,7 +11,8 @@ class _ApplianceEnviron(MutableMapping[str, str]):
         self._values: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
-        return self._values[name]
+        # What was not set for the workers they have from the client.
+        return self._values[name] if name in self._values else os.environ[name]
 
     def __setitem__(self, name: str, value: str) -> None:
         # Through os.environ first, which refuses what no environment can hold.

@@ -1,7 +1,6 @@
 """Loggers of the package: two levels more than Python has, and classes with a logger of their own."""
 
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -55,30 +54,22 @@ def named_class_logger(cls_or_namespace: Any = None) -> Any:
     """A decorator that gives a class a logger of its name, or of the one given."""
     # Used bare, `@named_class_logger`, or with a name, `@named_class_logger("x")`.
     if isinstance(cls_or_namespace, type):
-        return _with_logger(cls_or_namespace, cls_or_namespace.__name__)
+        return _decorator(None)(cls_or_namespace)
     return _decorator(cls_or_namespace)
 
 
 def _decorator(namespace: str | None) -> Callable[[Any], Any]:
-    return lambda kind: _with_logger(kind, namespace or kind.__name__)
+    def decorate(kind: Any) -> Any:
+        kind.logger = _named(f"{ROOTNAME}.{namespace or f'{kind.__module__}.{kind.__qualname__}'}")
+        return kind
 
-
-def _with_logger(kind: Any, name: str) -> Any:
-    kind.logger = _named(f"{ROOTNAME}.{name}")
-    return kind
+    return decorate
 
 
 def get_level_name(level: int | str) -> int | str:
-    """The name of a level of logging given by number; of one given by name the number.
-
-    Raises ValueError for a name of no level.
-    """
-    if isinstance(level, str):
-        number = logging.getLevelNamesMapping().get(level.upper())
-        if number is None:
-            raise ValueError(f"Invalid logging level: {level}. Known are {sorted(logging.getLevelNamesMapping())}.")
-        return number
-    return logging.getLevelName(level)
+    """The name of a level of logging given by number; of one given by name, in any case, the number."""
+    name: int | str = logging.getLevelName(level.upper() if isinstance(level, str) else level)
+    return name
 
 
 @dataclass(frozen=True)
@@ -102,20 +93,10 @@ class WscLogSetting:
 
 
 def collect_wsc_log_settings() -> list[WscLogSetting]:
-    """The levels that were set on loggers below `cerebras.wsc`. Raises ValueError for one that names no part."""
-    settings = []
-    for name, node in sorted(logging.root.manager.loggerDict.items()):
-        if not isinstance(node, logging.Logger) or node.level == NOTSET or not name.startswith(WSC_ROOTNAME):
-            continue
-        settings.append(_setting(name.removeprefix(WSC_ROOTNAME).removeprefix("."), node.level))
-    return settings
-
-
-def _setting(part: str, level: int) -> WscLogSetting:
-    """A setting from its name: a tag, a mode and a role, each of which may be missing."""
-    names = [name for name in part.split(".") if name]
-    role = names.pop() if names and names[-1] in ROLES else None
-    mode = names.pop() if names and names[-1] in MODES else None
-    if len(names) > 1 or any(not re.fullmatch(r"[\w-]+", name) for name in names):
-        raise ValueError(f"Invalid name of a part of the cluster: {part!r}. Expected [tag].[mode].[role].")
-    return WscLogSetting(level, names[0] if names else None, mode, role)
+    """The levels that were set on loggers below `cerebras.wsc`, by the rest of their names."""
+    nodes = sorted(logging.root.manager.loggerDict.items())
+    return [
+        WscLogSetting(node.level, name.removeprefix(f"{WSC_ROOTNAME}."))
+        for name, node in nodes
+        if isinstance(node, logging.Logger) and node.level != NOTSET and name.startswith(f"{WSC_ROOTNAME}.")
+    ]

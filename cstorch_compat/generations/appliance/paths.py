@@ -44,7 +44,7 @@ def get_path_size(
     place = pathlib.Path(path)
     if not place.exists():
         if raise_if_not_found:
-            raise FileNotFoundError(f"No such file or directory: {place}")
+            raise FileNotFoundError(f"Path `{place}` does not exist")
         return None
     files = [p for p in place.rglob("*") if p.is_file()] if recurse and place.is_dir() else [place]
     return convert_byte_unit(sum(p.stat().st_size for p in files), unit)
@@ -52,7 +52,8 @@ def get_path_size(
 
 def retrieve_all_subclasses(cls: type, condition: Callable[[type], bool] | None = None) -> Iterator[type]:
     """Every class below a class, those directly below before what is below them."""
-    for child in cls.__subclasses__():
+    below: list[type] = cls.__subclasses__()
+    for child in below:
         if condition is None or condition(child):
             yield child
         yield from retrieve_all_subclasses(child, condition)

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import h5py
@@ -18,7 +20,7 @@ class Storage:
     _kinds: ClassVar[tuple[type["Storage"], ...]] = ()
 
     def __init__(self, path: Any):
-        self._path = os.fspath(path)
+        self._path: str = os.fspath(path)
 
     @property
     def path(self) -> str:
@@ -26,17 +28,17 @@ class Storage:
         return self._path
 
     @classmethod
-    def get_subclasses(cls) -> list[type["Storage"]]:
+    def get_subclasses(cls) -> Iterator[type["Storage"]]:
         """The kinds of places."""
-        return list(cls._kinds) or [cls]
+        yield from cls._kinds
 
     @classmethod
     def get_type(cls, path: Any) -> type["Storage"]:
         """The kind of place that a path names. Raises ValueError for a path that names none."""
-        for kind in cls.get_subclasses():
+        for kind in cls._kinds:
             if kind.is_valid_path(path):
                 return kind
-        raise ValueError(f"Invalid path: {path}")
+        raise ValueError(f"Could not find {cls.__name__} for invalid path: {path}")
 
     @classmethod
     def get(cls, path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -70,7 +72,7 @@ class H5Interface(Storage):
     @classmethod
     def path_exists(cls, path: Any) -> bool:
         """Whether there is such a file."""
-        return pathlib.Path(path).is_file()
+        return pathlib.Path(path).exists()
 
 
 class S3Interface(Storage):
@@ -104,6 +106,13 @@ def _no_bucket(path: Any) -> OptionMissing:
 class StorageReader(Storage):
     """Where checkpoints are read from."""
 
+    @dataclass
+    class Stats:
+        """What tells one state of a place from another: by it a reader sees that the file has been replaced."""
+
+        path: pathlib.Path
+        st_mtime: float
+
     def exists(self) -> bool:
         """Whether something is there."""
         return self.path_exists(self.path)
@@ -118,7 +127,12 @@ class StorageDeleter(Storage):
 
 
 class H5Reader(H5Interface, StorageReader):
-    """A file that is read; `cstorch.load` reads what is in it."""
+    """A file that is read; `cstorch.load` reads what is in it. Raises FileNotFoundError if there is none."""
+
+    def __init__(self, path: Any):
+        super().__init__(path)
+        if not self.path_exists(path):
+            raise FileNotFoundError(f"{path} does not exist")
 
     @property
     def fstat(self) -> os.stat_result:
@@ -126,9 +140,9 @@ class H5Reader(H5Interface, StorageReader):
         return os.stat(self.path)
 
     @property
-    def stats(self) -> os.stat_result:
-        """The same as `fstat`."""
-        return self.fstat
+    def stats(self) -> StorageReader.Stats:
+        """The path, and when it was written."""
+        return self.Stats(pathlib.Path(self.path), self.fstat.st_mtime)
 
     @property
     def global_metadata(self) -> dict[str, Any]:
@@ -145,17 +159,13 @@ class H5Deleter(H5Interface, StorageDeleter):
     """A file that is deleted."""
 
     def delete(self, key: str | None = None) -> bool:
-        """Delete the file, or one entry of it. Returns whether there was something."""
-        if not self.path_exists(self.path):
-            return False
+        """Delete the file, or one entry of it. True: what is gone already is deleted too."""
         if key is None:
-            pathlib.Path(self.path).unlink()
-            return True
-        with h5py.File(self.path, "r+") as file:
-            is_there = key in file
-            if is_there:
-                del file[key]
-            return is_there
+            pathlib.Path(self.path).unlink(missing_ok=True)
+        elif self.path_exists(self.path):
+            with h5py.File(self.path, "r+") as file:
+                file.pop(key, None)
+        return True
 
 
 class S3Reader(S3Interface, StorageReader):

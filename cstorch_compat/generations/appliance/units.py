@@ -14,17 +14,17 @@ SECONDS = {
     "h": 3600.0,
     "d": 86400.0,
     "w": 604800.0,
-    "y": 31536000.0,
+    "y": 31540000.0,
 }
-"""How many seconds each unit of time has."""
+"""How many seconds each unit of time has; of a year as many as the original counts."""
 
 
-def _bytes_of(unit: str) -> int:
+def _bytes_of(unit: str, what: str) -> int:
     if unit in BINARY:
         return int(1024 ** BINARY.index(unit))
     if unit in DECIMAL:
         return int(1000 ** DECIMAL.index(unit))
-    raise ValueError(f"Invalid unit {unit!r}. Expected one of {sorted({*DECIMAL, *BINARY})}.")
+    raise ValueError(f"Invalid `{what}`: {unit}")
 
 
 def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 2) -> str:
@@ -33,7 +33,7 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
     Raises ValueError unless the base is 2, for units of 1024, or 10, for units of 1000.
     """
     if log_base not in (2, 10):
-        raise ValueError(f"Invalid log base {log_base}. Expected 2 or 10.")
+        raise ValueError(f"Invalid `log_base`: {log_base}")
     base, units = (1024, BINARY) if log_base == 2 else (1000, DECIMAL)
     value, place = float(num), 0
     while abs(value) >= base and place < len(units) - 1:
@@ -43,14 +43,14 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
 
 def convert_byte_unit(num: int, tgt_unit: str, /, src_unit: str = "B", precision: int = 0) -> int | float:
     """A number of one unit of bytes in another, rounded to `precision` digits."""
-    return _rounded(num * _bytes_of(src_unit) / _bytes_of(tgt_unit), precision)
+    return _rounded(num * _bytes_of(src_unit, "src_unit") / _bytes_of(tgt_unit, "tgt_unit"), precision)
 
 
 def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | None = None) -> int | float:
     """A number of one unit of time in another, rounded to `precision` digits if that is given."""
-    for unit in (src_unit, tgt_unit):
+    for what, unit in (("src_unit", src_unit), ("tgt_unit", tgt_unit)):
         if unit not in SECONDS:
-            raise ValueError(f"Invalid unit {unit!r}. Expected one of {list(SECONDS)}.")
+            raise ValueError(f"Invalid `{what}`: {unit}")
     value = num * SECONDS[src_unit] / SECONDS[tgt_unit]
     return value if precision is None else _rounded(value, precision)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from cstorch_compat.run.annotation import AnnotationMode, create_annotation
+from cstorch_compat.run.process import use_cs
 
 WEIGHT_HOST_ANNOTATION, ACTIVATION_HOST_ANNOTATION, WAFER_ANNOTATION = "wgth", "acth", "wafer"
 DeviceType = Literal["wgth", "acth", "wafer"]
@@ -40,8 +41,8 @@ def _unchanged(function: Any) -> Any:
 
 
 def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
-    """A decorator: the function's operations are to take this kernel; None leaves it as it is."""
-    if kernel is None:
+    """A decorator: the function's operations are to take this kernel; off the wafer it stays as it is."""
+    if kernel is None or not use_cs():
         return _unchanged
     return create_annotation(
         KernelConfig, lambda config, is_backward: AnnotationMode.Attribute("kernel", config.kernel), kernel=kernel
@@ -49,8 +50,8 @@ def kernel_annotater(kernel: str | None = None) -> Callable[[Any], Any]:
 
 
 def groups_annotater(num_kv_groups: int | None = None) -> Callable[[Any], Any]:
-    """A decorator: the function's operations have so many groups of keys and values; None leaves it as it is."""
-    if num_kv_groups is None:
+    """A decorator: so many groups of keys and values has the function; off the wafer it stays as it is."""
+    if num_kv_groups is None or not use_cs():
         return _unchanged
     return create_annotation(
         GroupsConfig,
@@ -60,9 +61,9 @@ def groups_annotater(num_kv_groups: int | None = None) -> Callable[[Any], Any]:
 
 
 def device_annotation(device: DeviceType, enable_fwd: bool = True, enable_bwd: bool = True) -> Callable[[Any], Any]:
-    """A decorator: where the function's operations are to run. Raises ValueError for an unknown place."""
+    """A decorator: where the function's operations are to run. Raises TypeError for an unknown place."""
     if device not in get_args(DeviceType):
-        raise ValueError(f"Invalid device: {device}. Expected one of {get_args(DeviceType)}.")
+        raise TypeError(f"Expected `device` to be one of {get_args(DeviceType)}.")
     return create_annotation(
         DeviceConfig,
         lambda config, is_backward: AnnotationMode.Attribute("device", config.device),

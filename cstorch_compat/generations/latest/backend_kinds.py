@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from cstorch_compat.run import process
 from cstorch_compat.run.backend import MAKERS, Backend, BackendType
@@ -19,10 +18,11 @@ def current_backend_impl(raise_exception: bool = True) -> Backend:
 
 
 def get_backend_args(backend_type: str | BackendType) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a kind of backend by name. Raises ValueError for an unknown kind."""
+    """The parameters of a kind of backend by name, as its class has them. Raises ValueError for an unknown kind."""
     kind = backend_type if isinstance(backend_type, BackendType) else BackendType.from_str(backend_type)
     parameters = inspect.signature(MAKERS[kind.name]).parameters
-    return {name: parameter for name, parameter in parameters.items() if name not in _OURS}
+    own = {name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "backend_type")}
+    return {**own, **{name: parameter for name, parameter in parameters.items() if name not in _OURS}}
 
 
 def register_after_tensor_to_cpu(hook: Callable[[Tensor, str], None]) -> Handle:

@@ -4,8 +4,6 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from lazytensor import source
-from lazytensor.errors import OptionInvalid
 from lazytensor.pytree import TreeSpec
 from lazytensor.tensor import Tensor
 
@@ -58,7 +56,7 @@ def find_visit_fn(struct: Any) -> VisitFn | None:
 def visit_structure(
     data_structure: Any, select_fn: Select, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Any]]:
-    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises OptionInvalid."""
+    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises ValueError."""
     place = scope or []
     if select_fn(data_structure):
         yield place, data_structure
@@ -68,11 +66,7 @@ def visit_structure(
         for step, value in members(data_structure):
             yield from visit_structure(value, select_fn, strict, [*place, *step])
     elif strict:
-        raise OptionInvalid(
-            f"{'.'.join(place) or 'the structure'} is a {type(data_structure).__name__}, which was not to be there",
-            where=source.where(),
-            hint="Give nested lists, tuples and dicts of tensors, or leave out strict=True.",
-        )
+        raise ValueError(f"Unknown data structure: {data_structure}")
 
 
 def visit_torch_tensors(
@@ -107,12 +101,13 @@ def _lives_on(device_type: str) -> Select:
 def map_structure(
     map_fn: Callable[..., Any], data_structure: Any, select_fn: Select, scope: list[str] | None = None
 ) -> Any:
-    """The structure with a function of each selected value in its place; given a scope it gets the place first."""
+    """The structure with map_fn(place, value) for each selected value."""
+    place = scope or []
     if select_fn(data_structure):
-        return map_fn(data_structure) if scope is None else map_fn(scope, data_structure)
+        return map_fn(place, data_structure)
 
     def inner(step: object, value: Any) -> Any:
-        return map_structure(map_fn, value, select_fn, None if scope is None else [*scope, str(step)])
+        return map_structure(map_fn, value, select_fn, [*place, str(step)])
 
     if isinstance(data_structure, Mapping):
         # Made anew from pairs, which dict, OrderedDict and most of their subclasses take.
@@ -125,12 +120,12 @@ def map_structure(
 
 
 def map_torch_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
-    """The structure with a function of each tensor in its place."""
+    """The structure with map_fn(place, tensor) for each tensor."""
     return map_structure(map_fn, data_structure, _is_tensor, scope)
 
 
 def map_lazy_tensors(map_fn: Callable[..., Any], data_structure: Any, scope: list[str] | None = None) -> Any:
-    """The structure with a function of each tensor of the wafer in its place."""
+    """The structure with map_fn(place, tensor) for each tensor of the wafer."""
     return map_structure(map_fn, data_structure, _lives_on("lazy"), scope)
 
 
@@ -143,22 +138,3 @@ def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[lis
     keys = spec.context if isinstance(spec.context, list) else range(len(spec.children_specs))
     for key, child in zip(keys, spec.children_specs, strict=True):
         yield from recurse_spec(child, [*place, str(key)])
-
-
-def diff(data_structure_1: Any, data_structure_2: Any) -> Iterator[str]:
-    """In words, where two structures differ: in their places, types, shapes or values."""
-    first, second = (
-        {".".join(place): value for place, value in visit_structure(tree, lambda v: find_visit_fn(v) is None)}
-        for tree in (data_structure_1, data_structure_2)
-    )
-    for name in (*first, *(n for n in second if n not in first)):
-        if name not in second or name not in first:
-            yield f"{name} is only in the {'first' if name in first else 'second'} structure"
-        elif not _alike(first[name], second[name]):
-            yield f"{name} differs: {first[name]} and {second[name]}"
-
-
-def _alike(a: Any, b: Any) -> bool:
-    if isinstance(a, Tensor) and isinstance(b, Tensor):
-        return a.spec == b.spec and bool((a == b).all())
-    return type(a) is type(b) and bool(a == b)
