@@ -80,7 +80,7 @@ def test_tensors_in_structures_are_visited_with_their_places(script):
         try:
             list(visit_torch_tensors(tree, strict=True))
         except ValueError as e:
-            print(e.what)
+            print(e.what, "|", e.hint)
         calls = []
         once = call_once()(lambda x: calls.append(x) or x)
         print(once(1), once(2), calls)
@@ -93,7 +93,7 @@ def test_tensors_in_structures_are_visited_with_their_places(script):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         "[['x', 'a', '0'], ['x', 'b', '0']]",
-        "a.1 is a int, not a tensor",
+        "Unknown data structure: 3 | It is at a.1: give nested lists, tuples and dicts of tensors.",
         "1 1 [1]",
         "root.0 ReLU",
     ]

@@ -4,6 +4,8 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from lazytensor import source
+from lazytensor.errors import OptionInvalid
 from lazytensor.pytree import TreeSpec
 from lazytensor.tensor import Tensor
 
@@ -56,7 +58,7 @@ def find_visit_fn(struct: Any) -> VisitFn | None:
 def visit_structure(
     data_structure: Any, select_fn: Select, strict: bool = False, scope: list[str] | None = None
 ) -> Iterator[tuple[list[str], Any]]:
-    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises ValueError."""
+    """What is selected, with its place, such as ["batch", "0"]. With `strict` anything else raises OptionInvalid."""
     place = scope or []
     if select_fn(data_structure):
         yield place, data_structure
@@ -66,7 +68,11 @@ def visit_structure(
         for step, value in members(data_structure):
             yield from visit_structure(value, select_fn, strict, [*place, *step])
     elif strict:
-        raise ValueError(f"Unknown data structure: {data_structure}")
+        raise OptionInvalid(
+            f"Unknown data structure: {data_structure}",
+            where=source.where(),
+            hint=f"It is at {'.'.join(place) or 'the top'}: give nested lists, tuples and dicts of tensors.",
+        )
 
 
 def visit_torch_tensors(
