@@ -58,7 +58,8 @@ LAYERS = """
     cstorch_compat.data  cstorch_compat.metrics
     cstorch_compat.optim
     cstorch_compat.sparse
-    cstorch_compat.torch  cstorch_compat.torchvision  cstorch_compat.ckpt
+    cstorch_compat.torch  cstorch_compat.ckpt
+    cstorch_compat.torchvision
     cstorch_compat.generations
     cstorch_compat.check
     cstorch_compat

@@ -90,7 +90,7 @@ MISSING = {
     "torch.polar": "there are no complex numbers",
     "torch.view_as_complex": "there are no complex numbers",
     "torch.view_as_real": "there are no complex numbers",
-    "torchvision": "only MNIST and a few transforms are there",
+    "torchvision": "classification models, local data sets and common transforms are there",
     "cerebras.pytorch.experimental.listener": "no published page says what its functions take",
     "cerebras.pytorch.mesh": "not written yet",
 }

@@ -5,6 +5,7 @@ script was written for, then in the table. So nothing is loaded that nobody uses
 every spelling of its module.
 """
 
+import contextlib
 import functools
 import importlib.machinery
 from types import ModuleType
@@ -22,6 +23,15 @@ CODE_OF_MIRRORS = "cstorch_compat.generations."
 """Classes that were written for one public module say that they live there; those of other rooms keep their place."""
 
 
+_SLOT: Any = vars(ModuleType)["__dict__"]
+
+
+def _own(module: ModuleType) -> dict[str, Any]:
+    """What a module has so far, without looking for more."""
+    own: dict[str, Any] = _SLOT.__get__(module)
+    return own
+
+
 class Mirror(ModuleType):
     """A public module. `path` is its place in the table; its name may be another spelling.
 
@@ -35,7 +45,7 @@ class Mirror(ModuleType):
     def __init__(self, name: str, path: str, span: Span | None):
         super().__init__(name, table.entries()[path].doc)
         # Written to the dict, as Python's own import does: setattr is what scripts do.
-        own = self.__dict__
+        own = _own(self)
         own["_path"], own["_span"], own["__path__"], own["__file__"] = path, span, [], str(table.TABLE)
         own["__spec__"] = importlib.machinery.ModuleSpec(name, None, origin=own["__file__"], is_package=True)
         if path == CSTORCH and span is not None:
@@ -66,7 +76,7 @@ class Mirror(ModuleType):
             with as_builtin():
                 return manifest.refuse(self.__name__, name, shown(self._path, self._span), f"{self._path}.{name}")
         # Kept, so that Python finds it by itself from now on. A refusal is not: it names the line that asked.
-        self.__dict__[name] = value
+        _own(self)[name] = value
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -77,8 +87,18 @@ class Mirror(ModuleType):
             return
         super().__setattr__(name, value)
 
+    # Scripts look up what a module offers by `models.__dict__[name]` and `vars(optim)`, before anything was used.
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        own = _own(self)
+        for name in shown(own["_path"], own["_span"]):
+            if name not in own:
+                with contextlib.suppress(AttributeError, ImportError):
+                    getattr(self, name)
+        return own
+
     def __dir__(self) -> list[str]:
-        return sorted({*shown(self._path, self._span), *self.__dict__})
+        return sorted({*shown(self._path, self._span), *_own(self)})
 
 
 class _CalledMirror(Mirror):

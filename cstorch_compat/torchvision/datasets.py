@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from cstorch_compat.run.process import Slot
-from cstorch_compat.torchvision.transforms import resized
+from cstorch_compat.torchvision.pictures import resized
 from lazytensor import source
 from lazytensor.data import Dataset
 from lazytensor.errors import DataError
@@ -76,10 +76,17 @@ class MNIST(Dataset[tuple[Any, Any]]):
     ):
         self.root = os.path.expanduser(os.fspath(root))
         self.train, self.transform, self.target_transform = train, transform, target_transform
-        pair = read_mnist(pathlib.Path(self.root), train)
-        if pair is None:
+        pair = read_mnist(pathlib.Path(self.root), train, type(self).__name__)
+        # Digits stand in for digits, and for nothing else.
+        if pair is None and not isinstance(self, FashionMNIST | KMNIST):
             _warn_once(pathlib.Path(self.root), download)
             pair = digits(train)
+        if pair is None:
+            raise DataError(
+                f"no files of {type(self).__name__} in {self.raw_folder}",
+                where=source.where(),
+                hint="Put the four IDX files there; nothing is ever downloaded.",
+            )
         images, labels = pair
         self.data: Any = creation.from_numpy(images)
         self.targets: Any = creation.from_numpy(labels.astype(np.int64))
@@ -100,7 +107,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
     @property
     def raw_folder(self) -> str:
         """Where the IDX files are looked for first."""
-        return os.path.join(self.root, "MNIST", "raw")
+        return os.path.join(self.root, type(self).__name__, "raw")
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -113,6 +120,18 @@ class MNIST(Dataset[tuple[Any, Any]]):
             f"Dataset {type(self).__name__}\n    Number of datapoints: {len(self)}\n"
             f"    Root location: {self.root}\n    Split: {split}"
         )
+
+
+class FashionMNIST(MNIST):
+    """Articles of clothing in MNIST's format, from local files alone."""
+
+    classes = [*"T-shirt/top Trouser Pullover Dress Coat Sandal Shirt Sneaker Bag".split(), "Ankle boot"]
+
+
+class KMNIST(MNIST):
+    """Japanese characters in MNIST's format, from local files alone."""
+
+    classes = "o ki su tsu na ha ma ya re wo".split()
 
 
 def _values(data: Any) -> np.ndarray:
@@ -161,13 +180,13 @@ def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:
     _has_warned.value = True
 
 
-def read_mnist(root: pathlib.Path, train: bool) -> tuple[np.ndarray, np.ndarray] | None:
+def read_mnist(root: pathlib.Path, train: bool, name: str = "MNIST") -> tuple[np.ndarray, np.ndarray] | None:
     """Images and labels from the files under `root`; None if there is not one of the four.
 
     Raises DataError if a needed file is missing beside others, is damaged, or if the two do not belong together.
     """
     names = {flag: _names(flag) for flag in (True, False)}
-    for folder in (root / "MNIST" / "raw", root):
+    for folder in (root / name / "raw", root):
         files = {n: p for flag in names for n in names[flag] if (p := _existing(folder / n)) is not None}
         if not files:
             continue

@@ -1,5 +1,6 @@
-"""Transforms of images. An image is a NumPy array, [height, width] or [height, width, channels], or a tensor
-[..., height, width]; an image of the Pillow package is taken as its array.
+"""Transforms of images. An image is a NumPy array, [height, width] or [height, width, channels], a tensor
+[..., height, width], or one of the Pillow package, and each comes out as what it was. Those that draw are in
+`random_transforms`.
 """
 
 from collections.abc import Callable, Sequence
@@ -7,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from cstorch_compat.torchvision import pictures
+from cstorch_compat.torchvision.pictures import InterpolationMode
 from lazytensor import source
 from lazytensor.data import DataOptionError, SampleTypeError
+from lazytensor.dtype import DType, float32
 from lazytensor.errors import DataError
 from lazytensor.functions import creation, writing
 from lazytensor.tensor import Tensor
-
-TIE = 1e-6
-"""Added before rounding to integers, so that a half rounds up whatever the order of the sum that gave it."""
 
 
 class Compose:
@@ -36,7 +37,7 @@ class PILToTensor:
     """An image as a tensor [channels, height, width] of the same values."""
 
     def __call__(self, pic: Any) -> Tensor:
-        return creation.from_numpy(_channels_first(pic))
+        return creation.from_numpy(pictures.channels_first(pic))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -46,24 +47,10 @@ class ToTensor(PILToTensor):
     """An image as a tensor [channels, height, width]; bytes become float32 from 0 to 1, other values stay."""
 
     def __call__(self, pic: Any) -> Tensor:
-        array = _channels_first(pic)
+        array = pictures.channels_first(pic)
         if array.dtype == np.uint8:
             array = array.astype(np.float32) / np.float32(255)
         return creation.from_numpy(array)
-
-
-def _channels_first(pic: Any) -> np.ndarray:
-    if isinstance(pic, Tensor) or not hasattr(pic, "__array_interface__"):
-        raise SampleTypeError(
-            f"pic should be PIL Image or ndarray. Got {type(pic)}",
-            where=source.where(),
-            hint="Apply ToTensor first in the chain, to what the data set returns.",
-        )
-    array = np.asarray(pic)
-    if array.ndim not in (2, 3):
-        raise DataError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.", where=source.where())
-    # A copy, for the image may belong to the data set.
-    return np.array(array[None] if array.ndim == 2 else array.transpose(2, 0, 1), order="C")
 
 
 class Normalize:
@@ -125,38 +112,24 @@ class Lambda:
 
 
 class Resize:
-    """Scales an image, bilinear, to (height, width), or its shorter side to one number."""
+    """Scales an image to (height, width), or its shorter side to one number."""
 
     def __init__(
         self,
         size: int | Sequence[int],
-        interpolation: Any = "bilinear",
+        interpolation: Any = InterpolationMode.BILINEAR,
         max_size: int | None = None,
         antialias: bool | None = True,
     ):
-        kind = str(getattr(interpolation, "value", interpolation)).lower()
-        if kind not in ("bilinear", "2") or max_size is not None or antialias is False:
-            raise DataOptionError(
-                f"Resize knows bilinear interpolation with antialiasing only, and got {interpolation!r}, "
-                f"max_size={max_size}, antialias={antialias}",
-                where=source.where(),
-                hint="Give the size alone, or scale the images beforehand.",
-            )
-        self.size = size
+        pictures.mode_of(interpolation)
+        self.size, self.interpolation, self.max_size, self.antialias = size, interpolation, max_size, antialias
 
     def __call__(self, img: Any) -> Any:
-        planes = _planes(img)
-        height, width = planes.shape[-2:]
-        if isinstance(self.size, int) or len(self.size) == 1:
-            shorter = self.size if isinstance(self.size, int) else self.size[0]
-            # Whole division, as in the original: the longer side is cut off, not rounded.
-            target = [shorter * height // min(height, width), shorter * width // min(height, width)]
-        else:
-            target = list(self.size)
-        return _like(img, resized(planes, *target))
+        return pictures.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
 
     def __repr__(self) -> str:
-        return f"Resize(size={self.size}, interpolation=bilinear, max_size=None, antialias=True)"
+        kind = pictures.mode_of(self.interpolation)
+        return f"Resize(size={self.size}, interpolation={kind}, max_size={self.max_size}, antialias={self.antialias})"
 
 
 class CenterCrop:
@@ -167,60 +140,107 @@ class CenterCrop:
         self.size = (pair[0], pair[-1])
 
     def __call__(self, img: Any) -> Any:
-        planes = _planes(img)
-        for axis, wanted in zip((-2, -1), self.size, strict=True):
-            planes = _centred(planes, axis, wanted)
-        return _like(img, planes)
+        return pictures.center_crop(img, self.size)
 
     def __repr__(self) -> str:
         return f"CenterCrop(size={self.size})"
 
 
-def _centred(planes: np.ndarray, axis: int, wanted: int) -> np.ndarray:
-    missing = wanted - planes.shape[axis]
-    if missing > 0:
-        pads = [(0, 0)] * planes.ndim
-        pads[axis] = (missing // 2, missing - missing // 2)
-        return np.pad(planes, pads)
-    # Python rounds halves to even, and so does the original: an odd margin is not always larger on the same side.
-    start = round(-missing / 2)
-    return planes.take(range(start, start + wanted), axis)
+class Pad:
+    """Borders around an image."""
+
+    def __init__(self, padding: int | Sequence[int], fill: Any = 0, padding_mode: str = "constant"):
+        self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
+
+    def __call__(self, img: Any) -> Any:
+        return pictures.pad(img, self.padding, self.fill, self.padding_mode)
+
+    def __repr__(self) -> str:
+        return f"Pad(padding={self.padding}, fill={self.fill}, padding_mode={self.padding_mode})"
 
 
-def _planes(img: Any) -> np.ndarray:
-    """The values of an image with height and width as the last dimensions."""
-    return img.array("a transform") if isinstance(img, Tensor) else _channels_first(img)
+class Grayscale:
+    """The brightness of each pixel, in one channel or in three equal ones."""
+
+    def __init__(self, num_output_channels: int = 1):
+        self.num_output_channels = num_output_channels
+
+    def __call__(self, img: Any) -> Any:
+        return pictures.rgb_to_grayscale(img, self.num_output_channels)
+
+    def __repr__(self) -> str:
+        return f"Grayscale(num_output_channels={self.num_output_channels})"
 
 
-def _like(img: Any, planes: np.ndarray) -> Any:
-    """The planes as an image of the kind that `img` is."""
-    if isinstance(img, Tensor):
-        return creation.tensor(planes, dtype=img.dtype)
-    return planes[0] if np.ndim(img) == 2 else planes.transpose(1, 2, 0)
+class ToPILImage:
+    """A tensor or an array as an image of Pillow."""
+
+    def __init__(self, mode: str | None = None):
+        self.mode = mode
+
+    def __call__(self, pic: Any) -> Any:
+        return pictures.to_pil_image(pic, self.mode)
+
+    def __repr__(self) -> str:
+        return "ToPILImage()"
 
 
-def resized(planes: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Images scaled in their last two dimensions, bilinear; integers are rounded.
+class ConvertImageDtype:
+    """A tensor in another type; bytes and numbers from 0 to 1 become each other."""
 
-    Each new pixel is the mean of the old ones under a triangle as wide as two old or two new pixels, the larger.
-    """
-    rows, columns = _triangles(planes.shape[-2], height), _triangles(planes.shape[-1], width)
-    # The scaling of each axis is one matrix; float64, for a tie between two integers is decided by the last digits.
-    out = rows @ planes.astype(np.float64) @ columns.T
-    if planes.dtype.kind in "iu":
-        out = np.floor(out + (0.5 + TIE))
-    scaled: np.ndarray = out.astype(planes.dtype)
-    return scaled
+    def __init__(self, dtype: DType):
+        self.dtype = dtype
+
+    def __call__(self, image: Tensor) -> Tensor:
+        return converted(image, self.dtype)
 
 
-def _triangles(before: int, after: int) -> np.ndarray:
-    """The weight of each of `before` pixels in each of `after`; every row sums to 1."""
-    scale = before / after
-    # Pixels are areas: their centres lie at the halves, on both grids.
-    centres = (np.arange(after) + 0.5) * scale
-    distance = np.abs(np.arange(before) + 0.5 - centres[:, None])
-    # Wider than one old pixel only where the image shrinks, which is what antialiasing means.
-    weights: np.ndarray = np.maximum(1 - distance / max(scale, 1.0), 0)
-    # At the borders a part of the triangle lies outside of the image and is left out.
-    weights /= weights.sum(1, keepdims=True)
-    return weights
+def converted(image: Tensor, dtype: DType = float32) -> Tensor:
+    """A tensor in another type; bytes and numbers from 0 to 1 become each other."""
+    if image.dtype is dtype or image.dtype.kind == dtype.kind:
+        return image.to(dtype)
+    if dtype.kind == "f":
+        return image.to(dtype) / 255.0
+    # A little less than 256 spreads 0 to 1 over the bytes evenly and keeps 1 below 256.
+    return (image * (255 + 1.0 - 1e-3)).to(dtype)
+
+
+class Identity:
+    """An image as it is."""
+
+    def __call__(self, img: Any) -> Any:
+        return img
+
+
+class ToImage(PILToTensor):
+    """An image as a tensor of the same values; a tensor stays one."""
+
+    def __call__(self, pic: Any) -> Tensor:
+        return pic if isinstance(pic, Tensor) else super().__call__(pic)
+
+
+class ToDtype:
+    """A tensor in another type, with `scale` between bytes and numbers from 0 to 1."""
+
+    def __init__(self, dtype: Any, scale: bool = False):
+        self.dtype, self.scale = dtype, scale
+
+    def __call__(self, img: Any) -> Any:
+        if not isinstance(img, Tensor):
+            return img
+        return converted(img, self.dtype) if self.scale else img.to(self.dtype)
+
+
+def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
+    """As `Normalize`."""
+    return Normalize(mean, std, inplace)(tensor)
+
+
+def to_tensor(pic: Any) -> Tensor:
+    """As `ToTensor`."""
+    return ToTensor()(pic)
+
+
+def pil_to_tensor(pic: Any) -> Tensor:
+    """As `PILToTensor`."""
+    return PILToTensor()(pic)

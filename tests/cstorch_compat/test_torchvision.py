@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cstorch_compat.torchvision import datasets, transforms
+from cstorch_compat.torchvision import datasets, pictures, transforms
 from cstorch_compat.torchvision.datasets import MNIST, SubstituteWarning, is_for_testing, read_idx
 from lazytensor import dtype
 from lazytensor.data import DataLoader, DataOptionError
@@ -353,17 +353,17 @@ def test_compose_and_lambda_and_their_print():
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
 def test_scaling_keeps_flat_images_and_the_range(height, width, new_height, new_width):
     flat = np.full((height, width), 77, np.uint8)
-    assert np.array_equal(transforms.resized(flat, new_height, new_width), np.full((new_height, new_width), 77))
+    assert np.array_equal(pictures.resized(flat, new_height, new_width), np.full((new_height, new_width), 77))
     image = np.random.default_rng(height).integers(0, 256, (height, width), np.uint8)
-    scaled = transforms.resized(image, new_height, new_width)
+    scaled = pictures.resized(image, new_height, new_width)
     assert scaled.min() >= image.min()
     assert scaled.max() <= image.max()
-    assert np.array_equal(transforms.resized(image, height, width), image)
+    assert np.array_equal(pictures.resized(image, height, width), image)
 
 
 def test_scaling_by_hand():
-    assert transforms.resized(np.array([[0.0, 1.0]]), 1, 4).tolist() == [[0.0, 0.25, 0.75, 1.0]]
-    assert transforms.resized(np.array([[0, 1]], np.uint8), 1, 1).tolist() == [[1]]
+    assert pictures.resized(np.array([[0.0, 1.0]]), 1, 4).tolist() == [[0.0, 0.25, 0.75, 1.0]]
+    assert pictures.resized(np.array([[0, 1]], np.uint8), 1, 1).tolist() == [[1]]
 
 
 def test_resize_and_crop_keep_the_kind_of_image():
@@ -375,6 +375,7 @@ def test_resize_and_crop_keep_the_kind_of_image():
     assert tuple(scaled.shape) == (1, 3, 6)
     assert transforms.CenterCrop(2)(np.arange(16).reshape(4, 4)).tolist() == [[5, 6], [9, 10]]
     assert transforms.CenterCrop((1, 3))(np.ones((1, 1))).tolist() == [[0.0, 1.0, 0.0]]
-    for options in ({"interpolation": "nearest"}, {"antialias": False}, {"max_size": 9}):
+    assert transforms.Resize(4, max_size=6)(grey).shape == (3, 6)
+    for options in ({"interpolation": "nearest"}, {"antialias": False}):
         with pytest.raises(DataOptionError, match="bilinear"):
-            transforms.Resize(2, **options)
+            transforms.Resize(2, **options)(grey)

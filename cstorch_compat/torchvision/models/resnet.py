@@ -1,0 +1,179 @@
+"""Residual networks: He, Zhang, Ren and Sun, arXiv:1512.03385; with groups (1611.05431) and wide ones (1605.07146)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cstorch_compat.torchvision.models.published import classes_for, filled
+from lazytensor import nn
+from lazytensor.functions.shapes import flatten
+from lazytensor.nn import init
+from lazytensor.tensor import Tensor
+
+Norm = Callable[[int], nn.Module]
+
+
+def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
+    """A convolution of 3x3 that keeps the extents, but for its stride."""
+    return nn.Conv2d(in_planes, out_planes, 3, stride, dilation, dilation, groups, bias=False)
+
+
+def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
+    """A convolution of single pixels."""
+    return nn.Conv2d(in_planes, out_planes, 1, stride, bias=False)
+
+
+class BasicBlock(nn.Module):
+    """Two convolutions of 3x3, and the way around them."""
+
+    expansion = 1
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: int = 1,
+        downsample: nn.Module | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Norm | None = None,
+    ):
+        super().__init__()
+        norm = norm_layer or nn.BatchNorm2d
+        if groups != 1 or base_width != 64:
+            raise ValueError("BasicBlock only supports groups=1 and base_width=64")
+        if dilation > 1:
+            raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
+        self.conv1, self.bn1 = conv3x3(inplanes, planes, stride), norm(planes)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2, self.bn2 = conv3x3(planes, planes), norm(planes)
+        self.downsample, self.stride = downsample, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, C, H, W] -> the same, halved by a stride of 2."""
+        out = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        around = x if self.downsample is None else self.downsample(x)
+        return self.relu(out + around)  # type: ignore[no-any-return]
+
+
+class Bottleneck(nn.Module):
+    """A convolution of 3x3 between two of single pixels; the stride is that of the 3x3."""
+
+    expansion = 4
+
+    def __init__(
+        self,
+        inplanes: int,
+        planes: int,
+        stride: int = 1,
+        downsample: nn.Module | None = None,
+        groups: int = 1,
+        base_width: int = 64,
+        dilation: int = 1,
+        norm_layer: Norm | None = None,
+    ):
+        super().__init__()
+        norm = norm_layer or nn.BatchNorm2d
+        width, out_planes = int(planes * (base_width / 64.0)) * groups, planes * self.expansion
+        self.conv1, self.bn1 = conv1x1(inplanes, width), norm(width)
+        self.conv2, self.bn2 = conv3x3(width, width, stride, groups, dilation), norm(width)
+        self.conv3, self.bn3 = conv1x1(width, out_planes), norm(out_planes)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample, self.stride = downsample, stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, C, H, W] -> the same, halved by a stride of 2."""
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        around = x if self.downsample is None else self.downsample(x)
+        return self.relu(out + around)  # type: ignore[no-any-return]
+
+
+class ResNet(nn.Module):
+    """A stem, four stages of blocks, and one linear layer over the mean of the pixels."""
+
+    def __init__(
+        self,
+        block: Any,
+        layers: Sequence[int],
+        num_classes: int = 1000,
+        zero_init_residual: bool = False,
+        groups: int = 1,
+        width_per_group: int = 64,
+        replace_stride_with_dilation: Sequence[bool] | None = None,
+        norm_layer: Norm | None = None,
+    ):
+        super().__init__()
+        self._norm_layer = norm_layer or nn.BatchNorm2d
+        self.inplanes, self.dilation, self.groups, self.base_width = 64, 1, groups, width_per_group
+        dilated = (False, False, False) if replace_stride_with_dilation is None else tuple(replace_stride_with_dilation)
+        if len(dilated) != 3:
+            raise ValueError(f"replace_stride_with_dilation should be None or a 3-element tuple, got {dilated}")
+        self.conv1 = nn.Conv2d(3, self.inplanes, 7, 2, 3, bias=False)
+        self.bn1 = self._norm_layer(self.inplanes)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        self.layer1 = self._make_layer(block, 64, layers[0])
+        for i, planes in enumerate((128, 256, 512)):
+            setattr(self, f"layer{i + 2}", self._make_layer(block, planes, layers[i + 1], 2, dilated[i]))
+        self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = nn.Linear(512 * block.expansion, num_classes)
+        self._initialize(zero_init_residual)
+
+    def _initialize(self, zero_init_residual: bool) -> None:
+        for m in self.modules():
+            if isinstance(m, nn.Conv2d):
+                init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
+            elif isinstance(m, nn.BatchNorm2d | nn.GroupNorm):
+                init.constant_(m.weight, 1)
+                init.constant_(m.bias, 0)
+        # Each block then begins as the way around it (arXiv:1706.02677).
+        for m in self.modules() if zero_init_residual else ():
+            if isinstance(m, Bottleneck | BasicBlock):
+                init.constant_((m.bn3 if isinstance(m, Bottleneck) else m.bn2).weight, 0)
+
+    def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
+        downsample, before, out_planes = None, self.dilation, planes * block.expansion
+        if dilate:
+            self.dilation, stride = self.dilation * stride, 1
+        if stride != 1 or self.inplanes != out_planes:
+            downsample = nn.Sequential(conv1x1(self.inplanes, out_planes, stride), self._norm_layer(out_planes))
+        shared = (self.groups, self.base_width)
+        members = [block(self.inplanes, planes, stride, downsample, *shared, before, self._norm_layer)]
+        self.inplanes = out_planes
+        members += [
+            block(self.inplanes, planes, 1, None, *shared, self.dilation, self._norm_layer) for _ in range(1, blocks)
+        ]
+        return nn.Sequential(*members)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, 3, H, W] -> logits [N, classes]."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(flatten(self.avgpool(x), 1))  # type: ignore[no-any-return]
+
+
+def _architecture(name: str, kind: str, block: Any, layers: Sequence[int], **facts: Any) -> Callable[..., Any]:
+    def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> ResNet:
+        model = ResNet(block, layers, **{**facts, **classes_for(weights, pretrained, options)})
+        return filled(model, kind, weights, pretrained)  # type: ignore[return-value]
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
+    return build
+
+
+resnet18 = _architecture("resnet18", "ResNet18", BasicBlock, (2, 2, 2, 2))
+resnet34 = _architecture("resnet34", "ResNet34", BasicBlock, (3, 4, 6, 3))
+resnet50 = _architecture("resnet50", "ResNet50", Bottleneck, (3, 4, 6, 3))
+resnet101 = _architecture("resnet101", "ResNet101", Bottleneck, (3, 4, 23, 3))
+resnet152 = _architecture("resnet152", "ResNet152", Bottleneck, (3, 8, 36, 3))
+resnext50_32x4d = _architecture(
+    "resnext50_32x4d", "ResNeXt50_32X4D", Bottleneck, (3, 4, 6, 3), groups=32, width_per_group=4
+)
+resnext101_32x8d = _architecture(
+    "resnext101_32x8d", "ResNeXt101_32X8D", Bottleneck, (3, 4, 23, 3), groups=32, width_per_group=8
+)
+wide_resnet50_2 = _architecture("wide_resnet50_2", "Wide_ResNet50_2", Bottleneck, (3, 4, 6, 3), width_per_group=128)
+wide_resnet101_2 = _architecture("wide_resnet101_2", "Wide_ResNet101_2", Bottleneck, (3, 4, 23, 3), width_per_group=128)

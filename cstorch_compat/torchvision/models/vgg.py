@@ -1,0 +1,126 @@
+"""Plain convolutional networks: Simonyan and Zisserman, arXiv:1409.1556; and AlexNet, arXiv:1404.5997."""
+
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.torchvision.models.published import classes_for, filled
+from lazytensor import nn
+from lazytensor.functions.shapes import flatten
+from lazytensor.nn import init
+from lazytensor.tensor import Tensor
+
+STAGES = {
+    "11": "64 M 128 M 256 256 M 512 512 M 512 512 M",
+    "13": "64 64 M 128 128 M 256 256 M 512 512 M 512 512 M",
+    "16": "64 64 M 128 128 M 256 256 256 M 512 512 512 M 512 512 512 M",
+    "19": "64 64 M 128 128 M 256 256 256 256 M 512 512 512 512 M 512 512 512 512 M",
+}
+"""Widths of the convolutions, by the number of layers with weights; M halves the extents."""
+
+
+def make_layers(stages: str, batch_norm: bool = False) -> nn.Sequential:
+    """The convolutions of an architecture."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for word in stages.split():
+        if word == "M":
+            layers.append(nn.MaxPool2d(2, 2))
+            continue
+        layers.append(nn.Conv2d(channels, int(word), 3, padding=1))
+        channels = int(word)
+        layers += [nn.BatchNorm2d(channels)] if batch_norm else []
+        layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)
+
+
+class VGG(nn.Module):
+    """Convolutions of 3x3, and three linear layers."""
+
+    def __init__(self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5):
+        super().__init__()
+        self.features = features
+        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
+        self.classifier = nn.Sequential(
+            nn.Linear(512 * 7 * 7, 4096),
+            nn.ReLU(True),
+            nn.Dropout(p=dropout),
+            nn.Linear(4096, 4096),
+            nn.ReLU(True),
+            nn.Dropout(p=dropout),
+            nn.Linear(4096, num_classes),
+        )
+        for m in self.modules() if init_weights else ():
+            if isinstance(m, nn.Conv2d):
+                init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
+                init.constant_(m.bias, 0)
+            elif isinstance(m, nn.BatchNorm2d):
+                init.constant_(m.weight, 1)
+                init.constant_(m.bias, 0)
+            elif isinstance(m, nn.Linear):
+                init.normal_(m.weight, 0, 0.01)
+                init.constant_(m.bias, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, 3, H, W] -> logits [N, classes]."""
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))  # type: ignore[no-any-return]
+
+
+class AlexNet(nn.Module):
+    """Five convolutions and three linear layers."""
+
+    def __init__(self, num_classes: int = 1000, dropout: float = 0.5):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 64, 11, 4, 2),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2),
+            nn.Conv2d(64, 192, 5, padding=2),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2),
+            nn.Conv2d(192, 384, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(384, 256, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.Conv2d(256, 256, 3, padding=1),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(3, 2),
+        )
+        self.avgpool = nn.AdaptiveAvgPool2d((6, 6))
+        self.classifier = nn.Sequential(
+            nn.Dropout(p=dropout),
+            nn.Linear(256 * 6 * 6, 4096),
+            nn.ReLU(inplace=True),
+            nn.Dropout(p=dropout),
+            nn.Linear(4096, 4096),
+            nn.ReLU(inplace=True),
+            nn.Linear(4096, num_classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, 3, H, W] -> logits [N, classes]."""
+        return self.classifier(flatten(self.avgpool(self.features(x)), 1))  # type: ignore[no-any-return]
+
+
+def alexnet(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> AlexNet:
+    """AlexNet, with weights of the cache if they are asked for."""
+    model = AlexNet(**classes_for(weights, pretrained, options))
+    return filled(model, "AlexNet", weights, pretrained)  # type: ignore[return-value]
+
+
+def _architecture(depth: str, batch_norm: bool) -> Callable[..., Any]:
+    kind = f"VGG{depth}{'_BN' if batch_norm else ''}"
+
+    def build(*, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any) -> VGG:
+        given = classes_for(weights, pretrained, options)
+        # Values that weights will replace are not drawn.
+        if weights is not None or pretrained:
+            given["init_weights"] = False
+        return filled(VGG(make_layers(STAGES[depth], batch_norm), **given), kind, weights, pretrained)  # type: ignore[return-value]
+
+    build.__name__ = build.__qualname__ = kind.lower()
+    build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
+    return build
+
+
+vgg11, vgg13, vgg16, vgg19 = (_architecture(depth, False) for depth in STAGES)
+vgg11_bn, vgg13_bn, vgg16_bn, vgg19_bn = (_architecture(depth, True) for depth in STAGES)

@@ -1,0 +1,164 @@
+"""Transformers over patches of an image: Dosovitskiy et al., arXiv:2010.11929."""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from cstorch_compat.torchvision.models.published import classes_for, filled
+from lazytensor import nn
+from lazytensor.functions.creation import empty, zeros
+from lazytensor.functions.shapes import cat, expand, permute, reshape
+from lazytensor.nn import init
+from lazytensor.tensor import Tensor
+
+
+class MLPBlock(nn.Sequential):
+    """Two linear layers."""
+
+    def __init__(self, in_dim: int, mlp_dim: int, dropout: float):
+        super().__init__(
+            nn.Linear(in_dim, mlp_dim), nn.GELU(), nn.Dropout(dropout), nn.Linear(mlp_dim, in_dim), nn.Dropout(dropout)
+        )
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                init.xavier_uniform_(m.weight)
+                init.normal_(m.bias, std=1e-6)
+
+
+class EncoderBlock(nn.Module):
+    """Attention and linear layers, each behind a normalization and with a way around."""
+
+    def __init__(
+        self,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        norm_layer: Callable[..., nn.Module],
+    ):
+        super().__init__()
+        self.num_heads = num_heads
+        self.ln_1 = norm_layer(hidden_dim)
+        self.self_attention = nn.MultiheadAttention(hidden_dim, num_heads, dropout=attention_dropout, batch_first=True)
+        self.dropout = nn.Dropout(dropout)
+        self.ln_2 = norm_layer(hidden_dim)
+        self.mlp = MLPBlock(hidden_dim, mlp_dim, dropout)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, S, E] -> [N, S, E]"""
+        x = self.ln_1(input)
+        x, _ = self.self_attention(x, x, x, need_weights=False)
+        x = self.dropout(x) + input
+        return x + self.mlp(self.ln_2(x))  # type: ignore[no-any-return]
+
+
+class Encoder(nn.Module):
+    """Positions are added to the patches, which go through the blocks."""
+
+    def __init__(
+        self,
+        seq_length: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        norm_layer: Callable[..., nn.Module],
+    ):
+        super().__init__()
+        self.pos_embedding = nn.Parameter(empty(1, seq_length, hidden_dim).normal_(std=0.02))
+        self.dropout = nn.Dropout(dropout)
+        each = (num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
+        blocks = OrderedDict((f"encoder_layer_{i}", EncoderBlock(*each)) for i in range(num_layers))
+        self.layers = nn.Sequential(blocks)
+        self.ln = norm_layer(hidden_dim)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """[N, S, E] -> [N, S, E]"""
+        return self.ln(self.layers(self.dropout(input + self.pos_embedding)))  # type: ignore[no-any-return]
+
+
+class VisionTransformer(nn.Module):
+    """Patches as words, and a class token whose last state a linear layer reads."""
+
+    def __init__(
+        self,
+        image_size: int,
+        patch_size: int,
+        num_layers: int,
+        num_heads: int,
+        hidden_dim: int,
+        mlp_dim: int,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        num_classes: int = 1000,
+        representation_size: int | None = None,
+        norm_layer: Callable[..., nn.Module] = partial(nn.LayerNorm, eps=1e-6),
+    ):
+        super().__init__()
+        if image_size % patch_size:
+            raise ValueError("Input shape indivisible by patch size!")
+        self.image_size, self.patch_size, self.hidden_dim, self.mlp_dim = image_size, patch_size, hidden_dim, mlp_dim
+        self.attention_dropout, self.dropout, self.num_classes = attention_dropout, dropout, num_classes
+        self.representation_size, self.norm_layer = representation_size, norm_layer
+        self.conv_proj = nn.Conv2d(3, hidden_dim, patch_size, patch_size)
+        self.seq_length = (image_size // patch_size) ** 2 + 1
+        self.class_token = nn.Parameter(zeros(1, 1, hidden_dim))
+        sizes = (self.seq_length, num_layers, num_heads, hidden_dim, mlp_dim)
+        self.encoder = Encoder(*sizes, dropout, attention_dropout, norm_layer)
+        self.heads = nn.Sequential(self._heads(hidden_dim, representation_size, num_classes))
+        self._initialize()
+
+    def _heads(self, width: int, representation_size: int | None, classes: int) -> "OrderedDict[str, nn.Module]":
+        if representation_size is None:
+            return OrderedDict(head=nn.Linear(width, classes))
+        before = nn.Linear(width, representation_size)
+        return OrderedDict(pre_logits=before, act=nn.Tanh(), head=nn.Linear(representation_size, classes))
+
+    def _initialize(self) -> None:
+        conv = self.conv_proj
+        fan_in = conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]
+        init.trunc_normal_(conv.weight, std=math.sqrt(1 / fan_in))
+        init.zeros_(conv.bias)
+        if hasattr(self.heads, "pre_logits"):
+            before = self.heads.pre_logits
+            init.trunc_normal_(before.weight, std=math.sqrt(1 / before.in_features))
+            init.zeros_(before.bias)
+        init.zeros_(self.heads.head.weight)
+        init.zeros_(self.heads.head.bias)
+
+    def _process_input(self, x: Tensor) -> Tensor:
+        n, _, height, width = x.spec.shape
+        if (height, width) != (self.image_size, self.image_size):
+            raise ValueError(f"Wrong image height or width! Expected {self.image_size} but got {height} x {width}!")
+        patches = self.conv_proj(x)
+        return permute(reshape(patches, (n, self.hidden_dim, -1)), 0, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, 3, H, W] -> logits [N, classes]."""
+        x = self._process_input(x)
+        x = cat([expand(self.class_token, x.spec.shape[0], -1, -1), x], 1)
+        return self.heads(self.encoder(x)[:, 0])  # type: ignore[no-any-return]
+
+
+def _architecture(name: str, kind: str, patch: int, layers: int, heads: int, width: int) -> Callable[..., Any]:
+    def build(
+        *, weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any
+    ) -> VisionTransformer:
+        given = {"image_size": 224, **classes_for(weights, pretrained, options)}
+        model = VisionTransformer(given.pop("image_size"), patch, layers, heads, width, 4 * width, **given)
+        return filled(model, kind, weights, pretrained)  # type: ignore[return-value]
+
+    build.__name__ = build.__qualname__ = name
+    build.__doc__ = f"{kind}, with weights of the cache if they are asked for."
+    return build
+
+
+vit_b_16 = _architecture("vit_b_16", "ViT_B_16", 16, 12, 12, 768)
+vit_b_32 = _architecture("vit_b_32", "ViT_B_32", 32, 12, 12, 768)
+vit_l_16 = _architecture("vit_l_16", "ViT_L_16", 16, 24, 16, 1024)
+vit_l_32 = _architecture("vit_l_32", "ViT_L_32", 32, 24, 16, 1024)
