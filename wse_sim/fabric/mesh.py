@@ -121,7 +121,7 @@ class Mesh:
         """For each router the direction that it takes a colour from, -1 without a route."""
         table = self._table(colour, position)
         # A route has at least one output, so a byte of 0 is no route, though north is source 0.
-        return np.where(table == 0, -1, table >> _SOURCE_SHIFT).astype(np.int8)
+        return np.where(table == 0, np.int8(-1), (table >> _SOURCE_SHIFT).astype(np.int8))
 
     def _table(self, colour: int, position: int) -> np.ndarray:
         nothing = np.zeros((self.height, self.width), np.uint8)
