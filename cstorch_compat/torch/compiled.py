@@ -19,6 +19,7 @@ class OptimizedModule(Module):
     def __init__(self, mod: Module):
         super().__init__()
         self.__dict__["training"] = mod.training
+        # Into the table, so that parameters are found below it under PyTorch's prefix.
         self._modules["_orig_mod"] = mod
 
     def __getattr__(self, name: str) -> Any:

@@ -39,6 +39,7 @@ def _gradients(
     outputs: Any, inputs: tuple[Tensor, ...], seeds: Any = None, create_graph: bool = False
 ) -> tuple[Tensor | None, ...]:
     tracked = [(o, None if seeds is None else s) for o, s in zip(_listed(outputs), _listed(seeds), strict=False)]
+    # An output that no input reaches has no gradient to ask for.
     tracked = [(o, s) for o, s in tracked if o.requires_grad]
     if not tracked:
         return (None,) * len(inputs)
@@ -104,6 +105,7 @@ def jacobian(
 
 def _rows(output: Tensor, inputs: tuple[Tensor, ...], create_graph: bool, strict: bool) -> list[Tensor]:
     rows = []
+    # One pass for each element: a row of the Jacobian is the gradient of one output.
     for element in output.reshape(-1).unbind():
         row = _gradients(element, inputs, create_graph=create_graph)
         rows.append([_finished(g, x, create_graph, strict) for g, x in zip(row, inputs, strict=True)])

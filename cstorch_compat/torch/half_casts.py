@@ -193,6 +193,7 @@ class GradScaler:
         seen["finite"] = True
         with grad_mode(False):
             for p in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+                # The sum of all elements is infinite or NaN if one of them is.
                 p.grad.mul_(1.0 / self._scale)
                 seen["finite"] = seen["finite"] and math.isfinite(float(pw.cast_to(p.grad, dt.float32).sum().item()))
 
@@ -214,6 +215,7 @@ class GradScaler:
         """Lower the scale after an overflow, raise it after many steps without one, or set it."""
         if not self._enabled:
             return
+        # One overflow is enough: all optimizers share the scale.
         verdicts = [seen["finite"] for seen in self._seen.values() if "finite" in seen]
         if new_scale is not None:
             self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)

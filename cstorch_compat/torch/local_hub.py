@@ -81,6 +81,7 @@ def _hubconf(repo_or_dir: str, origin: str) -> Any:
 
 def load(repo_or_dir: Any, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
     """Call an entry point of the hubconf.py in a folder. Raises DataError for what is not there."""
+    # Settings of the download, of which there is none.
     for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(option, None)
     return _entry(_hubconf(str(repo_or_dir), source), model)(*args, **kwargs)

@@ -99,6 +99,7 @@ def pack_padded_sequence(
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
         )
+    # In the order of times, and of sequences within one: so many rows go through a layer at once.
     at_work = np.arange(sizes[0])[:, None] < sizes[None, :]
     times, places = np.nonzero(at_work)
     data = getitem(x, (_indices(times), _indices(places)))

@@ -159,6 +159,7 @@ def init_process_group(
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
+    # PyTorch without a name tries every backend that it has; the CPU has this one.
     chosen = Backend(backend or "gloo")
     if store is None and (init_method is None or init_method.startswith("env:")):
         rank = _from_environment("RANK") if rank < 0 else rank
@@ -185,6 +186,7 @@ def init_process_group(
 def destroy_process_group(group: Any = None) -> None:
     """End the group. Raises AssertionError if there is none."""
     assert is_initialized(), "Invalid process group specified"
+    # Another group is only forgotten by its owner: there is nothing to close.
     if not isinstance(group, ProcessGroup) or group is _default.value:
         _default.value = None
 
@@ -271,6 +273,7 @@ all_reduce_coalesced = _alone("all_reduce_coalesced")
 
 
 def _put(target: Tensor, value: Tensor) -> None:
+    # Collectives are no part of a graph: what they write carries no gradient.
     with grad_mode(False):
         copy_(target, value)
 

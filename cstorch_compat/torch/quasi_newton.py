@@ -150,6 +150,7 @@ class _Search:
             memory.update(old_dirs=[], old_stps=[], ro=[], H_diag=1.0)
             return -g
         y, s = g - memory["prev_flat_grad"].array(), memory["d"].array() * g.dtype.type(memory["t"])
+        # Pairs without curvature would make the next direction one that goes uphill.
         product = float(y @ s)
         if product > CURVATURE:
             full = len(memory["old_dirs"]) == self.group["history_size"]

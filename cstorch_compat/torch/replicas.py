@@ -96,6 +96,7 @@ def _check(module: Module, device_ids: Sequence[Any] | None) -> None:
         raise RuntimeError(
             "DistributedDataParallel is not needed when a module doesn't have any parameter that requires a gradient."
         )
+    # Scripts for GPUs stop here in PyTorch too; going on would hide that they run on no GPU.
     if device_ids:
         raise ValueError(
             "DistributedDataParallel device_ids and output_device arguments only work with single-device/"

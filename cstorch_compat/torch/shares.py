@@ -45,6 +45,7 @@ class DistributedSampler(Sampler[int]):
         indices = list(order)
         while not self.drop_last and len(indices) < self.total_size:
             indices += indices[: self.total_size - len(indices)]
+        # Every so manieth, not one piece each: sorted data are spread over all.
         return iter(indices[: self.total_size][self.rank :: self.num_replicas])
 
     def __len__(self) -> int:

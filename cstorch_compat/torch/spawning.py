@@ -33,6 +33,7 @@ def _wrapped(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: Any)
     except KeyboardInterrupt:
         pass  # the parent was stopped too
     except Exception:
+        # As text: the exception itself may not survive pickling.
         errors.put(traceback.format_exc())
         raise SystemExit(1) from None
 
@@ -64,6 +65,7 @@ class ProcessContext:
         return not self.sentinels
 
     def _failed(self, i: int) -> None:
+        # The others may wait for the one that is gone.
         for other in self.processes:
             if other.is_alive():
                 other.terminate()
@@ -97,6 +99,7 @@ def start_processes(
     started = ProcessContext(processes, errors)
     if not join:
         return started
+    # Each call waits for one process at least.
     while not started.join():
         pass
     return None

@@ -197,6 +197,7 @@ class profile:
 
     def step(self) -> None:
         """Begin the next step of the schedule."""
+        # The span belongs to the step that ends now, so it is noted before the count goes on.
         now, action = time.perf_counter_ns(), self._action()
         self.note(Span(f"ProfilerStep#{self.step_num}", self._begin, now))
         self.step_num, self._begin = self.step_num + 1, now
@@ -318,6 +319,7 @@ class Timer:
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
         """Blocks of so many runs that the clock is fine enough, until the least time has passed."""
+        # Larger blocks until one takes long enough for the clock.
         number, spent = 1, self._timer.timeit(1)
         while spent < min(min_run_time / 100, 0.01):
             number *= 10

@@ -1,11 +1,17 @@
 """Data sets of torchvision's that are read from local files, or drawn: nothing is ever downloaded."""
 
 import os
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from cstorch_compat.torch.pickled_objects import ObjectReader
 from cstorch_compat.torchvision import pictures
+from lazytensor import source
 from lazytensor.data import Dataset
+from lazytensor.errors import DataError
 from lazytensor.functions.creation import randint, randn
 from lazytensor.functions.randomness import get_rng_state, set_rng_state
 from lazytensor.random import default_generator
@@ -101,6 +107,7 @@ class DatasetFolder(VisionDataset):
         samples: list[tuple[str, int]] = []
         empty = set(class_to_idx)
         for name in sorted(class_to_idx):
+            # Sorted at each level: the order of a file system is no order.
             for folder, _, files in sorted(os.walk(os.path.join(directory, name), followlinks=True)):
                 paths = [os.path.join(folder, f) for f in sorted(files)]
                 valid = [(path, class_to_idx[name]) for path in paths if is_valid(path)]
@@ -163,3 +170,61 @@ class FakeData(VisionDataset):
 
     def __len__(self) -> int:
         return self.size
+
+
+class CIFAR10(VisionDataset):
+    """Small photographs of ten kinds, from the published files in root/cifar-10-batches-py."""
+
+    base_folder = "cifar-10-batches-py"
+    parts = {True: tuple(f"data_batch_{i}" for i in range(1, 6)), False: ("test_batch",)}
+    label_names, labels = "label_names", "labels"
+    meta = "batches.meta"
+
+    def __init__(
+        self,
+        root: Any,
+        train: bool = True,
+        transform: Callable[[Any], Any] | None = None,
+        target_transform: Callable[[Any], Any] | None = None,
+        download: bool = False,
+    ):
+        super().__init__(os.fspath(root), None, transform, target_transform)
+        self.train = train
+        folder = pathlib.Path(self.root) / self.base_folder
+        batches = [plain_pickle(folder / name) for name in self.parts[train]]
+        rows = np.concatenate([np.asarray(b["data"], np.uint8).reshape(-1, 3, 32, 32) for b in batches])
+        self.data = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
+        self.targets: list[int] = [int(label) for b in batches for label in b[self.labels]]
+        self.classes: list[str] = list(plain_pickle(folder / self.meta)[self.label_names])
+        self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.transformed(pictures.pillow().fromarray(self.data[index]), self.targets[index])
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def extra_repr(self) -> str:
+        """Which part it is."""
+        return f"Split: {'Train' if self.train else 'Test'}"
+
+
+class CIFAR100(CIFAR10):
+    """As CIFAR10, of a hundred kinds, from root/cifar-100-python."""
+
+    base_folder = "cifar-100-python"
+    parts = {True: ("train",), False: ("test",)}
+    label_names, labels = "fine_label_names", "fine_labels"
+    meta = "meta"
+
+
+def plain_pickle(path: pathlib.Path) -> dict[str, Any]:
+    """A pickled dict of texts, numbers, lists and arrays; nothing of the file is executed.
+
+    Raises DataError for a file that is missing or holds anything else.
+    """
+    if not path.is_file():
+        raise DataError(f"there is no {path}", where=source.where(), hint="Unpack the published archive there.")
+    with open(path, "rb") as f:
+        content: dict[str, Any] = ObjectReader(None).run(f)
+    return content

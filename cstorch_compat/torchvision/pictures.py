@@ -255,6 +255,7 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 def _blended(img: Any, other: np.ndarray, factor: float) -> Any:
     planes = planes_of(img)
     most = 1.0 if planes.dtype.kind == "f" else 255
+    # The other picture is black, grey or flat: what the factor leaves in between.
     mixed = factor * planes + (1.0 - factor) * other
     return like(img, np.clip(mixed, 0, most).astype(planes.dtype))
 
@@ -310,6 +311,7 @@ def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)
     widths = [0.3 * ((k - 1) * 0.5 - 1) + 0.8 for k in sizes] if sigma is None else sigma
     widths = [float(widths)] * 2 if isinstance(widths, int | float) else [float(widths[0]), float(widths[-1])]
+    # Two passes along one dimension each: a bell in two dimensions is a product.
     planes = planes_of(img).astype(np.float64)
     # The first of each pair is horizontal.
     for axis, size, width in ((-1, sizes[0], widths[0]), (-2, sizes[1], widths[1])):

@@ -167,6 +167,7 @@ class RandomRotation:
         self.interpolation, self.expand, self.center, self.fill = interpolation, expand, center, fill
 
     def __call__(self, img: Any) -> Any:
+        # Drawn for images that do not turn as well, so that what follows sees the same numbers.
         angle = _between(float(self.degrees[0]), float(self.degrees[1]))
         return pictures.rotate(img, angle, self.interpolation, self.expand, self.center, None)
 

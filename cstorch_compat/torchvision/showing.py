@@ -26,6 +26,7 @@ def make_grid(
             images = images.unsqueeze(0)
         if images.dim() == 3:
             images = (cat([images] * 3, 0) if images.size(0) == 1 else images).unsqueeze(0)
+        # Files have three colours, so grey ones get them.
         if images.dim() == 4 and images.size(1) == 1:
             images = cat([images] * 3, 1)
         if normalize:

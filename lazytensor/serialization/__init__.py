@@ -25,12 +25,14 @@ File = str | pathlib.Path | BinaryIO
 S = TypeVar("S", Storages, LazyStorages)
 
 
-def save(obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, **_: Any) -> None:
+def save(
+    obj: Any, f: File, pickle_module: Any = None, pickle_protocol: int = 2, *, writer: Writer | None = None, **_: Any
+) -> None:
     """Write an object of tensors, numbers, text and plain containers, one storage after another.
 
-    Raises CheckpointError for anything else.
+    Raises CheckpointError for anything else, unless the `writer` knows more types.
     """
-    writer = Writer()
+    writer = writer or Writer()
     writer.write(obj)
     # Never compressed: readers map the storages into memory as they lie in the file.
     with zipfile.ZipFile(f, "w", zipfile.ZIP_STORED) as archive:
@@ -56,6 +58,7 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    reader: Callable[[Any], Reader] = Reader,
     **_: Any,
 ) -> Any:
     """Read what `save` or PyTorch wrote. Views of one storage share it again.
@@ -68,13 +71,13 @@ def load(
     # Opened here, so that it is also closed here; a stream stays the caller's, and is not closed.
     if isinstance(f, str | pathlib.Path):
         with open(f, "rb") as stream:
-            return load(stream, map_location)
+            return load(stream, map_location, reader=reader)
     # Before the archive is read: a wrong `map_location` is the caller's error, whatever the file holds.
     place = placement(map_location)
     with closing(_archive(f)) as archive:
         # Two passes: the description names storages in any order and views before all of their companions, so tensors
         # get their cells when everything has been read.
-        answer, storages = _interpreted(archive, lambda root: Storages(archive, root, place))
+        answer, storages = _interpreted(archive, lambda root: Storages(archive, root, place), reader)
         storages.finish()
         return answer
 
@@ -96,12 +99,14 @@ def _archive(f: BinaryIO) -> zipfile.ZipFile:
         raise _unreadable(e) from e
 
 
-def _interpreted(archive: zipfile.ZipFile, open_storages: Callable[[str], S]) -> tuple[Any, S]:
+def _interpreted(
+    archive: zipfile.ZipFile, open_storages: Callable[[str], S], reader: Callable[[Any], Reader] = Reader
+) -> tuple[Any, S]:
     """The object in an archive, and the storages that its tensors see."""
     try:
         root = description_root(archive)
         storages = open_storages(root)
-        return Reader(storages).run(archive.read(f"{root}/data.pkl")), storages
+        return reader(storages).run(archive.read(f"{root}/data.pkl")), storages
     # Ours says what is wrong already. The foreign ones come of zip structures and byte counts that a damaged file gets
     # wrong in ways that nobody can list.
     except CheckpointError:

@@ -35,13 +35,16 @@ class Reader:
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, raw: bytes) -> Any:
-        """The object. Raises CheckpointError for any opcode or name that is not on the list."""
+    def run(self, raw: Any) -> Any:
+        """The object in bytes or at the head of a stream.
+
+        Raises CheckpointError for any opcode or name that is not on the list.
+        """
         try:
             # genops only splits the bytes: it imports nothing and calls nothing. What the opcodes mean is decided
             # below, by lists of what is allowed; whatever is on no list is refused, not skipped.
             for opcode, argument, position in pickletools.genops(raw):
-                action = _OPCODES.get(opcode.name)
+                action = self.action(opcode.name)
                 if action is None:
                     raise refused(
                         f"the file asks for the pickle operation {opcode.name} at byte {position}: not allowed"
@@ -59,10 +62,17 @@ class Reader:
             raise refused(f"the file holds nothing but the name {answer.path!r}")
         return answer
 
+    def action(self, opcode: str) -> "Callable[[Any, Any], Any] | None":
+        """What an opcode does; None if it is not allowed. What knows more types of values overrides it."""
+        return _OPCODES.get(opcode)
+
     def since_mark(self) -> list[Any]:
         """What was pushed after the last mark, which goes too."""
         # The innermost one: marks nest.
-        mark = len(self.stack) - 1 - self.stack[::-1].index(_MARK)
+        # By identity: what an array or a tensor is equal to is another tensor.
+        mark = next((i for i in reversed(range(len(self.stack))) if self.stack[i] is _MARK), -1)
+        if mark < 0:
+            raise IndexError("an operation finds no mark")
         items = self.stack[mark + 1 :]
         del self.stack[mark:]
         return items
@@ -101,8 +111,9 @@ class Reader:
         (answer,) = self.take(1)
         # What PyTorch puts there: the word, the storage class, the record's key, the device it lay on, and the number
         # of elements.
-        kind, name, key, location, count = answer
-        if kind != "storage" or not isinstance(name, _Named):
+        # Files from before the zip format add what part of another storage it is, which none has been for long.
+        kind, name, key, location, count, *part = answer
+        if kind != "storage" or not isinstance(name, _Named) or part not in ([], [None]):
             raise refused("the file refers to something that is no storage")
         dtype = STORAGES[name.path.removeprefix("torch ")]
         self.stack.append(self.storages.storage(str(key), dtype, count, str(location)))
@@ -199,11 +210,11 @@ _OPCODES: dict[str, Callable[[Reader, Any], Any]] = {
     "APPENDS": Reader.extend,
     "SETITEM": Reader.set_item,
     "SETITEMS": Reader.set_items,
-    "BUILD": Reader.build,
-    "REDUCE": Reader.reduce,
+    "BUILD": lambda r, state: r.build(state),
+    "REDUCE": lambda r, _: r.reduce(_),
     # The names: GLOBAL alone, with its text in the opcode. STACK_GLOBAL, INST and OBJ are missing on purpose, since
     # names that are computed cannot be read off the file; protocol 2 does without them.
-    "GLOBAL": Reader.named,
+    "GLOBAL": lambda r, path: r.named(path),
     "BINPERSID": Reader.persistent,
     # The memo, by which what occurs twice is one object again.
     "BINPUT": Reader.put,

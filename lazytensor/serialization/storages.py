@@ -64,7 +64,7 @@ def _restored(location: str) -> Device:
     # "cuda:1" names the second of a kind; the kind decides.
     kind = location.partition(":")[0]
     if kind in ("cpu", "meta"):
-        return Device(kind)
+        return CPU if kind == "cpu" else Device(kind)
     raise _no_device(location)
 
 

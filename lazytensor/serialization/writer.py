@@ -43,6 +43,10 @@ class Writer:
             if isinstance(value, kind):
                 method(self, value)
                 return None
+        return self.other(value)
+
+    def other(self, value: Any) -> None:
+        """A value of another type: refused. What knows more types overrides it."""
         raise refused(
             f"a {type(value).__name__} cannot be saved: only tensors, numbers, text and plain containers can",
             "Save a module's or an optimizer's state_dict() instead of the object.",

@@ -1,4 +1,4 @@
-"""Write torch_saved.pt with PyTorch, and check that it reads lazytensor_saved.pt, which `save` wrote.
+"""Write torch_saved.pt, torch_older.pt and torch_module.pt with PyTorch, and check that it reads lazytensor_saved.pt.
 
     python tests/golden/record_torch_files.py        # in an environment with torch
 
@@ -8,6 +8,8 @@
 import importlib
 import pathlib
 from collections import OrderedDict
+
+import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 
@@ -34,6 +36,13 @@ def saved(torch):
     }
 
 
+def whole(torch):
+    """Layers as objects, and arrays."""
+    nn = torch.nn
+    model = nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 2), nn.Identity())
+    return {"model": model, "array": np.arange(6).reshape(2, 3), "number": np.float32(2.5), "set": {1, 2}}
+
+
 def check(torch, found):
     """Whether an object that was read equals `saved`, with its sharing."""
     expected = saved(torch)
@@ -56,6 +65,9 @@ def main():
     torch = importlib.import_module("torch")  # only here: the tests import the cases without it
 
     torch.save(saved(torch), HERE / "torch_saved.pt")
+    torch.save(saved(torch), HERE / "torch_older.pt", _use_new_zipfile_serialization=False)
+    torch.manual_seed(1)
+    torch.save(whole(torch), HERE / "torch_module.pt")
     check(torch, torch.load(HERE / "torch_saved.pt", weights_only=True))
     check(torch, torch.load(HERE / "lazytensor_saved.pt", weights_only=True))
     print(f"torch {torch.__version__} reads both files")

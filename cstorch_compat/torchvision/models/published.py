@@ -80,6 +80,7 @@ BY_NAME = SimpleNamespace(**WEIGHTS)
 def filled(model: Module, name: str, weights: Any, pretrained: bool = False) -> Module:
     """A model with the weights that were asked for; `pretrained` is the older way to ask for the first set."""
     kind = WEIGHTS[f"{name}_Weights"]
+    # The older way asked for the first set, whatever the best one is now.
     if pretrained:
         weights = next(iter(kind))
     if weights is None:

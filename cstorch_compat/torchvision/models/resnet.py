@@ -134,6 +134,7 @@ class ResNet(nn.Module):
                 init.constant_((m.bn3 if isinstance(m, Bottleneck) else m.bn2).weight, 0)
 
     def _make_layer(self, block: Any, planes: int, blocks: int, stride: int = 1, dilate: bool = False) -> nn.Sequential:
+        # The way around is drawn before the block that it belongs to, which decides the initial values.
         downsample, before, out_planes = None, self.dilation, planes * block.expansion
         if dilate:
             self.dilation, stride = self.dilation * stride, 1
