@@ -277,6 +277,8 @@ def _length_case(d: Draw) -> Case:
     return [d.values()], {"dims": d.dims(), "keepdim": d.flag()}
 
 
+REDUCED = {"none": lambda x: x, "mean": np.mean, "sum": np.sum}
+
 ROWS = {
     "softplus": Row(
         lambda d: ([d.values()], {"beta": 2.0, "threshold": 3.0}),
@@ -287,8 +289,11 @@ ROWS = {
     "log_sigmoid": Row(lambda d: ([d.values()], {}), _each(lambda x: -math.log(1 + math.exp(-x)))),
     "square": Row(lambda d: ([d.values()], {}), np.square, "fi"),
     "binary_entropy": Row(
-        lambda d: ([d.values(), d.within(0, 1)], {}),
-        lambda x, t: -t * np.log(1 / (1 + np.exp(-x))) - (1 - t) * np.log(1 / (1 + np.exp(x))),
+        lambda d: ([d.values(), d.within(0, 1)], {"reduction": d.one("none", "mean", "sum")}),
+        lambda x, t, reduction: REDUCED[reduction](
+            -t * np.log(1 / (1 + np.exp(-x))) - (1 - t) * np.log(1 / (1 + np.exp(x)))
+        ),
+        least_extent=1,
     ),
     "gelu_grad": Row(
         lambda d: ([d.values(), d.values()], {"approximate": "none"}),

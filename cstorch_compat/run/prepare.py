@@ -1,7 +1,7 @@
 """Preparing a model for the run: its state gets its names and its device, and calling it is watched."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.names.builtin_errors import as_builtin
@@ -63,8 +63,18 @@ def _apply(model: Any, fn: Any) -> Any:
     return fn.apply(model) if is_whole else type(model).apply(model, fn)
 
 
+def _named_tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Every parameter and buffer under every name that it has, in the order of the state dict."""
+    for path, module in model.named_modules(remove_duplicate=False):
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                yield f"{path}.{name}" if path else name, tensor
+
+
 def _name_state(model: Any, prefix: str, owner: Backend) -> None:
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+    # A tensor that stands in several places has the last one's name, as in the original.
+    names = {id(t.cell): (name, t) for name, t in _named_tensors(model)}
+    for name, tensor in names.values():
         trace.register(tensor.cell, f"{prefix}.{name}")
         tensor.device = LAZY if owner.is_csx else CPU
     for name, module in model.named_modules():

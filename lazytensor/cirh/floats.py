@@ -11,13 +11,15 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import DType, round_to
 
 # Bits of a significand, the hidden one included.
-_PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53, "cbf16": 10}
-# The words whose bits are printed, and their hexadecimal digits; the host holds bfloat16 and cbfloat16 in float32.
-_NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16": ("<f4", 4), "cbf16": ("<f4", 8)}
+_PRECISION = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+# The words whose bits are printed, and their hexadecimal digits; the host holds bfloat16 in float32.
+_NAMED_BITS = {"f16": ("<f2", 4), "f32": ("<f4", 8), "f64": ("<f8", 16), "bf16": ("<f4", 4)}
 
 
 def mlir_float(value: float, dtype: DType) -> str:
     """One number of a floating dtype as MLIR spells it in `dense<...>`."""
+    # MLIR has no cbfloat16: the front end calls it f16, and says in an attribute of the function which one is meant.
+    dtype = dt.float16 if dtype is dt.cbfloat16 else dtype
     # MLIR has no word for infinity or NaN and prints their bits.
     if not np.isfinite(value):
         return _hexadecimal(value, dtype)

@@ -69,17 +69,21 @@ Notes = Mapping[str, Mapping[str, float]]
 """By state, what is known of it beforehand, such as its sparsity."""
 
 
-def cirh_text(graph: Graph, half: str = "float16", level: int = 1, notes: Notes | None = None) -> str:
+def cirh_text(
+    graph: Graph, half: str = "float16", level: int = 1, notes: Notes | None = None, traced: Graph | None = None
+) -> str:
     """A lowered graph as CIRH. `half` is the name of the half type, `level` the precision optimization level.
 
+    `traced` is the graph before anything was folded away: what it reads is an argument all the same.
     Raises CompileError for an operation that CIRH does not have, naming the user's line.
     """
     out = Listing()
     # All state is returned, changed or not: the aliases of the arguments count the results in this order.
     results = [graph.updates.get(s, leaf) for s, leaf in _shown(graph)] + list(graph.outputs)
     # What a random number is computed from stays hidden with the state that carries it.
-    order = topological(results, lambda n: n.op.startswith("random_"))
-    _, arguments = _arguments(out, graph, order, notes or {})
+    # Last operands first: the order in which the original's lazy tensors are emitted, which numbers its arguments.
+    order = topological(results, lambda n: n.op.startswith("random_"), last_first=True)
+    _, arguments = _arguments(out, graph, order + (traced or graph).nodes(), notes or {})
     for n in order:
         if n.op not in ("state", "batch"):
             _print_node(out, n)
@@ -107,7 +111,7 @@ def _arguments(out: Listing, graph: Graph, order: list[Node], notes: Notes) -> t
     shown = {leaf: s for s, leaf in _shown(graph)}
     place = {s: i for i, s in enumerate(shown.values())}
     # Arguments are numbered as the body meets them; state that is only carried on comes last.
-    leaves = [n for n in order if n in shown or n in graph.inputs]
+    leaves = list(dict.fromkeys(n for n in order if n in shown or n in graph.inputs))
     leaves += [n for n in shown if n not in set(leaves)]
     printed = []
     for i, n in enumerate(leaves):

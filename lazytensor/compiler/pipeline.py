@@ -12,6 +12,7 @@ from typing import Any
 from lazytensor import config
 from lazytensor.cirh.text import cirh_text
 from lazytensor.compiler import show, verify
+from lazytensor.compiler.front_end import folded
 from lazytensor.compiler.fuse import fuse
 from lazytensor.compiler.lower import lower_to_cirh, lower_to_host
 from lazytensor.compiler.match import match
@@ -66,7 +67,7 @@ class Pass:
 
 def _print_cirh(graph: Graph, heading: Heading) -> str:
     notes = {state: dict(known) for state, known in heading.notes}
-    return cirh_text(graph, heading.half, heading.level, notes)
+    return cirh_text(folded(graph), heading.half, heading.level, notes, graph)
 
 
 def _bind(program: Program, backend: Backend, store: Store) -> Executable:
@@ -97,7 +98,7 @@ class Target:
 
 
 HOST = Target("host", (RECORD, LOWER_TO_HOST, SIMPLIFY, *KERNELS))
-CSX = Target("csx", (RECORD, LOWER_TO_CIRH, SIMPLIFY, PRINT_CIRH, *KERNELS))
+CSX = Target("csx", (RECORD, LOWER_TO_CIRH, PRINT_CIRH, SIMPLIFY, *KERNELS))
 AS_IS = Target("as is", (RECORD, *KERNELS))
 """For a graph that is to be run as it stands, without rewriting."""
 
@@ -145,7 +146,7 @@ class Compilation:
 
     @property
     def text(self) -> str:
-        """The CIRH of the very graph that is compiled."""
+        """The CIRH of the very graph that is compiled, less what the front end folds in its text alone."""
         text: str = self["print_cirh"]
         return text
 

@@ -69,6 +69,9 @@ FAMILIES: tuple[ModuleType, ...] = (
 )
 """The modules that have functions which are members of Tensor."""
 
+REFLECTED: dict[str, Callable[..., Tensor]] = {"truediv": pointwise.over}
+"""Operators whose reflected form is not the function with its operands exchanged."""
+
 # What an operator takes; with anything else Python is to ask the other operand.
 _OPERANDS = (Tensor, bool, int, float)
 
@@ -110,7 +113,7 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
         direct, reflected = f"__{mark.operator}__", f"__r{mark.operator}__"
         # Operators stand in the tables of casts and refusals under names of their own.
         members[direct] = published(_operator(function, False), direct)
-        members[reflected] = published(_operator(function, True), reflected)
+        members[reflected] = published(_operator(REFLECTED.get(mark.operator, function), True), reflected)
         members[f"__i{mark.operator}__"] = _in_place(function)
     return members
 

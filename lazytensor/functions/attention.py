@@ -12,6 +12,7 @@ from lazytensor.functions import reductions
 from lazytensor.functions.activations import dropout
 from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor, from_array
 
 
@@ -45,8 +46,7 @@ def attention_weights(
 ) -> Tensor:
     """How much each query [..., L, E] looks at each key [..., S, E]: [..., L, S]; what may look nowhere gets zeros."""
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
-    # The query is scaled, not the scores: [L, E] is the smaller of the two, and half types do not overflow.
-    scores = matmul(query * float(factor), transpose(key, -2, -1))
+    scores = _scores(query, transpose(key, -2, -1), float(factor))
     if is_causal:
         mask = from_array(np.tri(scores.spec.shape[-2], scores.spec.shape[-1], dtype=bool))
     if mask is None:
@@ -56,6 +56,16 @@ def attention_weights(
     # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
     seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
     return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
+
+
+def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:
+    """query [..., L, E] @ columns [..., E, S] * factor."""
+    # The front end gives each operand the root of the factor, as ATen's formula does.
+    if half_type() is not None and factor > 0:
+        root = math.sqrt(factor)
+        return matmul(query * root, columns * root)
+    # The query is scaled, not the scores: [L, E] is the smaller of the two, and half types do not overflow.
+    return matmul(query * factor, columns)
 
 
 def _repeated(x: Tensor, heads: int) -> Tensor:

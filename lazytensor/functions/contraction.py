@@ -12,6 +12,7 @@ from lazytensor.functions import matrix, reductions, shapes, windows
 from lazytensor.functions.promotion import Operand, broadcast_shape
 from lazytensor.functions.shapes import dim_of, unsqueeze
 from lazytensor.members import method
+from lazytensor.precision import half_type
 from lazytensor.tensor import Tensor
 
 
@@ -249,6 +250,44 @@ def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple
     return shapes.view(product, tuple(extents[c] for c in labels)), labels
 
 
+def _pair_of_front_end(a: tuple[Tensor, str], b: tuple[Tensor, str], result: str) -> Tensor:
+    """Two operands multiplied and summed by ATen's steps: each gets all labels before they are put into groups.
+
+    The values are those of `_pair`; the text that the front end prints shows the steps.
+    """
+    order = result + "".join(sorted({*a[1], *b[1]} - {*result}))
+    # What an operand lacks it gets as extents of 1 behind its own, which are then moved to their places.
+    x, y = (_with_labels(t, labels, order) for t, labels in (a, b))
+    summed = range(len(result), len(order))
+    if not summed:
+        return x * y
+    is_left, is_right = ([e != 1 for e in t.spec.shape] for t in (x, y))
+    for d in summed:  # what one side alone has is summed before the product
+        x = x if is_right[d] or not is_left[d] else reductions.sum(x, d, True, dtype=x.dtype)
+        y = y if is_left[d] or not is_right[d] else reductions.sum(y, d, True, dtype=y.dtype)
+    places = range(len(result))
+    batch = [d for d in places if is_left[d] and is_right[d]]
+    left = [d for d in places if is_left[d] and not is_right[d]]
+    right = [d for d in places if not is_left[d]]
+    rows, columns = [*batch, *left, *summed, *right], [*batch, *summed, *right, *left]
+    groups = (batch, left, summed), (batch, summed, right)
+    stacks = [
+        shapes.reshape(shapes.permute(t, turned), tuple(math.prod(t.spec.shape[d] for d in g) for g in parts))
+        for t, turned, parts in ((x, rows, groups[0]), (y, columns, groups[1]))
+    ]
+    product = matrix.bmm(*stacks)
+    extents = [*(max(x.spec.shape[d], y.spec.shape[d]) for d in places), *(1 for _ in summed)]
+    wide = shapes.view(product, tuple(extents[d] for d in rows))
+    turned = shapes.permute(wide, [rows.index(d) for d in range(len(order))])
+    return shapes.view(turned, tuple(extents[: len(result)]))
+
+
+def _with_labels(x: Tensor, labels: str, order: str) -> Tensor:
+    missing = "".join(c for c in order if c not in labels)
+    wide = shapes.view(x, (*x.spec.shape, *(1 for _ in missing)))
+    return shapes.permute(wide, [(labels + missing).index(c) for c in order])
+
+
 def _spread(x: Tensor, dim: int, extent: int) -> Tensor:
     return shapes.expand(x, tuple(extent if d == dim else e for d, e in enumerate(x.spec.shape)))
 
@@ -274,6 +313,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     if any(result.count(c) > 1 or not any(c in t for t in terms) for c in result):
         raise ShapeError(f"einsum(): the result labels {result!r} do not come from the operands", where=source.where())
     rest = [_without_repeats(t, term) for t, term in zip(tensors, terms, strict=True)]
+    if len(rest) == 2 and half_type() is not None:
+        return _pair_of_front_end(rest[0], rest[1], result)
     while len(rest) > 1:
         # From the left, as PyTorch does without opt_einsum; results agree in rounding that way.
         needed = functools.reduce(operator.or_, (set(labels) for _, labels in rest[2:]), set(result))

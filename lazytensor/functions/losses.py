@@ -18,7 +18,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import common_shape, prepared, result_type
 from lazytensor.functions.shapes import permute, reshape, unsqueeze, view
 from lazytensor.ops import call
-from lazytensor.precision import raised
+from lazytensor.precision import half_type, raised
 from lazytensor.tensor import Tensor, arg
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -334,7 +334,11 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     # CIRH knows the plain case as one operation.
     if pos_weight is None and input.dtype is target.dtype:
-        loss = tensor_of(call("binary_entropy", arg(input), arg(target)), input, target)
+        # The wafer's mean is a part of the operation; PyTorch takes it of the elements, in another order of roundings.
+        own = reduction if weight is None and half_type() is not None else "none"
+        loss = tensor_of(call("binary_entropy", arg(input), arg(target), reduction=own), input, target)
+        if own != "none":
+            return loss
     else:
         log, weights = logsigmoid(input), 1.0 if pos_weight is None else pos_weight
         log = log * ((weights - 1.0) * target + 1.0)
@@ -359,8 +363,9 @@ def kl_div(
         loss = pw.exp(target) * (target - input)
     else:
         is_zero = target == 0.0
-        # t log t is 0 at 0, where the logarithm is not; its gradient must not see infinity either.
-        own = pw.where(is_zero, 0.0, target * pw.log(pw.where(is_zero, 1.0, target)))
+        # t log t is 0 at 0, where the logarithm is not; its gradient, if it has one, must not see infinity either.
+        safe = pw.where(is_zero, 1.0, target) if target.requires_grad else target
+        own = pw.where(is_zero, 0.0, target * pw.log(safe))
         loss = own - target * input
     # The mean of the mathematics: over the batch alone, not over every element.
     if reduction == "batchmean":

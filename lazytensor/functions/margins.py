@@ -57,7 +57,8 @@ def margin_ranking_loss(
             f"{input2.shape}, {target.shape}",
             where=source.where(),
         )
-    loss = pw.relu(margin - target * (input1 - input2))
+    # In the order of ATen, whose slope at the margin itself is that of the clamp.
+    loss = pw.clamp(-target * (input1 - input2) + margin, min=0)
     return reduced(loss, chosen(reduction, size_average, reduce))
 
 

@@ -98,7 +98,8 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """All products of an element of a [m] with one of b [n]: [m, n]."""
-    return shapes.unsqueeze(a, 1) * shapes.unsqueeze(b, 0)
+    # The row needs no dimension of its own to broadcast, and the front end prints none.
+    return shapes.unsqueeze(a, 1) * b
 
 
 def combined(x: Tensor, product: Tensor, beta: Operand, alpha: Operand) -> Tensor:

@@ -372,6 +372,13 @@ tanh = method(_unary("tanh", "The hyperbolic tangent."), in_place=True)
 sigmoid = method(_unary("sigmoid", "1 / (1 + exp(-x))."), in_place=True)
 erf = method(_unary("erf", "The error function."), in_place=True)
 reciprocal = method(_unary("reciprocal", "1 / x."), in_place=True)
+
+
+def over(number: Operand, x: Tensor) -> Tensor:
+    """number / x as PyTorch computes it: the reciprocal times the number, which rounds twice."""
+    return reciprocal(x) if is_number(number, 1) else reciprocal(x) * number
+
+
 silu = _unary("silu", "x * sigmoid(x).")
 abs = method(_unary("abs", "The absolute value.", to_float=False), names="abs absolute", in_place=True)
 abs = method(abs, names="__abs__")

@@ -4,6 +4,7 @@ The reduced dimensions disappear from the shape, or stay as 1 with `keepdim`; wi
 number. All raise IndexError for a dimension that the tensor does not have.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -209,8 +210,9 @@ def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 @method
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range."""
+    x = x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
     # The largest is taken out and added again, its gradient cancels. Infinity stays in, or inf - inf would be NaN.
     top = amax(x.detach(), dim, True)
-    top = pw.where(pw.isfinite(top), top, 0.0)
-    total = pw.log(sum(pw.exp(x - top), dim, True)) + top
-    return total if keepdim else view(total, sum(x.detach(), dim).spec.shape)
+    top = pw.where(pw.abs(top) == math.inf, 0.0, top)
+    # Over a dimension of extent 1 the largest is the element: the front end drops the dimension by a reduction too.
+    return pw.log(sum(pw.exp(x - top), dim, keepdim)) + (top if keepdim else amax(top, dim))

@@ -126,8 +126,13 @@ def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
     return new
 
 
-def topological(outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambda n: False) -> list[Node]:
-    """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered."""
+def topological(
+    outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambda n: False, *, last_first: bool = False
+) -> list[Node]:
+    """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered.
+
+    With `last_first` what the last input of a node needs comes before what the others need.
+    """
     order: list[Node] = []
     seen: set[Node] = set()
     # An explicit stack: graphs of unrolled loops are deeper than the recursion of Python.
@@ -136,7 +141,8 @@ def topological(outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambd
     def push(n: Node) -> None:
         if n not in seen:
             seen.add(n)
-            stack.append((n, iter(() if is_leaf(n) else n.inputs)))
+            needed = () if is_leaf(n) else n.inputs
+            stack.append((n, iter(needed[::-1] if last_first else needed)))
 
     for output in outputs:
         push(output)

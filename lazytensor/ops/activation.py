@@ -83,19 +83,6 @@ def _square(x: Node) -> Node:
 composite("square", _square, vjp=lambda g, y, x: (g * (x * 2),), gradient_name="Pow")
 
 
-# From logits: -t log s(x) - (1 - t) log(1 - s(x)), where 1 - s(x) = s(-x) = s(x) exp(-x) leaves one logarithm.
-def _binary_entropy(x: Node, target: Node) -> Node:
-    return (1 - target) * x - call("log_sigmoid", x)
-
-
-def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node) -> tuple[Node, Node]:
-    # Written out, since what follows from the formula is the same slope as a sum of terms that cancel for large x.
-    return g * (call("sigmoid", x) - target), g * -x
-
-
-composite("binary_entropy", _binary_entropy, flops=26, vjp=_binary_entropy_vjp)
-
-
 # The gradients are operations too: CIRH prints GeluGrad, EluGrad and LeakyReluGrad where PyTorch has its `_backward`.
 def _gelu_grad(g: Node, x: Node, *, approximate: str) -> Node:
     return gelu_vjp(g, x, x, approximate=approximate)[0]

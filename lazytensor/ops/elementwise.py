@@ -364,6 +364,15 @@ def _is_finite(x: Node) -> Node | None:
     return cast(cast(number, float32) * cast(bounded, float32), bool_)
 
 
+def _between(x: Node, low: Node, high: Node) -> Node:
+    """Where x lies between two bounds; an infinite one, which stands for none, is not compared."""
+    if high.op == "full" and high.attrs["value"] == math.inf:
+        return x >= low
+    if low.op == "full" and low.attrs["value"] == -math.inf:
+        return x <= high
+    return call("logical_and", x >= low, x <= high)
+
+
 def _larger(c: Node, a: Node, b: Node) -> Node | None:
     """The larger of two, written as a choice."""
     # The front end turns where(a > b, a, b) into a clamp, as it does torch.maximum.
@@ -410,7 +419,7 @@ op(
     vjp=lambda g, y, x, low, high: (
         # On a bound the operand still takes the gradient, the bound none: PyTorch's convention, which hardtanh does not
         # share.
-        where(call("logical_and", x >= low, x <= high), g, 0),
+        where(_between(x, low, high), g, 0),
         where(call("logical_and", x < low, low < high), g, 0),
         # Where bounds cross the upper one is the result, whatever x is.
         where(call("logical_or", x > high, high < low), g, 0),

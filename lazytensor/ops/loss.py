@@ -9,7 +9,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops.elementwise import cast, ne, where
-from lazytensor.ops.formula import derived, evaluated
+from lazytensor.ops.formula import composite, derived, evaluated
 from lazytensor.ops.op import call, full, full_like, op, same_types
 from lazytensor.ops.reduce import kept_shape, reduce, spread
 
@@ -278,14 +278,18 @@ def _mse_eval(x: np.ndarray, target: np.ndarray, *, reduction: str) -> np.ndarra
     return np.asarray(total / x.dtype.type(x.size) if reduction == "mean" else total)
 
 
-def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
+def _scaled_slope(d: Node, g: Node, reduction: str) -> Node:
+    """The slope d of each element's loss, as the gradient of the reduced loss."""
     # Divided by the size before it meets g: the front end's order, which its text shows.
-    d = (x - target) * 2
     if reduction == "mean":
-        d = d / x.type.size
-    if not _is_one(g):
-        wide = g if reduction == "none" else spread(g, x.type.shape, tuple(range(len(x.type.shape))))
-        d = d * wide
+        d = d / d.type.size
+    if _is_one(g):
+        return d
+    return d * (g if reduction == "none" else spread(g, d.type.shape, tuple(range(len(d.type.shape)))))
+
+
+def _mse_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
+    d = _scaled_slope((x - target) * 2, g, reduction)
     return d, -d
 
 
@@ -297,4 +301,23 @@ op(
     work=per_element(3),
     composite=_mse_parts,
     autocast="float32",
+)
+
+
+# From logits: -t log s(x) - (1 - t) log(1 - s(x)), where 1 - s(x) = s(-x) = s(x) exp(-x) leaves one logarithm.
+def _binary_entropy(x: Node, target: Node, *, reduction: str) -> Node:
+    return _reduced((1 - target) * x - call("log_sigmoid", x), reduction)
+
+
+def _binary_entropy_vjp(g: Node, y: Node, x: Node, target: Node, *, reduction: str) -> tuple[Node, Node]:
+    # Written out, since what follows from the formula is the same slope as a sum of terms that cancel for large x.
+    return _scaled_slope(call("sigmoid", x) - target, g, reduction), _scaled_slope(-x, g, reduction)
+
+
+composite(
+    "binary_entropy",
+    _binary_entropy,
+    lambda x, target, *, reduction: x if reduction == "none" else Type((), x.dtype),
+    flops=26,
+    vjp=_binary_entropy_vjp,
 )

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor import dtype as dt
+from lazytensor import precision
 from lazytensor.functions import linalg
 
 few = settings(max_examples=25, deadline=None)
@@ -332,3 +334,13 @@ ERRORS = {
 def test_wrong_use_is_refused(name):
     with pytest.raises(RuntimeError):
         ERRORS[name]()
+
+
+@pytest.mark.parametrize("equation", "bhqd,bhkd->bhqk ij,jk->ik ij,jk->ki ij,ij->ij i,j->ij ij,kj-> bi,i->b".split())
+def test_a_sum_of_products_is_the_same_by_the_steps_of_the_front_end(equation):
+    extents = {c: 2 + i for i, c in enumerate(sorted({*equation} - {*",->"}))}
+    terms = equation.partition("->")[0].split(",")
+    a, b = (drawn(k, *(extents[c] for c in term)) for k, term in enumerate(terms))
+    with precision.autocast(dt.float16):
+        got = lt.einsum(equation, lt.from_numpy(a), lt.from_numpy(b))
+    assert_close(got, np.einsum(equation, a, b))

@@ -151,3 +151,24 @@ def test_limits_without_a_type_are_those_of_the_default():
 def test_limits_of_the_wrong_kind_are_refused(action):
     with pytest.raises(TypeError):
         action()
+
+
+def test_a_number_over_a_tensor_rounds_twice_as_in_pytorch():
+    # Recorded from PyTorch 2.13.0, where the quotient is the reciprocal times the number.
+    quotients = (3.0 / lt.tensor([1.1, 2.2, 3.5])).tolist()
+    assert [q.hex() for q in quotients] == ["0x1.5d17440000000p+1", "0x1.5d17440000000p+0", "0x1.b6db700000000p-1"]
+    assert (2 / lt.tensor([3, 7])).dtype is lt.float32
+    with pytest.raises(TypeError, match="unsupported operand type"):
+        "a" / lt.ones(2)
+
+
+def test_a_margin_that_is_just_met_has_a_slope():
+    # Recorded from PyTorch 2.13.0: the loss is a clamp, whose slope on the bound is one.
+    x = lt.tensor([1.0, 2.0], requires_grad=True)
+    lt.nn.functional.margin_ranking_loss(x, lt.ones(2), lt.ones(2)).backward()
+    assert x.grad.tolist() == [-0.5, 0]
+
+
+def test_logsumexp_of_integers_is_a_float():
+    assert lt.logsumexp(lt.tensor([[1, 2], [3, 4]]), 1).tolist() == pytest.approx([2.3132617, 4.3132617])
+    assert lt.logsumexp(lt.tensor([True, False]), 0).item() == pytest.approx(1.3132617)

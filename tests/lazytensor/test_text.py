@@ -85,6 +85,15 @@ MODELS = {
     "cs_bias_add": lambda: Function(lambda a, b: cstorch.nn.functional.bias_add(a, b[0], 1)),
     "cs_nth_order": lambda: Function(lambda a: cstorch.nn.functional.nth_order_statistic(a, 2, 1).float()),
     "cs_scope": lambda: Function(scoped),
+    "op_split": lambda: Function(lambda x: sum(torch.split(x, 2, dim=1))),
+    "outer": lambda: Function(lambda a, b: torch.outer(a, b)),
+    "einsum_bhqd": lambda: Function(lambda a, b: torch.einsum("bhqd,bhkd->bhqk", a, b)),
+    "sdpa": lambda: Function(lambda q, k, v: F.scaled_dot_product_attention(q, k, v)),
+    "bernoulli": lambda: Function(lambda x: torch.bernoulli(x.abs() * 0 + 0.5)),
+    "fold_addmul": lambda: Function(lambda x: x * 0 + 1 + x),
+    "fold_tt": lambda: Function(lambda x: x.t().t()),
+    "fold_3div": lambda: Function(lambda x: 3.0 / x),
+    "nn_batchnorm2d_train": lambda: nn.BatchNorm2d(3),
 }
 
 def scoped(a):
@@ -105,6 +114,10 @@ INPUTS = {
     "index_tensor": (torch.ones(4, 6), numbers(4)),
     "one_hot": (numbers(4),),
     "cs_bias_add": (torch.ones(4, 6, 2), torch.ones(4, 6)),
+    "outer": (torch.ones(5), torch.ones(5)),
+    "einsum_bhqd": (torch.ones(2, 3, 4, 6), torch.ones(2, 3, 5, 6)),
+    "sdpa": (torch.ones(2, 3, 4, 8),) * 3,
+    "nn_batchnorm2d_train": (torch.ones(2, 3, 4, 4),),
 }
 OPTIMIZERS = {
     "train_opt_sgd_mom": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
@@ -117,7 +130,7 @@ def lower(name):
     model = (MODELS.get(name) or TwoLayers)()
     compiled = cstorch.compile(model, cstorch.backend("CSX", validate_only=True))
     optimizer = OPTIMIZERS[name](list(model.parameters())) if name in OPTIMIZERS else None
-    model.train(optimizer is not None)
+    model.train(optimizer is not None or name.endswith("_train"))
     batch = (X, LABELS) if optimizer else INPUTS.get(name, (X,))
     loader = cstorch.utils.data.DataLoader(lambda: [batch] * 3)
 

@@ -1,0 +1,68 @@
+"""What the vendor's front end folds before it prints: seen in its texts, and done to the printed graph alone.
+
+Not all of it holds in IEEE arithmetic (`x + 0` is not x for -0.0, `x * 0` is not 0 for NaN), so what runs is the graph
+before these folds.
+"""
+
+from collections.abc import Callable
+
+from lazytensor.compiler.simplify import RULES
+from lazytensor.ir.graph import Graph, Node, rebuild, same
+from lazytensor.ir.pattern import RuleSet
+from lazytensor.ops import full
+
+MERGING = ("transpose(transpose(x))", "reshape there and back")
+"""Rules that join two steps of a script, which the front end prints one by one."""
+KEPT = RuleSet("front end", [rule for rule in RULES.rules if rule.name not in MERGING])
+
+
+def folded(graph: Graph) -> Graph:
+    """The graph as the front end prints it."""
+
+    def change(old: Node, inputs: tuple[Node, ...]) -> Node:
+        # By the operands as they were: what a fold has made constant is not folded further.
+        fold = FOLDS.get(old.op)
+        n = same(old, inputs)
+        result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
+        return n if result is None else result
+
+    tidy = KEPT.rewrite(_without_statistics(graph))
+    mapping = rebuild(tidy.roots(), change)
+    return tidy.replaced(lambda root: mapping[root])
+
+
+def _without_statistics(graph: Graph) -> Graph:
+    """The graph in which running statistics are handed on: FusedBatchNorm moves them, and the text does not."""
+    moved = {_uncast(i) for n in graph.nodes() if n.op == "batch_norm_training_all" for i in n.inputs[3:]}
+    updates = {state: leaf if (leaf := graph.state[state]) in moved else n for state, n in graph.updates.items()}
+    return Graph(graph.inputs, graph.state, graph.outputs, updates, graph.output_names)
+
+
+def _uncast(n: Node) -> Node:
+    while n.op == "cast":
+        n = n.inputs[0]
+    return n
+
+
+def _number(n: Node) -> float | None:
+    """The value of a constant that has one value everywhere."""
+    return n.attrs["value"] if n.op == "full" else None
+
+
+def _sum(n: Node, a: float | None, b: float | None) -> Node | None:
+    x, y = n.inputs
+    if b == 0 and a is None:
+        return x
+    return y if a == 0 and b is None else None
+
+
+def _product(n: Node, a: float | None, b: float | None) -> Node | None:
+    return full(0, n.type) if (a == 0) != (b == 0) else None
+
+
+def _power(n: Node, a: float | None, b: float | None) -> Node | None:
+    return n.inputs[0] if b == 1 else None
+
+
+FOLDS: dict[str, Callable[..., Node | None]] = {"add": _sum, "mul": _product, "pow": _power}
+"""By operation: the fold of a node whose operands have these values, None where they are no constants."""
