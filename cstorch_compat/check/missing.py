@@ -3,9 +3,9 @@
 import builtins
 import importlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -54,22 +54,19 @@ def missing_names(script: str) -> list[MissingName]:
     """Every name that the script and its own modules use and do not get, by the place of its first use."""
     files, folders = read_files(script), own_folders(script)
     defined = frozenset[str]().union(*(f.names.defined for f in files))
-    answers: dict[str, MissingName | None] = {}
+    answers: dict[tuple[str, bool], MissingName | None] = {}
+    told: dict[str, MissingName] = {}
     lines: dict[str, dict[Where, None]] = {}
     for file in files:
         for use in _asked_for(file, defined):
-            if use.name not in answers:
-                answers[use.name] = _judged(use, folders)
-            missing = answers[use.name]
+            key = use.name, use.is_import
+            if key not in answers:
+                answers[key] = _judged(use, folders)
+            missing = answers[key]
             if missing is not None:
+                told[missing.name] = missing
                 lines.setdefault(missing.name, {})[use.place] = None
-                answers.setdefault(missing.name, missing)
-    return [_at(answers[name], tuple(places)) for name, places in lines.items()]
-
-
-def _at(missing: MissingName | None, places: tuple[Where, ...]) -> MissingName:
-    assert missing is not None
-    return MissingName(missing.name, missing.known, reason=missing.reason, way_out=missing.way_out, places=places)
+    return [replace(told[name], places=tuple(places)) for name, places in lines.items()]
 
 
 def _asked_for(file: OwnFile, defined: frozenset[str]) -> list[Use]:
@@ -103,7 +100,7 @@ def _judged(use: Use, folders: Sequence[Path]) -> MissingName | None:
     if use.name.startswith("."):
         return _method(use.name[1:])
     if _is_ours(use.name):
-        return _of_the_shim(use.name)
+        return _of_the_shim(use.name, use.is_import)
     # Without an import it is a name in a module that is judged where it is imported.
     package = _key(use.name)
     if not use.is_import or is_importable(package, folders):
@@ -118,8 +115,8 @@ def _method(name: str) -> MissingName | None:
     return None
 
 
-def _of_the_shim(name: str) -> MissingName | None:
-    """The first part of a dotted name that is not there."""
+def _of_the_shim(name: str, is_import: bool) -> MissingName | None:
+    """The first part of a dotted name that is not there, or the name if every use of it is refused."""
     key = _key(name)
     try:
         value: Any = importlib.import_module(key)
@@ -135,7 +132,9 @@ def _of_the_shim(name: str) -> MissingName | None:
             value = getattr(value, part)
         except AttributeError as e:
             return _told(path, f"{shim.path_of(owner) or owner}.{part}", e)
-    return None
+    # Importing it is fine, using it is not.
+    refused = vars(value).get("refused") if isinstance(value, type | FunctionType) and not is_import else None
+    return None if refused is None else MissingName(path, "PyTorch", reason=refused[0], way_out=refused[1], places=())
 
 
 def _told(name: str, full: str, error: Exception | None) -> MissingName:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cstorch_compat.check.used_names import Names, read
 from lazytensor import source
 
-MOST = 2_000
+MOST = 500
 """Files that are read before the rest is left to the run."""
 
 
@@ -26,6 +26,7 @@ def read_files(script: str) -> list[OwnFile]:
     """The script and what it imports, each file once. What is no Python is left to the run, which says so."""
     folders = own_folders(script)
     waiting, seen, files = [(pathlib.Path(script), "")], set[pathlib.Path](), list[OwnFile]()
+    asked = set[str]()
     while waiting and len(files) < MOST:
         path, package = waiting.pop()
         if path.resolve() in seen:
@@ -36,16 +37,20 @@ def read_files(script: str) -> list[OwnFile]:
         except (SyntaxError, UnicodeDecodeError, OSError):
             continue
         files.append(OwnFile(path, names))
-        for use in names.imports:
-            waiting += _files_of(use.name, folders)
+        # Most files of a package import the same modules.
+        new = {use.name for use in names.imports} - asked
+        asked |= new
+        for module in sorted(new):
+            waiting += _files_of(module, folders)
     return files
 
 
 def own_folders(script: str) -> list[pathlib.Path]:
     """Where a script's own modules are: beside it, and where PYTHONPATH says."""
-    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    named = map(pathlib.Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
     beside = pathlib.Path(script).resolve().parent
-    return [beside, *(pathlib.Path(p) for p in named if p)]
+    # A folder that pip has filled holds the packages of others.
+    return [beside, *(folder for folder in named if not any(folder.glob("*.dist-info")))]
 
 
 def _files_of(module: str, folders: Sequence[pathlib.Path]) -> Iterator[tuple[pathlib.Path, str]]:

@@ -24,8 +24,12 @@ class CoverageRow:
 def rows() -> Iterator[CoverageRow]:
     """A row for every known name, in order. Needs the shim to be installed."""
     for name in sorted(manifest.known_names() | manifest.PARTIAL.keys()):
-        if _value(name) is manifest.ABSENT:
+        value = _value(name)
+        if value is manifest.ABSENT:
             yield CoverageRow(name, "missing", manifest.reason_for(name))
+        # What can be imported and refuses every use is as good as missing.
+        elif "refused" in getattr(value, "__dict__", ()):
+            yield CoverageRow(name, "missing", value.refused[0])
         elif name in manifest.PARTIAL:
             yield CoverageRow(name, "partial", manifest.PARTIAL[name])
         else:

@@ -80,6 +80,8 @@ def _text(path: str) -> str:
         origin = table.origin(path, name)
         if origin is None:
             lines.append(f"from {path} import {name} as {name}")
+        elif origin.module == table.REFUSED:
+            lines += ["from typing import Any as _Any", f"{name}: _Any"]
         elif "." in origin.name:
             # A stub can import no part of an object, so it imports the object under a private name.
             owner, _, part = origin.name.partition(".")

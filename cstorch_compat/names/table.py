@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from cstorch_compat.names import surface
+
+ALL_BELOW = ".**"
+"""Behind the path of a module in the table: it and all of PyTorch's modules below it."""
+REFUSED = "cstorch_compat.torch.unavailable"
 TABLE = pathlib.Path(__file__).with_name("mirrors.txt")
 
 
@@ -40,8 +45,26 @@ class Entry:
 
 @functools.cache
 def entries() -> dict[str, Entry]:
-    """Every public module by its path, in the order of the table."""
-    return {entry.path: entry for entry in _parsed(TABLE.read_text(encoding="utf-8"))}
+    """Every public module by its path, in the order of the table; behind it the modules that are refused on use."""
+    rows = list(_parsed(TABLE.read_text(encoding="utf-8")))
+    listed = {entry.path: entry for entry in rows if not entry.path.endswith(ALL_BELOW)}
+    for entry in rows:
+        if entry.path.endswith(ALL_BELOW):
+            listed |= {e.path: e for e in _refused(entry, listed)}
+    return listed
+
+
+def _refused(whole: Entry, listed: dict[str, Entry]) -> Iterator[Entry]:
+    """PyTorch's modules from a path on down, with all their names: what is not listed of them is refused on use."""
+    root = whole.path.removesuffix(ALL_BELOW)
+    for path, inside in surface.modules().items():
+        if path != root and not path.startswith(f"{root}."):
+            continue
+        below = {other.removeprefix(f"{path}.") for other in surface.modules()}
+        # A slash for each dot: what is asked of the module below is one name.
+        names = {name: Origin(REFUSED, f"{path}.{name}".replace(".", "/")) for name in sorted(inside - below)}
+        own = listed.get(path, Entry(path, whole.doc, {}, ()))
+        yield Entry(path, own.doc, {**names, **own.names}, own.lists)
 
 
 def _parsed(text: str) -> Iterator[Entry]:

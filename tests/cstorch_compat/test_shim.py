@@ -13,7 +13,7 @@ def test_torch_is_ours_and_no_real_one_can_be_imported(script):
         """
         import sys, torchvision, cerebras.pytorch
         print(torch.__file__, torchvision.__file__, cerebras.pytorch.__file__, sep="\\n")
-        print("_C" in dir(torch), any(n.startswith("torch") and "cstorch" not in m.__file__
+        print("_VF" in dir(torch), any(n.startswith("torch") and "cstorch" not in m.__file__
               for n, m in list(sys.modules.items()) if m is not None))
         """
     )

@@ -45,8 +45,32 @@ def test_a_version_is_text():
 
 
 def test_a_missing_module_names_the_line_and_the_way_out(script):
-    done = script("x = 1\nimport torch.onnx.no_such_exporter\n")
+    done = script("x = 1\nimport torch.utils.hipify\n")
     assert done.returncode == 1
     last = done.stderr.splitlines()[-2:]
-    assert "script.py:" in last[0] and "No module named 'torch.onnx" in last[0]
+    assert "script.py:" in last[0] and "No module named 'torch.utils.hipify" in last[0]
     assert "cstorch_compat" not in done.stderr.replace("script.py", "")
+
+
+def test_modules_that_nothing_here_can_do_are_importable_and_refused_on_use(script):
+    done = script(
+        """
+        import torch.fx.experimental.symbolic_shapes, torch.distributed.tensor.parallel as parallel
+        from torch.ao.quantization import QConfig
+        class Mine(parallel.ParallelStyle): pass
+        print(issubclass(Mine, parallel.ParallelStyle), isinstance(1, QConfig))
+        print(issubclass(torch.onnx.errors.OnnxExporterWarning, Exception))
+        for use in (Mine, QConfig, torch.fx.symbolic_trace, torch.export.export):
+            try: use()
+            except NotImplementedError as e: print(e.what, bool(e.hint))
+        """
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "True False",
+        "True",
+        "torch.distributed.tensor.parallel.ParallelStyle: a run is one process True",
+        "torch.ao.quantization.QConfig: there are no quantized types True",
+        "torch.fx.symbolic_trace: there is no FX graph: tensors here record their own True",
+        "torch.export.export: there is no exporter of programs True",
+    ]

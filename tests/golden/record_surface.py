@@ -14,10 +14,16 @@ from types import ModuleType
 import torch
 
 CLASSES = ("torch.Tensor", "torch.nn.Module", "torch.optim.Optimizer")
-# Of these nobody's script takes more than the module: compilers, exporters and the tests of PyTorch itself.
-BARE = ("torch.testing", "torch.ao", "torch.onnx", "torch.distributed", "torch.export", "torch.fx", "torch.package")
-BARE += ("torch.utils.benchmark.examples", "torch.utils.model_dump", "torch.jit.mobile", "torch.quantization")
-BARE += ("torch.monitor", "torch.func.", "torch.contrib", "torch.nativert", "torch.headeronly", "torch.backends.xeon")
+# Of these nobody's script takes more than the module.
+BARE = (
+    "torch.testing",
+    "torch.package",
+    "torch.utils.model_dump",
+    "torch.jit.mobile",
+    "torch.monitor",
+    "torch.contrib",
+)
+BARE += ("torch.nativert", "torch.headeronly", "torch.backends.xeon", "torch.utils.hipify", "torch.ao.ns")
 SKIPPED = ("torch.testing._internal", "torch.utils.benchmark.examples", "torch.distributed.launch")
 
 

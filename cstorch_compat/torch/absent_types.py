@@ -1,0 +1,97 @@
+"""Element types that are names alone: tables of scripts and libraries list them, and no tensor has one.
+
+There are no complex numbers, no quantized types and no floats of eight bits here; what would make such a tensor says
+so. Sizes and kinds as PyTorch 2.13.0 gives them.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import OptionMissing
+
+ROWS = """
+c complex32=chalf:4 complex64=cfloat:8 complex128=cdouble:16
+f float8_e5m2:1 float8_e4m3fn:1 float8_e5m2fnuz:1 float8_e4m3fnuz:1 float8_e8m0fnu:1 float4_e2m1fn_x2:1
+u uint32:4 uint64:8 uint1=bit:1 uint2:1 uint3:1 uint4:1 uint5:1 uint6:1 uint7:1
+s int1:1 int2:1 int3:1 int4:1 int5:1 int6:1 int7:1
+q qint8:1 quint8:1 qint32:4 quint4x2:1 quint2x4:1 bits1x8:1 bits2x4:1 bits4x2:1 bits8:1 bits16:2
+"""
+"""Kind, then name, other name and bytes: complex, floating point, unsigned and signed integers, quantized."""
+INSTEAD = {
+    "c": "There are no complex numbers: compute with the real and the imaginary part as two tensors.",
+    "f": "Use float16 or bfloat16, the narrowest floating-point types that are here.",
+    "u": "Use int64, or uint8 and uint16 where they are wide enough.",
+    "s": "Use int8, the narrowest integer type that is here.",
+    "q": "There are no quantized types: train in float32 or bfloat16.",
+}
+
+
+class AbsentType(DType):
+    """A dtype that can be named, compared and asked for its size, and that no tensor has."""
+
+    def __init__(self, name: str, itemsize: int, kind: str):
+        # The record is frozen; its own constructor would want the array type that there is not.
+        for field, value in (("name", name), ("itemsize", itemsize), ("_letter", kind), ("mlir", "")):
+            object.__setattr__(self, field, value)
+
+    _letter: str
+
+    def _refusal(self) -> OptionMissing:
+        hint = INSTEAD[self._letter]
+        return OptionMissing(f"there are no tensors of {self!r} in this version", where=source.where(), hint=hint)
+
+    @property
+    def host(self) -> np.dtype:
+        """Raises OptionMissing: no array can hold it."""
+        raise self._refusal()
+
+    @property
+    def kind(self) -> str:
+        """Raises OptionMissing: no operation can tell how to compute with it."""
+        raise self._refusal()
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it holds fractions."""
+        return self._letter == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it holds complex numbers."""
+        return self._letter == "c"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it holds numbers below zero."""
+        return self._letter in "cs" or (self._letter == "f" and self.name != "float8_e8m0fnu")
+
+    @property
+    def is_half(self) -> bool:
+        """False: the half types are here."""
+        return False
+
+
+def _types() -> dict[str, DType]:
+    types: dict[str, DType] = {}
+    for line in ROWS.split("\n"):
+        kind, *words = line.split() or [""]
+        for word in words:
+            names, _, size = word.partition(":")
+            name, _, other = names.partition("=")
+            types[name] = AbsentType(name, int(size), kind)
+            if other:
+                types[other] = types[name]
+    return types
+
+
+TYPES = _types()
+NAMES = tuple(TYPES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in TYPES:
+        return TYPES[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
