@@ -1,0 +1,52 @@
+"""Trees with paths, as PyTorch 2.13.0 answers."""
+
+from collections import OrderedDict, defaultdict, namedtuple
+from dataclasses import dataclass
+
+from cstorch_compat.torch import tree_paths as paths
+from lazytensor.pytree import tree_flatten, tree_unflatten
+
+Pair = namedtuple("Pair", "a b")
+TREE = {"a": [1, (2,)], "b": Pair(3, {"c": None}), "d": OrderedDict(x=4), "e": defaultdict(int, f=5)}
+PATHS = ["['a'][0]", "['a'][1][0]", "['b'].a", "['b'].b['c']", "['d']['x']", "['e']['f']"]
+
+
+def test_leaves_come_with_the_ways_to_them():
+    leaves, _ = paths.tree_flatten_with_path(TREE)
+    assert [paths.keystr(path) for path, _ in leaves] == PATHS
+    assert all(paths.key_get(TREE, path) is leaf for path, leaf in leaves)
+    assert leaves[2][0] == (paths.MappingKey("b"), paths.GetAttrKey("a"))
+
+
+def test_a_map_with_paths_takes_several_trees():
+    joined = paths.tree_map_with_path(lambda path, x, y: (paths.keystr(path), x, y), [1, {"a": 2}], [3, {"a": 4}])
+    assert joined == [("[0]", 1, 3), {"a": ("[1]['a']", 2, 4)}]
+
+
+def test_a_map_in_place_gives_the_tree_back():
+    seen: list[int] = []
+    tree = [1, "x", 2]
+    assert paths.tree_map_only_(int, seen.append, tree) is tree and seen == [1, 2]
+    assert paths.tree_map_(seen.append, tree) is tree and seen[2:] == tree
+    assert list(paths.tree_iter(TREE)) == paths.arg_tree_leaves(*TREE.values())
+
+
+def test_questions_about_leaves_can_be_limited_to_types():
+    assert paths.tree_all_only(int, lambda x: x > 0, TREE) and not paths.tree_any_only(str, bool, TREE)
+    assert paths.tree_is_leaf(3) and not paths.tree_is_leaf([3]) and paths.treespec_leaf().is_leaf()
+    assert paths.is_namedtuple(Pair) and paths.is_namedtuple(Pair(1, 2)) and not paths.is_namedtuple_instance((1, 2))
+
+
+def test_a_dataclass_can_be_entered():
+    @dataclass
+    class Point:
+        x: int
+        y: int
+
+    paths.register_dataclass(Point)
+    try:
+        leaves, spec = tree_flatten([Point(1, 2), 3])
+        assert leaves == [1, 2, 3] and tree_unflatten(leaves, spec) == [Point(1, 2), 3]
+    finally:
+        paths.deregister(Point)
+    assert tree_flatten([Point(1, 2)])[0] == [Point(1, 2)]
