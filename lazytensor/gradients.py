@@ -295,15 +295,21 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Handle:
-    """Removes a hook again."""
+    """Removes a hook again. Made without a hook, as libraries make it, it has the number under which to put one."""
 
-    def __init__(self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any]):
+    def __init__(
+        self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any] | None = None, *, extra_dict: Any = None
+    ):
         self._table, self.id = table, unique()
-        table[self.id] = hook
+        # What is kept beside the hooks under the same numbers goes with them.
+        self._beside = extra_dict if isinstance(extra_dict, list) else [extra_dict] if extra_dict is not None else []
+        if hook is not None:
+            table[self.id] = hook
 
     def remove(self) -> None:
         """Take the hook away."""
-        self._table.pop(self.id, None)
+        for table in (self._table, *self._beside):
+            table.pop(self.id, None)
 
     def __enter__(self) -> "Handle":
         return self

@@ -65,6 +65,7 @@ class SelectiveGrad:
         """Choose elements of a module's parameters. Raises TypeError for anything else."""
         if not isinstance(obj, Module):
             raise TypeError(f"Expected torch.nn.Module or cstorch.optim.Optimizer, but got {type(obj)}")
+        # By module, since the mask is a buffer beside its parameter, and patterns are for whole names.
         for prefix, module in obj.named_modules():
             for name, param in list(module.named_parameters(recurse=False)):
                 if self.param_filter(f"{prefix}.{name}".removeprefix("."), param):

@@ -47,6 +47,7 @@ class AnnotationMode(ABC):
         # Both are asked for, as the original asks: what a script's function refuses is to be told of on entry.
         passes = ((False, self.config.enable_fwd), (True, self.config.enable_bwd))
         attributes = [self.get_attribute(self.config, is_backward) for is_backward, wanted in passes if wanted]
+        # On a list that is the run's: an annotated function may call another.
         _active.value.extend(attributes)
         self._count = len(attributes)
         return self

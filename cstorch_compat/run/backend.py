@@ -70,7 +70,7 @@ class Backend:
     cluster_config: Any = None
     reports: list[Any] = field(default_factory=list)
     loops: list[Any] = field(default_factory=list)  # the rates of the loops that are over
-    models: int = 0
+    prepared: list[Any] = field(default_factory=list)  # models, in the order of their preparation
     tracing: int = 0  # how many traced functions are running, one inside the other
     before_loop: list[Callable[[], None]] = field(default_factory=list)
     annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it

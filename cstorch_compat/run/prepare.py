@@ -23,8 +23,9 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     # Into __dict__, past Module.__setattr__, which would take the backend or the method for part of the model.
     if "_compiled" not in model.__dict__:
         model.__dict__["_compiled"] = owner
-        _name_state(model, "model" if owner.models == 0 else f"model_{owner.models}", owner)
-        owner.models += 1
+        number = len(owner.prepared)
+        _name_state(model, f"model_{number}" if number else "model", owner)
+        owner.prepared.append(model)
         model.__dict__["apply"] = functools.partial(_apply, model)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:

@@ -167,6 +167,7 @@ def is_namedtuple_class(cls: Any) -> bool:
 
 def register_dataclass(cls: type, *, field_names: list[str] | None = None, **_: Any) -> None:
     """Let objects of a dataclass be entered, field by field."""
+    # Fields that are left out are not entered, and have to have defaults.
     names = list(field_names or [f.name for f in dataclasses.fields(cls)])
     pytree.register_pytree_node(
         cls,

@@ -35,6 +35,7 @@ from lazytensor.functions import (
     windows,
     writing,
 )
+from lazytensor.functions.spellings import renaming
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
 from lazytensor.members import Mark, marks
@@ -103,9 +104,9 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     if mark.is_property:
         return dict.fromkeys(mark.names, property(function))
     # Published under each name, but by the function's own: aliases are refused and converted alike.
-    members: dict[str, Any] = dict.fromkeys(mark.names, published(function))
+    members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function)))
     if mark.in_place:
-        members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(function))
+        members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(renaming(function)))
     if mark.is_comparison:
         # Python reflects a comparison by itself, and has no form of it that writes in place.
         members[f"__{function.__name__}__"] = _operator(function, False)

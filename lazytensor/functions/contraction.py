@@ -9,11 +9,13 @@ from typing import Any
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import matrix, reductions, shapes, windows
-from lazytensor.functions.promotion import Operand, broadcast_shape
+from lazytensor.functions.pointwise import tensor_of
+from lazytensor.functions.promotion import Operand, broadcast_shape, result_type
 from lazytensor.functions.shapes import dim_of, unsqueeze
 from lazytensor.members import method
+from lazytensor.ops.elementwise import cast
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, arg
 
 
 @method(in_place=True)
@@ -241,6 +243,10 @@ def _pair(a: tuple[Tensor, str], b: tuple[Tensor, str], kept: set[str]) -> tuple
     batch = "".join(c for c in shared if c in kept)
     summed = "".join(c for c in shared if c not in kept)
     left, right = ("".join(c for c in labels if c not in shared) for labels in (xl, yl))
+    if not summed:
+        # Nothing is added up, so PyTorch multiplies element by element, which promotes; a matrix product would not.
+        kind = result_type(x, y)
+        x, y = (t if t.dtype is kind else tensor_of(cast(arg(t), kind), t) for t in (x, y))
     # Extents by label, from both: they agree wherever a label stands in both.
     extents = dict(zip(xl, x.spec.shape, strict=True)) | dict(zip(yl, y.spec.shape, strict=True))
     product = matrix.matmul(

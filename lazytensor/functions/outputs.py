@@ -11,13 +11,11 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from lazytensor import source
 from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.functions.spellings import other_names, rename
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, is_grad_enabled, wrap
-
-OPERANDS = ("input", "other")
-
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
@@ -52,18 +50,14 @@ def spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.name == "out" for p in parameters):
         return function
-    known = {p.name for p in parameters}
-    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    # By place, so the first operand may be called anything inside; one that has PyTorch's name keeps it.
-    renamed = {new: old for new, old in zip(OPERANDS, positional, strict=False) if new not in known}
+    renamed = other_names(function)
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             return function(*args)
         out = kwargs.pop("out", None)
-        for name in renamed.keys() & kwargs.keys():
-            kwargs[renamed[name]] = kwargs.pop(name)
+        rename(renamed, kwargs)
         if out is None:
             return function(*args, **kwargs)
         _refuse_gradient(function.__name__, args, kwargs, out)

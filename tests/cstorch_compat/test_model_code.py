@@ -156,3 +156,33 @@ except NotImplementedError as e:
     print(e)
 """
     assert "not supported on BackendType.CPU backend" in _printed(script, text)
+
+
+LISTENED = """
+from cerebras.pytorch.experimental.listener import register_traced_tensor_hook
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.seq = nn.Linear(3, 2), nn.Sequential(nn.LayerNorm(2), nn.ReLU())
+    def forward(self, x):
+        return self.seq(self.fc1(x))
+model = cstorch.compile(Net(), cstorch.backend("CPU"))
+names = []
+handle = register_traced_tensor_hook(lambda tensor, name: names.append((name, tuple(tensor.shape))))
+@cstorch.trace
+def step(x):
+    return model(x) + model(x)
+for x in cstorch.utils.data.DataExecutor(cstorch.utils.data.DataLoader(lambda: [torch.eye(3)] * 3), num_steps=3):
+    step(x)
+    if x is not None and len(names) > 6:
+        handle.remove()
+print(names[:6] == names[6:], *names[:6])
+"""
+
+
+def test_a_listener_hears_of_what_layers_give(script):
+    # The names are the original's for these layers.
+    assert _printed(script, LISTENED).strip() == (
+        "True ('fc1.fwd.linear', (3, 2)) ('seq.0.fwd.layer_norm', (3, 2)) ('seq.1.fwd.relu', (3, 2)) "
+        "('fc1.fwd.linear.1', (3, 2)) ('seq.0.fwd.layer_norm.1', (3, 2)) ('seq.1.fwd.relu.1', (3, 2))"
+    )

@@ -344,3 +344,12 @@ def test_a_sum_of_products_is_the_same_by_the_steps_of_the_front_end(equation):
     with precision.autocast(dt.float16):
         got = lt.einsum(equation, lt.from_numpy(a), lt.from_numpy(b))
     assert_close(got, np.einsum(equation, a, b))
+
+
+def test_einsum_promotes_where_nothing_is_added_up():
+    whole, real = lt.arange(3), lt.tensor([0.5, 1.0])
+    assert lt.einsum("m,d->md", whole, real).tolist() == [[0.0, 0.0], [0.5, 1.0], [1.0, 2.0]]
+    assert lt.einsum("m,d->m", whole, real.half()).dtype is lt.float16
+    # As in PyTorch, which makes a matrix product of it.
+    with pytest.raises(RuntimeError):
+        lt.einsum("m,m->", whole[:2], real)

@@ -79,9 +79,32 @@ def test_operands_are_called_input_and_other():
     assert lt.hypot(input=lt.tensor([3.0]), other=lt.tensor([4.0])).item() == 5
 
 
+T = lt.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+NUMPY = {
+    "cat": (lambda: lt.cat([T, T], axis=1), lambda: lt.cat([T, T], dim=1)),
+    "stack": (lambda: lt.stack([T], axis=1), lambda: lt.stack([T], dim=1)),
+    "mean": (lambda: lt.mean(T, axis=1), lambda: lt.mean(T, dim=1)),
+    "sum": (lambda: T.sum(axis=(0, 1), keepdims=True), lambda: T.sum(dim=(0, 1), keepdim=True)),
+    "max": (lambda: T.max(axis=0)[1], lambda: T.max(dim=0)[1]),
+    "softmax": (lambda: lt.softmax(x=T, axis=0), lambda: lt.softmax(T, dim=0)),
+    "unsqueeze": (lambda: T.unsqueeze(axis=0), lambda: T.unsqueeze(dim=0)),
+    "add": (lambda: lt.add(x1=T, x2=T), lambda: lt.add(T, T)),
+    "mul": (lambda: T.mul(other=2), lambda: T * 2),
+    "add_": (lambda: T.clone().add_(other=1), lambda: T + 1),
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_names_of_numpy_are_taken_too(name):
+    other, own = NUMPY[name]
+    assert other().tolist() == own().tolist()
+
+
 def test_unknown_keyword_is_still_refused():
     with pytest.raises(TypeError):
         lt.add(lt.ones(1), 1, beta=2)
+    with pytest.raises(TypeError):
+        T.sum(axes=0)
 
 
 def test_function_with_its_own_out_is_left_alone():

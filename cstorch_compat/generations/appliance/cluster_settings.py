@@ -30,6 +30,7 @@ def write_debug_args(debug_args: DebugArgs, path: Any) -> None:
 
 def update_debug_args_from_keys(debug_args: DebugArgs, flat_dargs: Mapping[str, Any]) -> None:
     """Keep settings that are named by their whole path, such as `debug_usr.activation_host.num_workers`."""
+    # The tree makes its branches as they are asked for, so a path need not be there.
     for path, value in flat_dargs.items():
         *branches, leaf = path.split(".")
         node: Any = debug_args

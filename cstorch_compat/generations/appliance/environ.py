@@ -23,6 +23,7 @@ class _ApplianceEnviron(MutableMapping[str, str]):
         del self._values[name]
         os.environ.pop(name, None)
 
+    # What is passed on to workers is listed, and not all of the client's own variables.
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 

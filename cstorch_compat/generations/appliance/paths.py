@@ -46,12 +46,14 @@ def get_path_size(
         if raise_if_not_found:
             raise FileNotFoundError(f"Path `{place}` does not exist")
         return None
+    # A folder by itself has the size of its own table, as `os.stat` says it.
     files = [p for p in place.rglob("*") if p.is_file()] if recurse and place.is_dir() else [place]
     return convert_byte_unit(sum(p.stat().st_size for p in files), unit)
 
 
 def retrieve_all_subclasses(cls: type, condition: Callable[[type], bool] | None = None) -> Iterator[type]:
     """Every class below a class, those directly below before what is below them."""
+    # Asked at each call: scripts define classes of their own, which configuration tools have to find.
     below: list[type] = cls.__subclasses__()
     for child in below:
         if condition is None or condition(child):

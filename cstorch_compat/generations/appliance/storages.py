@@ -160,6 +160,7 @@ class H5Deleter(H5Interface, StorageDeleter):
 
     def delete(self, key: str | None = None) -> bool:
         """Delete the file, or one entry of it. True: what is gone already is deleted too."""
+        # A file that somebody else has deleted is as good as deleted here.
         if key is None:
             pathlib.Path(self.path).unlink(missing_ok=True)
         elif self.path_exists(self.path):

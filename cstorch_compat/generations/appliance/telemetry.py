@@ -12,6 +12,7 @@ class TelemetryClient:
 
     def push(self, metrics: dict[str, Any], labels: dict[str, Any] | None = None, **_: Any) -> None:
         """Keep measurements by name, and what they belong to."""
+        # Bounded as in the original: a run of days measures in every step.
         self.measurements.append((dict(metrics), dict(labels or {})))
         del self.measurements[: -self.max_buffer_size]
 

@@ -35,6 +35,7 @@ def bytes_to_human(num: int, /, fmt: str = "{value:.1f}{unit}", log_base: int = 
     if log_base not in (2, 10):
         raise ValueError(f"Invalid `log_base`: {log_base}")
     base, units = (1024, BINARY) if log_base == 2 else (1000, DECIMAL)
+    # By division and not by a logarithm, which rounds at the borders between units.
     value, place = float(num), 0
     while abs(value) >= base and place < len(units) - 1:
         value, place = value / base, place + 1
@@ -58,6 +59,7 @@ def convert_time_unit(num: Any, src_unit: str, tgt_unit: str, precision: int | N
 def time_to_human(num: Number, src_unit: str, fmt: str = "{value:.1f}{unit}") -> str:
     """A time in the largest unit of which there is at least one."""
     seconds = convert_time_unit(num, src_unit, "s")
+    # From the smallest unit up, so the last one that fits is the largest; of no time at all it is none.
     fitting = [unit for unit, size in SECONDS.items() if abs(seconds) >= size] or ["ns"]
     return fmt.format(value=seconds / SECONDS[fitting[-1]], unit=fitting[-1])
 

@@ -21,6 +21,7 @@ def get_backend_args(backend_type: str | BackendType) -> Mapping[str, inspect.Pa
     """The parameters of a kind of backend by name, as its class has them. Raises ValueError for an unknown kind."""
     kind = backend_type if isinstance(backend_type, BackendType) else BackendType.from_str(backend_type)
     parameters = inspect.signature(MAKERS[kind.name]).parameters
+    # The makers here are functions; tools that read the original's classes skip its first two parameters by name.
     own = {name: inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "backend_type")}
     return {**own, **{name: parameter for name, parameter in parameters.items() if name not in _OURS}}
 

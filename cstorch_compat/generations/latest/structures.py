@@ -141,6 +141,7 @@ def recurse_spec(spec: TreeSpec, scope: list[str] | None = None) -> Iterator[lis
     if spec.is_leaf():
         yield place
         return
+    # The context of a mapping is its keys; other containers count.
     keys = spec.context if isinstance(spec.context, list) else range(len(spec.children_specs))
     for key, child in zip(keys, spec.children_specs, strict=True):
         yield from recurse_spec(child, [*place, str(key)])

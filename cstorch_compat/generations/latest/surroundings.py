@@ -15,6 +15,7 @@ def get_dir_size(path: Any) -> int:
 @contextmanager
 def override_env_vars(**kwargs: Any) -> Iterator[None]:
     """Variables of the environment for a block; None takes one away."""
+    # None stands for a variable that is not there, both ways.
     before = {name: os.environ.get(name) for name in kwargs}
     try:
         _set(kwargs)
