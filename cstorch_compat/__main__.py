@@ -19,7 +19,7 @@ from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.run import process, script, user_traceback
-from lazytensor import config
+from lazytensor import config, dialect
 from wse_sim import MACHINES
 from wse_sim.validation import command as validating
 
@@ -33,6 +33,9 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     runner.add_argument("--mode", default="auto", choices=["auto", "pipelined", "streaming"], help="execution mode")
     runner.add_argument("--closure-lag", type=int, default=0, metavar="K", help="closures see each step K steps late")
     runner.add_argument("--strict", action="store_true", help="state first made inside a step is an error")
+    runner.add_argument(
+        "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
+    )
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
@@ -69,7 +72,7 @@ def run_script(options: argparse.Namespace) -> int:
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
     chosen.closure_lag, chosen.strict = options.closure_lag, options.strict
-    shim.install(options.api)
+    shim.install(options.api, options.numbers)
     status = _execute(options.script, options.args)
     if status == 0:
         _reported(report)

@@ -16,6 +16,7 @@ from lazytensor import source, trace
 from lazytensor.captured_cells import CapturedCells
 from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
@@ -108,6 +109,10 @@ class Capture:
         """Make the cell's value input number `index` of the step. To be called before entering."""
         self._move("feed")
         self.cells.feed(cell, index, name)
+
+    def supply(self, array: np.ndarray, type: Type) -> Cell:
+        """A new cell with a value that is known now and another one in the next step."""
+        return self.cells.supply(array, type)
 
     def bear(self, cell: Cell) -> None:
         """Note a cell that was made or written in this step. Raises TraceError between traced functions."""

@@ -14,6 +14,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node, leaf, node, unique
+from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.trace import Cell, Epoch, read, value_of
@@ -57,6 +58,16 @@ class CapturedCells:
         batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
         self.inputs.append(FedCell(cell, cell.node, batch, array))
         cell.node, cell.epoch = batch, self.epoch
+
+    def supply(self, array: np.ndarray, type: Type) -> Cell:
+        """A new cell with a value for this step alone, which is one more input: the next one's graph is the same."""
+        place = len(self.inputs)
+        before = leaf(array, type)
+        batch = node("batch", (), {"index": place, "name": f"draw_{place}", "type": type}, type)
+        cell = Cell(before)
+        self.inputs.append(FedCell(cell, before, batch, array))
+        cell.node, cell.epoch = batch, self.epoch
+        return cell
 
     def touch(self, cell: Cell) -> None:
         """Replace an outside cell by a state leaf, and see that the store holds its value.

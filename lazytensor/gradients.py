@@ -15,6 +15,7 @@ from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
+from lazytensor.saved import name_of
 from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
@@ -50,8 +51,9 @@ def grad(
         raise AutogradError("is_grads_batched is not there", where=source.where(), hint="Call grad once for each row.")
     if not all(t.requires_grad for t in wanted):
         raise AutogradError("One of the differentiated Tensors does not require grad", where=source.where())
-    for o in roots:
-        o.spend(retain_graph or (retain_graph is None and create_graph))
+    for i, o in enumerate(roots):
+        # What several outputs share is used up with the last of them.
+        o.spend(retain_graph or (retain_graph is None and create_graph) or i + 1 < len(roots))
     nodes = [o.node for o in roots]
     # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
     uses = _uses(nodes, wanted)
@@ -109,8 +111,9 @@ def backward(
     """Add the gradients of several tensors to `.grad` of the leaves."""
     roots = _listed(tensors)
     given = _listed(grad_tensors) if grad_tensors is not None else [None] * len(roots)
-    for t, g in zip(roots, given, strict=True):
-        t.backward(g, retain_graph, create_graph, inputs)
+    for i, (t, g) in enumerate(zip(roots, given, strict=True)):
+        # What several roots share is used up with the last of them.
+        t.backward(g, True if i + 1 < len(roots) else retain_graph, create_graph, inputs)
 
 
 class Context:
@@ -381,8 +384,7 @@ class GradientFunction:
 
     def name(self) -> str:
         """As in "MulBackward0"."""
-        words = "".join(w.capitalize() for w in self._node.op.split("_"))
-        return "AccumulateGrad" if self._node.op == "variable" else f"{words}Backward0"
+        return name_of(self._node)
 
     @property
     def next_functions(self) -> tuple[tuple["GradientFunction | None", int], ...]:

@@ -224,6 +224,9 @@ class Methods:
     ) -> Tensor:
         """A copy of x with the elements of a strided view [size] replaced by src."""
 
+    def as_subclass(self, cls: builtins.type[Tensor]) -> Tensor:
+        """The same tensor as one of a class of tensors."""
+
     def asin(self) -> Tensor:
         """The angle whose sine is x. Of each element, in the shape of x; integers become the default floating type."""
 
@@ -1030,6 +1033,9 @@ class Methods:
     def nelement(self) -> builtins.int:
         """The number of elements."""
 
+    def new(self, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+        """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+
     def new_empty(self, *args: Any, dtype: DType | None = None, device: Any = None, **kwargs: Any) -> Tensor:
         """As `empty`, in the type and on the device of this tensor unless others are given."""
 
@@ -1443,7 +1449,7 @@ class Methods:
         """x without its fraction. Of each element of x, in its shape and type."""
 
     def trunc_(self) -> Tensor: ...
-    def type(self, dtype: DType | str | None = None, non_blocking: builtins.bool = False) -> Any:
+    def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
         """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it."""
 
     def type_as(self, other: Tensor) -> Tensor:
@@ -1502,7 +1508,7 @@ class Methods:
     def vdot(self, other: Tensor) -> Tensor:
         """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
 
-    def view(self, *args: Any, size: Sequence[builtins.int] | None = None) -> Tensor:
+    def view(self, *args: Any, size: Sequence[builtins.int] | None = None, dtype: DType | None = None) -> Tensor:
         """x in another shape over the same storage; one extent may be -1."""
 
     def view_as(self, other: Tensor) -> Tensor:

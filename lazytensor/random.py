@@ -7,11 +7,13 @@ and Muller, in blocks of 16 where there are at least 16 of them.
 
 import math
 import secrets
+import sys
 
 import numpy as np
 
+from lazytensor import dialect, source
 from lazytensor import dtype as dt
-from lazytensor import source
+from lazytensor.dialect import paired
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.tensor import Tensor, from_array
@@ -100,7 +102,10 @@ class Generator:
         if dtype is dt.float64:
             return _scaled(self._doubles(n), high - low, low).reshape(shape)
         # 24 bits are what a float32 has: every result is exact, and 1 is never reached.
-        values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
+        if dtype.is_half and dialect.current == "2.4":
+            values = dialect.half_uniform(self.words, n, dtype)
+        else:
+            values = (self.words(n) & np.uint64((1 << 24) - 1)).astype(np.float32) * np.float32(2.0**-24)
         values = _scaled(values, float(np.float32(high) - np.float32(low)), low)
         if dtype.is_half:
             values = round_to(values, dtype)
@@ -116,6 +121,8 @@ class Generator:
     def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
         """Normal numbers in the host type of `dtype`."""
         n = math.prod(shape)
+        if n >= 16 and dtype.is_half and dialect.current == "2.4":
+            return dialect.half_normal(self.words, n, dtype, mean, deviation).reshape(shape)
         # Fewer than 16 are drawn one by one in double precision; PyTorch's vector code begins at 16.
         if n < 16:
             drawn = np.array([self._one_normal() * deviation + mean for _ in range(n)])
@@ -123,11 +130,12 @@ class Generator:
             working = dt.float64 if dtype is dt.float64 else dt.float32
             whole = n // 16 * 16
             drawn = np.empty(n, working.host)
-            u = self.uniform((n,), working)
-            drawn[:whole] = _paired(u[:whole])
+            # A half type draws no words for the last block, which is overwritten.
+            u = self.uniform((whole if dtype.is_half else n,), working)
+            drawn[:whole] = paired(u[:whole])
             if whole < n:
                 # The last block of 16 is drawn again and overlaps the one before it.
-                drawn[n - 16 :] = _paired(self.uniform((16,), working))
+                drawn[n - 16 :] = paired(self.uniform((16,), working))
             drawn = _scaled(drawn, deviation, mean)
         return round_to(drawn.astype(dtype.host), dtype).reshape(shape)
 
@@ -141,10 +149,22 @@ class Generator:
         self._spare = radius * math.sin(angle)
         return radius * math.cos(angle)
 
+    def bernoulli(self, n: int, p: float) -> np.ndarray:
+        """n truth values, each true with the probability p, which is one number."""
+        if dialect.current == "2.4":
+            return dialect.vendor_uniform(self.words, n) < p
+        return self.uniform((n,), dt.float64) < p
+
+    def exponential(self, n: int, dtype: DType) -> np.ndarray:
+        """n exponential numbers of rate 1, in float64; `dtype` is the type that they are drawn for."""
+        if dialect.current == "2.4":
+            return dialect.exponential(self.words, n, dtype)
+        return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
+
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers in low..high - 1."""
         n, span = math.prod(shape), high - low
-        if span < 1 << 28:  # beyond, PyTorch takes two words
+        if span < dialect.WIDE[dialect.current]:  # beyond, PyTorch takes two words
             drawn = self.words(n) % np.uint64(span)
         else:
             pairs = self.words(2 * n).reshape(n, 2)
@@ -184,21 +204,29 @@ def _halves(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return high, x - high
 
 
-def _paired(u: np.ndarray) -> np.ndarray:
-    """Box-Muller over blocks of 16: element j with element j + 8."""
-    blocks = u.reshape(-1, 2, 8)
-    # Uniforms can be 0 and never 1, so the logarithm is taken of 1 - u.
-    radius = np.sqrt(-2 * np.log(1 - blocks[:, 0]))
-    angle = u.dtype.type(2 * math.pi) * blocks[:, 1]
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1)
-
-
 default_generator = Generator()
+_scopes = 0
 
 
 def chosen(generator: Generator | None) -> Generator:
-    """The given generator, or the one that `manual_seed` seeds."""
-    return generator if generator is not None else default_generator
+    """The given generator, or the one that `manual_seed` seeds; in a scope a new one for each call, seeded by that."""
+    if generator is not None:
+        return generator
+    if not _scopes:
+        return default_generator
+    return Generator().manual_seed(int(default_generator.integers(0, sys.maxsize, ())))
+
+
+def enter_scope() -> None:
+    """From now on each call that names no generator draws from a new one, which the default generator seeds."""
+    global _scopes
+    _scopes += 1
+
+
+def leave_scope() -> None:
+    """Be as before the last `enter_scope`."""
+    global _scopes
+    _scopes -= 1
 
 
 def manual_seed(seed: int) -> Generator:

@@ -6,13 +6,17 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lazytensor import autograd, source, trace
+from lazytensor import autograd, saved, source, trace
+from lazytensor.device import CPU as CPU
+from lazytensor.device import Device as Device
+from lazytensor.device import Size as Size
+from lazytensor.device import chosen_device as chosen_device
 from lazytensor.dtype import DType, float16, of_array
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.ir.graph import Node, leaf, unique
@@ -30,59 +34,7 @@ _leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionar
 _grad_enabled = True
 
 
-class Size(tuple[int, ...]):
-    """The shape of a tensor: a tuple that prints as PyTorch's."""
-
-    def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self)) if self else 1
-
-
-class Device:
-    """A device by name, such as "cpu", "lazy:0" or "meta"."""
-
-    def __init__(self, name: "str | Device" = "cpu", index: int | None = None):
-        text = name.text if isinstance(name, Device) else name
-        kind, _, number = text.partition(":")
-        self.type = kind
-        self.index = index if index is not None else int(number) if number else None
-
-    @property
-    def text(self) -> str:
-        """As in "lazy:0"."""
-        return self.type if self.index is None else f"{self.type}:{self.index}"
-
-    def __enter__(self) -> "Device":
-        _chosen.append(CPU if self.type == "cpu" else self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _chosen.pop()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Device) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        index = f", index={self.index}" if self.index is not None else ""
-        return f"device(type='{self.type}'{index})"
-
-
-CPU = Device("cpu")
-_chosen: list[Device] = [CPU]
-
-
-def chosen_device() -> Device:
-    """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
-    return _chosen[-1]
+T = TypeVar("T", bound="Tensor")
 
 
 class Tensor(Methods):
@@ -106,7 +58,27 @@ class Tensor(Methods):
     )
     _forced_requires_grad = False
 
-    def __init__(self, cell: Cell, lens: Lens = (), is_detached: bool = False):
+    constructed: "ClassVar[Callable[..., Tensor]]"
+    """What makes a tensor of sizes or of data; it lies above this file, and `functions.attach` leaves it here."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Tensor":
+        # As scripts of old have it, `torch.Tensor(2, 3)`; the house makes its tensors by `handle`.
+        given = Tensor.constructed(*args, **kwargs)
+        tensor = of_class(cls, given.cell, given.lens, given.is_detached)
+        tensor.device = given.device
+        return tensor
+
+    @staticmethod
+    def _make_subclass(kind: "type[T]", data: "Tensor", require_grad: bool = False) -> "T":
+        """Another handle on the storage of `data`, of a class of tensors."""
+        tensor = of_class(kind, data.cell, data.lens, True)
+        tensor.device = data.device
+        if require_grad:
+            tensor.requires_grad_()
+        return tensor
+
+    def look(self, cell: Cell, lens: Lens = (), is_detached: bool = False) -> Self:
+        """Be a handle on a cell, seen through a lens."""
         self.cell, self.lens, self.is_detached = cell, lens, is_detached
         self.leaf_id = 0  # unlike 0 for a leaf whose gradient is asked for
         self.grad: Tensor | None = None
@@ -114,6 +86,7 @@ class Tensor(Methods):
         self._seen: Node | None = None
         self._node: Node | None = None
         self._spent: Node | None = None  # the value whose graph backward has used up
+        return self
 
     @property
     def node(self) -> Node:
@@ -154,7 +127,7 @@ class Tensor(Methods):
             if not n.type.size:
                 return
             n = self._put(read(self.cell), self.lens, n)
-        write(self.cell, n)
+        write(self.cell, n, not (self.__dict__ and self.__dict__.get("_is_silent")))
 
     def _put(self, base: Node, lens: Lens, value: Node) -> Node:
         # From the innermost view outwards: what is written to a view of a view is first put into the outer view, whose
@@ -176,7 +149,7 @@ class Tensor(Methods):
         call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
-        view = Tensor(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
+        view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
         view.device = self.device
         return view
 
@@ -191,6 +164,11 @@ class Tensor(Methods):
     def array(self, what: str = "reading it") -> np.ndarray:
         """The values as a NumPy array that must not be written to. Half types come in float32."""
         return value_of(self.node, what)
+
+    @property
+    def _version(self) -> int:
+        """How often the storage was written to."""
+        return self.cell.version
 
     @property
     def shape(self) -> Size:
@@ -243,8 +221,10 @@ class Tensor(Methods):
 
     @property
     def data(self) -> "Tensor":
-        """The same storage without gradient history."""
-        return self.detach()
+        """The same storage without gradient history; backward does not notice what is written through it."""
+        data = self.detach()
+        data.__dict__["_is_silent"] = True
+        return data
 
     @data.setter
     def data(self, value: "Tensor") -> None:
@@ -264,7 +244,7 @@ class Tensor(Methods):
         """A tensor that shares the storage and carries no gradient."""
         # Writing through a detached view of a leaf is allowed, so the leaf's variable has to leave the lens.
         lens = tuple(step for step in self.lens if step[0] != "variable")
-        detached = Tensor(self.cell, lens, is_detached=True)
+        detached = handle(self.cell, lens, is_detached=True)
         detached.device = self.device
         return detached
 
@@ -302,18 +282,16 @@ class Tensor(Methods):
                     after(t)
 
     def spend(self, is_retained: bool | None) -> None:
-        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed.
-
-        Only the tensor itself remembers: values are immutable, so nothing is lost when another one shares its graph.
-        """
+        """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
         root = self.node
+        if trace.current is None:
+            saved.check(root, _cell_of)
+            if not is_retained:
+                saved.spend(root)
+            return
+        # The nodes of a step are found again by the next one, so that only the tensor can remember.
         if self._spent is root and any(OPS[n.op].saves for n in autograd.tracked([root])):
-            raise AutogradError(
-                "Trying to backward through the graph a second time (or directly access saved tensors after they have "
-                "already been freed).",
-                where=source.where(),
-                hint="Specify retain_graph=True the first time.",
-            )
+            raise saved.spent()
         if not is_retained:
             self._spent = root
 
@@ -413,9 +391,7 @@ class Tensor(Methods):
         return id(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
-        # Past the constructor of a subclass, which may take other arguments.
-        copy = type(self).__new__(type(self))
-        Tensor.__init__(copy, adopt(untracked(self.node)))
+        copy = of_class(type(self), adopt(untracked(self.node)))
         copy.device = self.device
         copy.__dict__.update(self.__dict__)
         if self.leaf_id:
@@ -427,12 +403,30 @@ class Tensor(Methods):
         return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
 
 
+blank = object.__new__  # past the constructor, which takes what scripts give
+
+
+def of_class(kind: type[T], cell: Cell, lens: Lens = (), is_detached: bool = False) -> T:
+    """A tensor of a class, over a cell seen through a lens."""
+    return blank(kind).look(cell, lens, is_detached)
+
+
+def handle(cell: Cell, lens: Lens = (), is_detached: bool = False) -> Tensor:
+    """A tensor over a cell seen through a lens."""
+    return blank(Tensor).look(cell, lens, is_detached)
+
+
 def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: bool, extra: dict[str, Any]) -> Tensor:
     """A tensor from its pickled parts."""
-    tensor = kind.__new__(kind)
-    Tensor.__init__(tensor, adopt(leaf(array, Type(array.shape, dtype))))
+    tensor = of_class(kind, adopt(leaf(array, Type(array.shape, dtype))))
     tensor.__dict__.update(extra)
     return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _cell_of(leaf_id: int) -> Cell | None:
+    """The cell of a leaf that somebody still holds."""
+    leaf_tensor = _leaves.get(leaf_id)
+    return leaf_tensor.cell if leaf_tensor is not None else None
 
 
 def hooked(t: Tensor, g: Node) -> Node:
@@ -447,7 +441,7 @@ def hooked(t: Tensor, g: Node) -> Node:
 
 def wrap(n: Node) -> Tensor:
     """A new tensor with the value `n`."""
-    return Tensor(adopt(n))
+    return blank(Tensor).look(adopt(n))
 
 
 def untracked(n: Node) -> Node:
@@ -470,7 +464,7 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     values = np.array(array, dtype.host, order="C")
     t = Type(values.shape, dtype)
     is_constant = trace.current is not None and values.nbytes <= CONST_LIMIT
-    return Tensor(adopt(const(values, t) if is_constant else leaf(values, t)))
+    return handle(adopt(const(values, t) if is_constant else leaf(values, t)))
 
 
 @contextmanager

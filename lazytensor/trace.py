@@ -6,7 +6,7 @@ step (see `capture`) is told of every cell that is read, written or made.
 
 import weakref
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,8 +16,22 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 
+LOSSES_KEPT = 32
+"""Cells that are remembered to have lost a value, before those that are gone are dropped."""
 PENDING_LIMIT = 4000
 """Unread operations after which everything alive is computed, so that a loop that reads nothing cannot grow."""
+
+
+SPENT, REPLACED = "spent", "replaced"
+"""Keys in a node's memo: how often gradients have passed it and needed its values; which cells were written over."""
+
+
+class Replaced(NamedTuple):
+    """How a value was lost: the cell that had it, how often that had been written to, and what was written."""
+
+    cell: "weakref.ref[Cell]"
+    version: int
+    by: "weakref.ref[Node]"
 
 
 class Cell:
@@ -34,6 +48,7 @@ class Cell:
         self.synced: Node | None = None  # the leaf that the store's present value was read into
         self.version = 0  # counts writes
         self.leaf: Node | None = None  # the leaf that stands for it in steps
+        n.cells += 1
 
     @classmethod
     def outside(cls, n: Node) -> "Cell":
@@ -65,6 +80,10 @@ class Epoch(Protocol):
     """The step that is being captured, as cells know it: `capture.Capture`."""
 
     rules: int
+    readable: bool
+
+    def supply(self, array: np.ndarray, type: Type) -> Cell:
+        """A new cell with a value that is known now and another one in the next step."""
 
     def bear(self, cell: Cell) -> None:
         """Note a cell that was made or written in the step."""
@@ -111,20 +130,39 @@ def read(cell: Cell) -> Node:
     return cell.node
 
 
-def write(cell: Cell, n: Node) -> None:
-    """Make `n` the value of a cell."""
+def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
+    """Make `n` the value of a cell; what is not counted is a write that backward does not notice."""
     if current is None:
         if cell.home is not None:
             cell.home.claim(cell.state)
+        if cell.node is not None and is_counted:
+            _replaced(cell, cell.node, n)
     elif cell.epoch is not current:
         current.touch(cell)
     cell.node = n
-    cell.version += 1
+    cell.version += is_counted
     if current is None:
         if n.value is None:
             _pending.append(weakref.ref(cell))
     elif cell.home is None:
         current.bear(cell)
+
+
+def _replaced(cell: Cell, old: Node, n: Node) -> None:
+    """Note that a cell shows a value no more: a gradient that needs it would be that of a tensor that is gone."""
+    if old is n:
+        return
+    n.cells += 1
+    if n.memo is not None and REPLACED in n.memo:
+        n.memo[REPLACED].pop(id(cell), None)  # it shows this value again
+    if old.memo is None:
+        old.memo = {}
+    losses = old.memo.setdefault(REPLACED, {})
+    # A constant may be the first value of any number of cells.
+    if len(losses) >= LOSSES_KEPT:
+        for key in [key for key, lost in losses.items() if lost.cell() is None]:
+            del losses[key]
+    losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))
 
 
 def _fetch(cell: Cell) -> None:
@@ -160,6 +198,7 @@ def sync() -> None:
         # A value without history lets go of the nodes that it was computed from, and of their values.
         if c.node is not None and c.node.value is not None and c.node.inputs and not c.node.tracks:
             c.node = leaf(c.node.value, c.type)
+            c.node.cells = 1
 
 
 def reset() -> None:

@@ -19,6 +19,7 @@ LONGEST_FILE = 500
 LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
     lazytensor.dtype
+    lazytensor.dialect
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.encoding
     lazytensor.lazyarray  lazytensor.life_cycle  lazytensor.cirh
@@ -28,7 +29,7 @@ LAYERS = """
     lazytensor.compiler
     lazytensor.runtime
     lazytensor.trace
-    lazytensor.captured_cells
+    lazytensor.captured_cells  lazytensor.saved  lazytensor.device
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random

@@ -23,7 +23,7 @@ from lazytensor.ir.types import Where
 from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
 from lazytensor.runtime.store import Store
-from lazytensor.tensor import Tensor, is_grad_enabled
+from lazytensor.tensor import Tensor, handle, is_grad_enabled
 
 
 @dataclass(frozen=True)
@@ -186,4 +186,4 @@ def _name(module: Module) -> None:
 
 
 def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:
-    return [(fed.leaf.attrs["name"].removeprefix("input"), Tensor(fed.cell)) for fed in capture.cells.inputs]
+    return [(fed.leaf.attrs["name"].removeprefix("input"), handle(fed.cell)) for fed in capture.cells.inputs]

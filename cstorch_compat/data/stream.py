@@ -20,7 +20,7 @@ from lazytensor.data.worker import Failure
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, handle
 from lazytensor.trace import Cell
 
 
@@ -183,7 +183,7 @@ class WorkerStream:
             self._shares_read[rank] += 1
             self._ask(rank)
         arrays = iter(whole)
-        return map_tensors(self._template, lambda t: Tensor(Cell(leaf(next(arrays), t.spec))))
+        return map_tensors(self._template, lambda t: handle(Cell(leaf(next(arrays), t.spec))))
 
     @contextmanager
     def _due(self) -> Iterator[None]:

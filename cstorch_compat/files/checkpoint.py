@@ -14,7 +14,7 @@ from lazytensor.dtype import round_to
 from lazytensor.errors import CheckpointError
 from lazytensor.ir.types import StateId, Type
 from lazytensor.lazyarray import LazyArray
-from lazytensor.tensor import CPU, Device, Tensor
+from lazytensor.tensor import CPU, Device, Tensor, of_class
 from lazytensor.trace import Cell
 
 
@@ -47,7 +47,7 @@ def _deferred(lazy: LazyArray, kind: type[Tensor] = DeferredTorchTensor) -> Any:
         return lazy.read()
     # What is a tensor in the file has a tensor type: both readers refuse it otherwise.
     assert lazy.dtype is not None
-    return kind(Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
+    return of_class(kind, Cell.at_home(_FileHome(lazy), Type(lazy.shape, lazy.dtype)))
 
 
 def _described(obj: object) -> ArrayLeaf | FullLeaf | None:

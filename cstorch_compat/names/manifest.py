@@ -18,8 +18,7 @@ CSTORCH_PREFIX = "cerebras.pytorch."
 ABSENT = object()
 """Stands for the value of a name that is not there."""
 PARTIAL = {
-    "torch.Tensor.backward": "a second one is refused on the same tensor only",
-    "torch.Tensor.view": "no view in another dtype, and some views are allowed that PyTorch refuses",
+    "torch.Tensor.view": "in another dtype it is a copy, and some views are allowed that PyTorch refuses",
     "cerebras.pytorch.load": "no PyTorch files from before the zip format; a pickled object stays closed",
     "torch.load": "classes by an allow list; with weights_only=False also plain ones that are imported already",
     "torch.linalg.qr": "the reduced form only",

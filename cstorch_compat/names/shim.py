@@ -13,6 +13,7 @@ from cstorch_compat.names import manifest, releases, table
 from cstorch_compat.names.distributions import distributions
 from cstorch_compat.names.mirror import Mirror, forget, mirror
 from cstorch_compat.names.releases import Span
+from lazytensor import dialect
 from lazytensor.errors import NameMissing
 
 SAME_IN_ALL = ("torch", "torchvision")
@@ -29,6 +30,8 @@ class _Loader(importlib.abc.Loader):
         """The mirror. Raises ModuleNotFoundError for a path that the table has not."""
         if self.path not in table.entries():
             raise ModuleNotFoundError(manifest.absent_module(spec.name, self.path), name=spec.name)
+        if self.span is not None and _numbers is None:
+            dialect.follow(VENDORS_TORCH)
         return mirror(spec.name, self.path, self.span)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -130,18 +133,25 @@ def path_of(name: str) -> str | None:
 
 
 _finder: _Finder | None = None
+_numbers: str | None = None
+"""The release of PyTorch whose random numbers were asked for."""
+VENDORS_TORCH = "2.4"
+"""The PyTorch that releases of the vendor stand on, as far as its numbers are known here."""
 
 
-def install(api: str | None = None) -> None:
+def install(api: str | None = None, numbers: str | None = None) -> None:
     """Let `import torch` and every spelling of cstorch find this package.
 
     `api` is the release that the script was written for, such as "1.8"; it decides where one spelling has meant two
-    things, and which names there are. Raises NameMissing if PyTorch itself is loaded already, ValueError for an unknown
-    release.
+    things, and which names there are. `numbers` is the release of PyTorch whose random numbers are drawn, "2.4" or
+    "2.13"; by default those of 2.13 until the script imports cstorch, which stands on 2.4.
+    Raises NameMissing if PyTorch itself is loaded already, ValueError for an unknown release.
     """
-    global _finder
+    global _finder, _numbers
     if api is not None:
         releases.number(api)
+    dialect.follow(numbers or dialect.LATEST)
+    _numbers = numbers
     if _finder is not None:
         # Installed twice, scripts must not get modules that those before them do not share.
         if _finder.api == api:
@@ -165,7 +175,8 @@ def uninstall() -> None:
     if _finder is None:
         return
     sys.meta_path.remove(_finder)
-    _finder = None
+    _finder, _numbers = None, None
+    dialect.follow(dialect.LATEST)
     # The next installation may be of another release, where the same name is another module.
     # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
     roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(SAME_IN_ALL)

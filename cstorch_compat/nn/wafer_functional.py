@@ -13,7 +13,7 @@ from lazytensor.functions.pointwise import tensor_of
 from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.reference import evaluate
-from lazytensor.tensor import Device, Tensor, arg
+from lazytensor.tensor import Device, Tensor, arg, handle
 from lazytensor.trace import Cell
 
 # The names that the vendor's graphs print. Differentiation turns the ends round, so the backward pass has its own.
@@ -166,7 +166,7 @@ def constant(value: Tensor, device: Device) -> Tensor:
     node = arg(value)
     # Evaluated on the client while tracing, so it becomes a constant of the step.
     array = node.value if node.value is not None else evaluate([node], {})[0]
-    out = Tensor(Cell(const(np.array(array), value.spec)))
+    out = handle(Cell(const(np.array(array), value.spec)))
     out.device = device
     return out
 

@@ -12,6 +12,7 @@ from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
 from cstorch_compat.run.warn import warn
+from lazytensor import random
 from lazytensor.compiler.pipeline import CSX
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -183,15 +184,20 @@ class ClusterJobs:
 
 @dataclass(repr=False)
 class DeviceScope:
-    """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device."""
+    """`with backend.device:` as scripts write it: what is made in the block lives on the backend's device.
+
+    Random numbers of the block come from a generator of its own, which the default one seeds.
+    """
 
     owner: Backend
 
     def __enter__(self) -> "DeviceScope":
         self.owner.torch_device.__enter__()
+        random.enter_scope()
         return self
 
     def __exit__(self, *_: object) -> None:
+        random.leave_scope()
         self.owner.torch_device.__exit__()
 
     @property

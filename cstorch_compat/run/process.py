@@ -16,6 +16,7 @@ from lazytensor.dtype import float32
 from lazytensor.functions import drawing
 from lazytensor.functions.promotion import set_default_dtype
 from lazytensor.ir import graph
+from lazytensor.nn import hooks
 from lazytensor.ops.op import forget_fulls
 from lazytensor.optim.traced import optimizer as traced_optimizer
 from lazytensor.tensor import CPU, Device, set_grad_enabled
@@ -62,6 +63,7 @@ class Run:
         set_default_dtype(float32)
         random.default_generator.restart()
         drawing.restart()
+        hooks.forget()
         traced_optimizer.forget()
         # A node that somebody still holds would be found for an equal one, and name a line of the script before.
         forget_fulls()

@@ -32,7 +32,7 @@ from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.backend import Executable
 from lazytensor.step import StepRunner
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, handle
 from lazytensor.trace import Cell
 
 
@@ -344,7 +344,7 @@ def _on_client(fetches: dict[Identity, np.ndarray], t: Tensor) -> Tensor:
     array = fetches.get(_identity(t))
     # It was widened in the program by `_for_client`.
     kind = Type(t.spec.shape, float32) if t.dtype is cbfloat16 else t.spec
-    return Tensor(Cell(leaf(np.array(t.array() if array is None else array), kind)))
+    return handle(Cell(leaf(np.array(t.array() if array is None else array), kind)))
 
 
 def _way_out(step: int | None) -> str:
@@ -368,7 +368,7 @@ def enter_fed(capture: Capture, batch: Any) -> Any:
 
 
 def _on_device(t: Tensor) -> Tensor:
-    copy = Tensor(Cell(leaf(t.array(), t.spec)))
+    copy = handle(Cell(leaf(t.array(), t.spec)))
     copy.device = LAZY
     return copy
 

@@ -7,8 +7,8 @@ from typing import Any
 import numba
 
 from cstorch_compat.run.process import Slot
+from lazytensor.device import CPU, Device, _chosen, chosen_device
 from lazytensor.errors import OptionInvalid
-from lazytensor.tensor import CPU, Device, _chosen, chosen_device
 
 _settings: Slot[dict[str, Any]] = Slot(dict)
 PRECISIONS = ("highest", "high", "medium")

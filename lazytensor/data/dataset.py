@@ -145,7 +145,7 @@ def random_split(dataset: Dataset[T], lengths: Sequence[float], generator: Gener
             hint=f"Give whole numbers that sum to {total}, or fractions that sum to 1.",
         )
     # One permutation for all parts, cut in order.
-    order = random.chosen(generator).permutation(total).tolist()
+    order = (generator or random.default_generator).permutation(total).tolist()
     ends = itertools.accumulate(int(n) for n in lengths)
     return [Subset(dataset, order[end - int(n) : end]) for end, n in zip(ends, lengths, strict=True)]
 

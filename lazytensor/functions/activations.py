@@ -5,12 +5,16 @@ Those of each element keep the shape of the input, [...] to [...]; with `inplace
 
 import math
 
-from lazytensor import source, trace
+import numpy as np
+
+from lazytensor import dtype as dt
+from lazytensor import random, source
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
+from lazytensor.functions.drawing import drawn, is_replayed
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
@@ -204,8 +208,18 @@ def rrelu(
     """
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = rand(input.spec.shape, dtype=input.dtype, device=input.device) * (upper - lower) + lower
+    slope = _slopes(input, lower, upper)
     return _placed(input, pw.where(input > 0, input, input * slope), inplace)
+
+
+def _slopes(x: Tensor, lower: float, upper: float) -> Tensor:
+    """A random slope for each element that is not positive; others draw none."""
+    if is_replayed():
+        return rand(x.spec.shape, dtype=x.dtype, device=x.device) * (upper - lower) + lower
+    values = np.ones(x.spec.shape)
+    low = x.array("rrelu") <= 0
+    values[low] = random.chosen(None).uniform((int(low.sum()),), dt.float64, lower, upper)
+    return drawn(values.astype(x.dtype.host), x.dtype)
 
 
 def _implicit_dim(x: Tensor, dim: int | None) -> int:
@@ -245,14 +259,17 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
         return _placed(input, input * 0.0, inplace)
     (x,) = lowered(arg(input))
-    # Out of a step the same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step
-    # numbers come from the state that each step moves on.
-    if trace.current is None:
-        kept = bernoulli_(empty(shape, dtype=x.type.dtype), 1.0 - p)
-    else:
-        u = rand(shape, dtype=x.type.dtype, device=input.device)
-        kept = pw.cast_to(u < 1.0 - p, x.type.dtype)
+    kept = _kept(shape, x.type.dtype, 1.0 - p, input)
     return _placed(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)
+
+
+def _kept(shape: tuple[int, ...], dtype: DType, chance: float, like: Tensor) -> Tensor:
+    """Ones with a chance, zeros elsewhere."""
+    # The same words of the twister are used up as in PyTorch, so that seeded scripts agree. In a step that is replayed
+    # numbers come from the state that each step moves on.
+    if is_replayed():
+        return pw.cast_to(rand(shape, dtype=dtype, device=like.device) < chance, dtype)
+    return bernoulli_(empty(shape, dtype=dtype, device=like.device), chance)
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -306,7 +323,7 @@ def _alpha_dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: boo
     alpha = SELU_ALPHA * SELU_SCALE
     # Klambauer et al. 2017: a * x + b has mean 0 and variance 1 again, with -alpha where x was dropped.
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    kept = rand(shape, dtype=input.dtype, device=input.device) < 1.0 - p
+    kept = _kept(shape, input.dtype, 1.0 - p, input) > 0
     shift = pw.where(kept, alpha * a * p, alpha * a * p - alpha * a)
     return _placed(input, input * (pw.cast_to(kept, input.dtype) * a) + shift, inplace)
 

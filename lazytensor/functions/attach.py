@@ -128,6 +128,7 @@ def marked() -> list[tuple[Callable[..., Any], Mark]]:
 
 def attach() -> None:
     """Give Tensor its members."""
+    Tensor.constructed = staticmethod(creation.constructed)
     # At import, once. The stub beside the package tells editors and type checkers the same names.
     for function, mark in marked():
         for name, member in members_of(function, mark).items():

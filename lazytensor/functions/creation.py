@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from lazytensor import dtype as dt
-from lazytensor import random, source, trace
+from lazytensor import random, source
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
-from lazytensor.functions.drawing import in_step
+from lazytensor.functions.drawing import drawn, in_step, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import full as full_node
-from lazytensor.tensor import CPU, Device, Tensor, chosen_device, from_array, wrap
+from lazytensor.tensor import CPU, Device, Size, Tensor, chosen_device, from_array, handle, wrap
 from lazytensor.trace import adopt
 
 
@@ -75,6 +75,60 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     return array.astype(np.float32) if array.size == 0 and dtype is None else array
 
 
+def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.Tensor(...)` gives: a tensor of a shape whose values nobody promises, or one of data.
+
+    Integers and a Size are a shape, a sequence or an array are data; a tensor gives another handle on its storage.
+    Raises TypeError for anything else.
+    """
+    if len(given) == 1 and isinstance(given[0], Tensor):
+        return given[0].view_through("reshape", shape=given[0].spec.shape)
+    return of_kind(default_dtype(), *given, device=device, size=size)
+
+
+def of_kind(kind: DType, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """What `torch.FloatTensor(...)` and its kin give, of their type. Raises TypeError as `constructed` does."""
+    if device is not None and Device(device).type != "cpu":
+        raise RuntimeError(
+            f"legacy constructor expects device type: cpu but device type: {Device(device).type} was passed"
+        )
+    if not given:
+        return empty(size or 0, dtype=kind, device=device)
+    data = given[0]
+    if isinstance(data, Tensor) and len(given) == 1 and (data.spec.shape or data.dtype is kind):
+        if data.dtype is not kind:
+            raise TypeError(f"expected {kind} (got {data.dtype})")
+        return data.view_through("reshape", shape=data.spec.shape)
+    if isinstance(data, Size) or all(map(_is_extent, given)):
+        extents = size_of((data,)) if isinstance(data, Size) else [int(e) for e in given]
+        if any(e < 0 for e in extents):
+            first = next(e for e in extents if e < 0)
+            raise RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(extents)}")
+        return empty(extents, dtype=kind, device=device)
+    if len(given) > 1:
+        raise TypeError(
+            f"new() received an invalid combination of arguments - got ({', '.join(type(g).__name__ for g in given)})"
+        )
+    if isinstance(data, str):
+        raise TypeError("new(): invalid data type 'str'")
+    if not isinstance(data, Sequence | np.ndarray):
+        owner = "numpy." if isinstance(data, np.generic) else ""
+        raise TypeError(f"new(): data must be a sequence (got {owner}{type(data).__name__})")
+    return tensor(data, dtype=kind, device=device)
+
+
+def _is_extent(value: Any) -> bool:
+    """Whether a value counts as a whole number: NumPy's and tensors of one do, truth values do not."""
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return is_number or (isinstance(value, Tensor) and not value.spec.shape and value.dtype.kind == "i")
+
+
+@method
+def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
+    """A tensor of this one's type, of a shape or of data, as the constructors of old make it."""
+    return of_kind(x.dtype, *given, device=device, size=size)
+
+
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
 
@@ -95,7 +149,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     d = dt.of_array(array)
     if array.dtype != d.host:
         array = array.astype(d.host)
-    return Tensor(adopt(leaf(array, Type(array.shape, d))))
+    return handle(adopt(leaf(array, Type(array.shape, d))))
 
 
 def full(
@@ -254,10 +308,10 @@ def rand(
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype = dtype or default_dtype()
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
-    if trace.current is not None and generator is None:
+    if generator is None and is_replayed():
         return finished(in_step("random_uniform", size_of(size), result_dtype), device, requires_grad)
     values = random.chosen(generator).uniform(size_of(size), result_dtype)
-    return finished(from_array(values, result_dtype), device, requires_grad)
+    return finished(drawn(values, result_dtype), device, requires_grad)
 
 
 def randn(
@@ -269,10 +323,10 @@ def randn(
 ) -> Tensor:
     """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype = dtype or default_dtype()
-    if trace.current is not None and generator is None:
+    if generator is None and is_replayed():
         return finished(in_step("random_normal", size_of(size), result_dtype), device, requires_grad)
     values = random.chosen(generator).normal(size_of(size), result_dtype)
-    return finished(from_array(values, result_dtype), device, requires_grad)
+    return finished(drawn(values, result_dtype), device, requires_grad)
 
 
 def randint(
@@ -299,12 +353,12 @@ def randint(
     if high is None or size is None or positional:
         raise TypeError("randint() takes high and size, or low, high and size")
     values = random.chosen(generator).integers(low, high, size_of((size,)))
-    return finished(from_array(values.astype(dtype.host), dtype), device)
+    return finished(drawn(values.astype(dtype.host), dtype), device)
 
 
 def randperm(n: int, *, generator: random.Generator | None = None, device: Any = None) -> Tensor:
     """A random order of 0..n - 1: int64[n]."""
-    return finished(from_array(random.chosen(generator).permutation(n), dt.int64), device)
+    return finished(drawn(random.chosen(generator).permutation(n), dt.int64), device)
 
 
 def rand_like(x: Tensor) -> Tensor:

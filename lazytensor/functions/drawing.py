@@ -1,7 +1,7 @@
 """Random numbers of a step: drawn from state that is carried from step to step, so that a replay draws new ones.
 
 The state is (seed, counter). Each draw of a step has its own number; the counter goes up by one a step. Outside a step
-numbers come from `lazytensor.random`, which is PyTorch's generator.
+numbers come from `lazytensor.random`, which is PyTorch's generator; on the CPU inside of steps too.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from lazytensor.dtype import DType
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
-from lazytensor.tensor import Tensor, wrap
+from lazytensor.tensor import Tensor, from_array, handle, wrap
 from lazytensor.trace import Cell
 
 STATE = Type((2,), dt.int64)
@@ -59,6 +59,18 @@ def restart() -> None:
     """Count the draws of steps from the beginning, as a new process does."""
     global _source
     _source = _Source()
+
+
+def is_replayed() -> bool:
+    """Whether operations are recorded into a step that runs again without Python: numbers are nodes of it."""
+    return trace.current is not None and not trace.current.readable
+
+
+def drawn(values: np.ndarray, dtype: DType) -> Tensor:
+    """A tensor of numbers that were drawn now; in a step that Python runs each time they are an input of it."""
+    if trace.current is None or is_replayed():
+        return from_array(values, dtype)
+    return handle(trace.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
 
 
 def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:

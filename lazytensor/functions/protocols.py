@@ -1,21 +1,20 @@
 """What a tensor says of itself: extents, bytes, kind; and how other libraries take it, by DLPack."""
 
+import builtins
 from typing import Any
 
 import numpy as np
 
 from lazytensor import dtype as dt
-from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import from_numpy
 from lazytensor.functions.windows import storage_offset
 from lazytensor.members import fact, method
-from lazytensor.tensor import Tensor
+from lazytensor.tensor import Tensor, of_class
 
 # PyTorch's names of types from before dtypes, which scripts still give to `type()`.
-_KINDS = {
+KINDS = {
     "DoubleTensor": dt.float64,
     "FloatTensor": dt.float32,
     "HalfTensor": dt.float16,
@@ -27,7 +26,7 @@ _KINDS = {
     "ByteTensor": dt.uint8,
     "BoolTensor": dt.bool_,
 }
-_KIND_OF = {d: name for name, d in _KINDS.items()}
+_KIND_OF = {d: name for name, d in KINDS.items()}
 
 
 def _exported(x: Tensor) -> np.ndarray:
@@ -159,6 +158,14 @@ def is_set_to(x: Tensor, tensor: Tensor) -> bool:
 
 
 @method
+def as_subclass(x: Tensor, cls: builtins.type[Tensor]) -> Tensor:
+    """The same tensor as one of a class of tensors."""
+    out = of_class(cls, x.cell, x.lens, x.is_detached)
+    out.device = x.device
+    return out
+
+
+@method
 def is_pinned(x: Tensor) -> bool:
     """False: there is no GPU to copy to."""
     return False
@@ -171,17 +178,23 @@ def pin_memory(x: Tensor) -> Tensor:
 
 
 @method
-def type(x: Tensor, dtype: DType | str | None = None, non_blocking: bool = False) -> Any:
+def type(x: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the type, as "torch.FloatTensor"; with a dtype or such a name, x converted to it.
 
-    Raises ShapeError for an unknown name.
+    Raises ValueError for an unknown name, RuntimeError for a type of a GPU.
     """
     if dtype is None:
         return f"torch.{_KIND_OF.get(x.dtype, 'Tensor')}"
-    # Both spellings, the dtype and the name of old.
     if isinstance(dtype, DType):
         return pw.cast_to(x, dtype)
-    name = str(dtype).rpartition(".")[2]
-    if name not in _KINDS:
-        raise ShapeError(f"invalid type: {str(dtype)!r}", where=source.where(), hint=f"Use one of {', '.join(_KINDS)}.")
-    return pw.cast_to(x, _KINDS[name])
+    # The spellings of old: a class such as torch.FloatTensor, and its name.
+    if not isinstance(dtype, str):
+        if not isinstance(getattr(dtype, "dtype", None), DType):
+            raise TypeError("dtype must be a type, str, or dtype object")
+        dtype = f"{dtype.__module__}.{dtype.__name__}"
+    module, _, name = dtype.rpartition(".")
+    if module == "torch.cuda" and name in KINDS:
+        raise RuntimeError("Cannot initialize CUDA without ATen_cuda library: there is no GPU here.")
+    if module != "torch" or name not in KINDS:
+        raise ValueError(f"invalid type: {dtype!r}")
+    return pw.cast_to(x, KINDS[name])

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import dialect, random, source, trace
 from lazytensor import dtype as dt
-from lazytensor import random, source, trace
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import ShapeError, TraceError
 from lazytensor.functions import pointwise as pw
-from lazytensor.functions.drawing import in_step
+from lazytensor.functions.drawing import drawn, in_step, is_replayed
 from lazytensor.functions.promotion import Operand
 from lazytensor.ir.graph import leaf
 from lazytensor.members import method
@@ -30,13 +30,14 @@ _WHOLE = {dt.float64: 1 << 53, dt.float32: 1 << 24, dt.float16: 1 << 11, dt.bflo
 
 def _written(x: Tensor, values: np.ndarray) -> Tensor:
     """Write drawn values. Raises TraceError inside a step, which would replay the same ones for ever."""
-    if trace.current is not None:
+    if is_replayed():
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",
             where=source.where(),
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
-    x.write(leaf(round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape), x.spec))
+    rounded = round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape)
+    x.write(leaf(rounded, x.spec) if trace.current is None else drawn(rounded, x.dtype).node)
     return x
 
 
@@ -64,29 +65,29 @@ def bernoulli(x: Tensor, p: float | None = None, *, generator: Generator | None 
 
     Raises ShapeError for probabilities outside 0..1.
     """
-    if trace.current is not None and generator is None:
+    if generator is None and is_replayed():
         chance: Operand = x if p is None else p
         return pw.cast_to(_uniform_like(x) < chance, x.dtype)
     out = from_array(np.zeros(x.spec.shape, x.dtype.host), x.dtype)
-    return bernoulli_(out, x.detach() if p is None else p, generator=generator)
+    if p is not None:
+        return bernoulli_(out, p, generator=generator)
+    return bernoulli_(out, x.detach(), generator=random.chosen(generator))
 
 
 @method
 def bernoulli_(x: Tensor, p: float | Tensor = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Write ones with probability p, zeros elsewhere; p broadcasts to x. Raises ShapeError for p outside 0..1."""
-    if trace.current is not None and generator is None:
+    if generator is None and is_replayed():
         x.write(cast((_uniform_like(x) < p).node, x.dtype))
         return x
-    chosen, n = random.chosen(generator), x.spec.size
+    # In a scope of the vendor's the default generator is drawn from all the same, and so by dropout.
+    chosen, n = generator or random.default_generator, x.spec.size
     if not isinstance(p, Tensor):
-        return _written(x, _trials(chosen, np.asarray(p), n, dt.float64))
+        _check_probabilities(np.asarray(p))
+        return _written(x, chosen.bernoulli(n, p))
     # One draw for each element, in the flat order, whatever p's own shape.
     chances = np.broadcast_to(p.array("bernoulli_"), x.spec.shape).reshape(-1)
     return _written(x, _trials(chosen, chances, n, dt.float64 if p.dtype is dt.float64 else dt.float32))
-
-
-def _exponential(generator: Generator, n: int, rate: float) -> np.ndarray:
-    return np.asarray(-np.log1p(-generator.uniform((n,), dt.float64)) / rate)
 
 
 @method
@@ -94,7 +95,7 @@ def exponential_(x: Tensor, lambd: float = 1, *, generator: Generator | None = N
     """Write exponential numbers of a rate. Raises ShapeError for a rate that is not positive."""
     if not lambd > 0:
         raise ShapeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}", where=source.where())
-    return _written(x, _exponential(random.chosen(generator), x.spec.size, lambd))
+    return _written(x, random.chosen(generator).exponential(x.spec.size, x.dtype) / lambd)
 
 
 @method
@@ -103,8 +104,8 @@ def geometric_(x: Tensor, p: float, *, generator: Generator | None = None) -> Te
     if not 0 < p < 1:
         raise ShapeError(f"geometric_ expects p to be in (0, 1), but got p={p}", where=source.where())
     u = random.chosen(generator).uniform((x.spec.size,), dt.float64)
-    # The inverse of the distribution function 1 - (1 - p)^k, rounded up to a trial.
-    return _written(x, np.ceil(np.log1p(-u) / np.log1p(-p)))
+    # The inverse of the distribution function 1 - (1 - p)^k at 1 - u, rounded up to a trial.
+    return _written(x, np.ceil(np.log(u) / np.log1p(-p)))
 
 
 @method
@@ -137,10 +138,13 @@ def random_(x: Tensor, *bounds: Any, generator: Generator | None = None, **named
         high = _WHOLE[x.dtype] + 1 if x.dtype.kind == "f" else 2 if x.dtype.kind == "b" else _past(x.dtype)
     if low >= high:
         raise ShapeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    chosen, n = random.chosen(generator), x.spec.size
+    # In a scope of the vendor's only the form without bounds takes a generator of its own.
+    in_scope = random.chosen if not (bounds or named) else lambda given: given or random.default_generator
+    chosen, n = in_scope(generator), x.spec.size
     span = np.uint64(high - low)
-    # PyTorch takes 32 random bits for spans below 2^28, 64 for others; types without their own range take 32.
-    if high - low < 1 << 28 or (x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64):
+    # PyTorch takes 32 random bits for narrow spans, 64 for others; types without their own range take 32.
+    is_short = x.dtype is not dt.int64 and not bounds and x.dtype is not dt.float64
+    if high - low < dialect.WIDE[dialect.current] or is_short:
         words = chosen.words(n)
     else:
         pairs = chosen.words(2 * n).reshape(n, 2)
@@ -176,7 +180,8 @@ def multinomial(
         )
     chosen = random.chosen(generator)
     rows = np.atleast_2d(weights)
-    if replacement:
+    # A single draw is a race as well, with replacement or without, as in PyTorch.
+    if replacement and num_samples > 1:
         # By the inverse of the distribution function, one double for each draw.
         ends = np.cumsum(rows.astype(np.float64), -1)
         ends /= ends[:, -1:]
@@ -184,9 +189,9 @@ def multinomial(
         indices = np.stack([np.searchsorted(e, v, side="left") for e, v in zip(ends, u, strict=True)])
     else:
         # The k largest of weight / exponential are k draws without replacement, one after the other.
-        race = rows / _exponential(chosen, rows.size, 1.0).astype(rows.dtype).reshape(rows.shape)
+        race = rows / chosen.exponential(rows.size, x.dtype).astype(rows.dtype).reshape(rows.shape)
         indices = np.argsort(-race, axis=-1, kind="stable")[:, :num_samples]
-    return from_array(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
+    return drawn(indices.reshape(*weights.shape[:-1], num_samples).astype(np.int64), dt.int64)
 
 
 def get_rng_state() -> Tensor:

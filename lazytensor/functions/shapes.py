@@ -8,14 +8,15 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import OptionMissing, ShapeError
+from lazytensor.encoding import STORED, decoded, encoded
+from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
-from lazytensor.tensor import Tensor, arg
+from lazytensor.tensor import Tensor, arg, from_array
 
 
 def dim_of(dim: int, rank: int) -> int:
@@ -47,20 +48,40 @@ def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 @method
-def view(x: Tensor, *args: Any, size: Sequence[int] | None = None) -> Tensor:
-    """x in another shape over the same storage; one extent may be -1.
+def view(x: Tensor, *args: Any, size: Sequence[int] | None = None, dtype: DType | None = None) -> Tensor:
+    """x in another shape over the same storage; one extent may be -1. With a dtype a copy of its bits as that type.
 
-    Raises ShapeError for another number of elements, OptionMissing for a dtype.
+    Raises ShapeError for another number of elements, or bytes that do not fill elements of the type.
     """
     if args and isinstance(args[0], DType):
-        raise OptionMissing(
-            f"view of a tensor in another dtype ({args[0].name}) is not provided",
-            where=source.where(),
-            hint="Convert the values with .to(dtype).",
-        )
+        dtype = args[0]
+    if dtype is not None:
+        return _bits_as(x, dtype)
     # Over a view whose elements lie out of order PyTorch refuses this; a lens has no strides that could fail, and
     # writes go through it all the same.
     return x.view_through("reshape", shape=_shape_of(x, args if size is None else (size,)))
+
+
+def _bits_as(x: Tensor, dtype: DType) -> Tensor:
+    """The bits of x as numbers of another type, as a copy; the last dimension takes up the ratio of their sizes."""
+    if dtype is x.dtype:
+        return x.view_through("reshape", shape=x.spec.shape)
+    shape, have, want = x.spec.shape, x.dtype.itemsize, dtype.itemsize
+    if have != want and not shape:
+        raise ShapeError(
+            f"self.dim() cannot be 0 to view {x.dtype.name} as {dtype.name} (different element sizes)",
+            where=source.where(),
+        )
+    if have < want and shape[-1] * have % want:
+        raise ShapeError(
+            f"self.size(-1) must be divisible by {want // have} to view {x.dtype.name} as {dtype.name} (different "
+            f"element sizes), but got {shape[-1]}",
+            where=source.where(),
+        )
+    raw = encoded(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)
+    extents = shape if have == want else (*shape[:-1], shape[-1] * have // want)
+    bits = np.frombuffer(raw.tobytes(), STORED[dtype]).reshape(extents)
+    return tensor_of(from_array(decoded(bits, dtype), dtype).node, x)
 
 
 @method

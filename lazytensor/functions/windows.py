@@ -18,7 +18,7 @@ from lazytensor.ir.types import Type
 from lazytensor.members import fact, method
 from lazytensor.ops import OPS, full
 from lazytensor.ops.strided import order_strides
-from lazytensor.tensor import Tensor, wrap
+from lazytensor.tensor import Tensor, handle, wrap
 
 
 def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
@@ -56,7 +56,7 @@ def as_strided(x: Tensor, size: Sequence[int], stride: Sequence[int], storage_of
     """
     offset = _place(x)[1] if storage_offset is None else storage_offset
     # The storage is seen through the leaf's own variable only, whatever other views x is made of.
-    base = Tensor(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
+    base = handle(x.cell, tuple(step for step in x.lens if step[0] == "variable"), x.is_detached)
     base.device, base.leaf_id = x.device, x.leaf_id
     return base.view_through("as_strided", size=tuple(size), stride=tuple(stride), offset=int(offset))
 

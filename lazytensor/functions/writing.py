@@ -1,7 +1,10 @@
 """Writing into a tensor: the result of an operation, other values, one number, random numbers."""
 
-from lazytensor import random, source
+import numpy as np
+
+from lazytensor import random, source, trace
 from lazytensor.errors import ShapeError
+from lazytensor.functions.drawing import drawn, is_replayed
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.members import method
 from lazytensor.ops import const, full
@@ -27,6 +30,9 @@ def assign(x: Tensor, value: Tensor) -> Tensor:
                 hint="Convert the tensor first, for example with .float().",
             )
         n = cast(n, x.dtype)
+    elif value is not x:
+        # The tensor of the result goes, and x alone shows its value.
+        n.cells -= 1
     x.write(n)
     return x
 
@@ -52,16 +58,19 @@ def zero_(x: Tensor) -> Tensor:
     return x
 
 
+def _filled(x: Tensor, values: np.ndarray) -> Tensor:
+    # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
+    x.write(const(values, x.spec) if trace.current is None or is_replayed() else drawn(values, x.dtype).node)
+    return x
+
+
 @method
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write uniform random numbers from a to b."""
-    # Drawn at once, also in a step: initial values are constants there, not draws of each replay.
-    x.write(const(random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b), x.spec))
-    return x
+    return _filled(x, random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b))
 
 
 @method
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write normal random numbers."""
-    x.write(const(random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std), x.spec))
-    return x
+    return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std))

@@ -25,7 +25,7 @@ GraphKey = tuple[Any, ...]
 class Node(Algebra):
     """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
 
-    __slots__ = ("op", "inputs", "attrs", "type", "value", "where", "tracks", "memo", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "type", "value", "where", "tracks", "memo", "cells", "__weakref__")
 
     def __init__(self, op: str, inputs: tuple["Node", ...], attrs: Attrs, type: Type | tuple[Type, ...]):
         self.op = op
@@ -36,6 +36,7 @@ class Node(Algebra):
         self.where: Where | None = None
         self.tracks = False  # whether a gradient may flow through it
         self.memo: dict[Any, Any] | None = None  # derived facts, such as gradients already asked for
+        self.cells = 0  # how often a cell was given it
 
     def combine(self, name: str, *operands: "Node | float") -> "Node":
         """The node `name(*operands)`, in which numbers are constants."""

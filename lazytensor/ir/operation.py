@@ -103,6 +103,7 @@ class Op:
     eval(*arrays, **attrs) is its meaning in NumPy.
     vjp(g, y, *inputs, **attrs) gives one node, or None, for each input; None instead of a function means that no
     gradient flows. `saves`: the gradient reads a value of the forward pass, so that walking back twice is a mistake.
+    `keeps`: PyTorch keeps no more than this of what the gradient here reads, so that the rest may be written over.
     body is one element of it; such an operation can be fused into a loop nest.
     composite(*inputs, **attrs) is the graph of simpler operations that defines it and that the host runs; without one
     the host runs the operation itself, by a loop, a library kernel or `eval`.
@@ -121,6 +122,7 @@ class Op:
     eval: Callable[..., Any]
     vjp: Callable[..., Any] | None = None
     saves: bool = True
+    keeps: Literal["both", "operands", "result", "neither"] = "both"
     body: Body | None = None
     composite: Formula | None = None
     cirh: Legality = field(default_factory=Legality)

@@ -39,13 +39,28 @@ class Sequential(Module):
         return len(self._modules)
 
     def __getitem__(self, index: int | slice) -> Any:
-        modules = list(self._modules.values())
-        # The modules are shared with the whole and get new numbers, where PyTorch keeps their names.
-        return Sequential(*modules[index]) if isinstance(index, slice) else _at(modules, index)
+        # The modules are shared with the whole, and keep their names.
+        if isinstance(index, slice):
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return _at(list(self._modules.values()), index)
 
     def __setitem__(self, index: int, module: Module) -> None:
         # By place: an OrderedDict may have given the modules names that are no numbers.
         self._modules[list(self._modules)[index]] = module
+
+    def __delitem__(self, index: int | slice) -> None:
+        _removed(self, index)
+
+    def __add__(self, other: Iterable[Module]) -> "Sequential":
+        return Sequential(*self, *other)
+
+    def __iadd__(self, other: Iterable[Module]) -> "Sequential":
+        return self.extend(other)
+
+    def __mul__(self, times: int) -> "Sequential":
+        return Sequential(*list(self) * times)
+
+    __rmul__ = __mul__
 
     def append(self, module: Module) -> "Sequential":
         """Add a module at the end."""
@@ -54,9 +69,39 @@ class Sequential(Module):
 
     def extend(self, modules: Iterable[Module]) -> "Sequential":
         """Add modules at the end."""
-        for module in modules:
+        for module in list(modules):
             self.append(module)
         return self
+
+    def insert(self, index: int, module: Module) -> "Sequential":
+        """Add a module before a place."""
+        _inserted(self, index, module)
+        return self
+
+    def pop(self, index: int | slice) -> Module:
+        """Take a module out."""
+        module: Module = self[index]
+        del self[index]
+        return module
+
+
+def _numbered(container: Module, modules: Iterable[Module]) -> None:
+    """Give modules to a container under the numbers of their places."""
+    # The names are the places, and with them the paths of parameters.
+    container._modules.clear()
+    container._modules.update({str(i): m for i, m in enumerate(modules)})
+
+
+def _removed(container: Module, index: int | slice) -> None:
+    modules = list(container._modules.values())
+    del modules[index]
+    _numbered(container, modules)
+
+
+def _inserted(container: Module, index: int, module: Module) -> None:
+    modules = list(container._modules.values())
+    modules.insert(index, module)
+    _numbered(container, modules)
 
 
 class ModuleList(Module):
@@ -74,7 +119,7 @@ class ModuleList(Module):
 
     def __getitem__(self, index: int | slice) -> Any:
         modules = list(self._modules.values())
-        return ModuleList(modules[index]) if isinstance(index, slice) else _at(modules, index)
+        return type(self)(modules[index]) if isinstance(index, slice) else _at(modules, index)
 
     def __setitem__(self, index: int, module: Module) -> None:
         # range counts negative places from the end, and refuses those outside.
@@ -87,17 +132,28 @@ class ModuleList(Module):
 
     def insert(self, index: int, module: Module) -> None:
         """Add a module before a place."""
-        modules = list(self._modules.values())
-        modules.insert(index, module)
-        # The names are the places, so those behind the new one change, and with them the paths of parameters.
-        self._modules.clear()
-        self._modules.update({str(i): m for i, m in enumerate(modules)})
+        _inserted(self, index, module)
 
     def extend(self, modules: Iterable[Module]) -> "ModuleList":
         """Add modules at the end."""
-        for module in modules:
+        for module in list(modules):
             self.append(module)
         return self
+
+    def pop(self, index: int | slice) -> Module:
+        """Take a module out."""
+        module: Module = self[index]
+        del self[index]
+        return module
+
+    def __delitem__(self, index: int | slice) -> None:
+        _removed(self, index)
+
+    def __add__(self, other: Iterable[Module]) -> "ModuleList":
+        return type(self)([*self, *other])
+
+    def __iadd__(self, other: Iterable[Module]) -> "ModuleList":
+        return self.extend(other)
 
     def __repr__(self) -> str:
         """Neighbours that print alike are printed once, with their number."""

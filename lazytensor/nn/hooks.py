@@ -7,9 +7,127 @@ from typing import Any
 
 from lazytensor import source
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import observed
+from lazytensor.gradients import Handle, observed
 from lazytensor.ir.graph import Node
-from lazytensor.tensor import Tensor, is_grad_enabled, wrap
+from lazytensor.tensor import Tensor, is_grad_enabled, untracked, wrap
+
+# One table for each moment, by the number of the handle: hooks run in the order of their registration.
+TABLES = """_forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called _forward_pre_hooks
+    _forward_pre_hooks_with_kwargs _backward_hooks _backward_pre_hooks _state_dict_pre_hooks _state_dict_hooks
+    _load_pre_hooks _load_post_hooks""".split()
+CALLS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
+EVERYWHERE: dict[str, dict[int, Callable[..., Any]]] = {name: {} for name in CALLS}
+"""Hooks of all modules, which run before those of the module itself; a run begins without any."""
+_with_kwargs: set[int] = set()
+
+
+def placed(table: dict[int, Callable[..., Any]], hook: Callable[..., Any], is_first: bool = False) -> Handle:
+    """A hook in a table, behind the others or before them."""
+    older = dict(table) if is_first else {}
+    if is_first:
+        table.clear()
+    handle = Handle(table, hook)
+    table.update(older)
+    return handle
+
+
+def has_hooks(own: Mapping[str, Any]) -> bool:
+    """Whether a call of the module with this dictionary has hooks to run."""
+    before, after, backward, backward_pre = CALLS
+    return bool(own[before] or own[after] or own[backward] or own[backward_pre] or any(EVERYWHERE.values()))
+
+
+def forget() -> None:
+    """Take all hooks of all modules away."""
+    for table in EVERYWHERE.values():
+        table.clear()
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> Handle:
+    """Call hook(module, args) before each forward of every module."""
+    return Handle(EVERYWHERE["_forward_pre_hooks"], hook)
+
+
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False) -> Handle:
+    """Call hook(module, args, output) after each forward of every module; `with_kwargs` as with those of one module."""
+    handle = Handle(EVERYWHERE["_forward_hooks"], hook)
+    if with_kwargs:
+        _with_kwargs.add(handle.id)
+    return handle
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> Handle:
+    """Call hook(module, grad_output) before gradients pass any module."""
+    return Handle(EVERYWHERE["_backward_pre_hooks"], hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> Handle:
+    """Call hook(module, grad_input, grad_output) when gradients have passed any module."""
+    return Handle(EVERYWHERE["_backward_hooks"], hook)
+
+
+def _due(module: Any, table: str) -> list[tuple[int, Callable[..., Any]]]:
+    """The hooks of a moment, as a copy: a hook may remove itself while it runs."""
+    return [*EVERYWHERE[table].items(), *module.__dict__[table].items()]
+
+
+def hooked_call(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `forward` between the module's hooks."""
+    args, kwargs = _before(module, args, kwargs)
+    done: set[int] = set()
+
+    # Inside of what backward hooks watch: they see the gradient of what the forward hooks made of the output.
+    def run(*args: Any, **kwargs: Any) -> Any:
+        out = module.forward(*args, **kwargs)
+        for number, hook in _due(module, "_forward_hooks"):
+            done.add(number)
+            out = _answer(module, number, hook, args, kwargs, out)
+        return out
+
+    try:
+        if _due(module, "_backward_hooks") or _due(module, "_backward_pre_hooks"):
+            return watched(module, run, args, kwargs)
+        return run(*args, **kwargs)
+    except Exception:
+        _after_an_error(module, args, kwargs, done)
+        raise
+
+
+def _before(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments after the hooks that may replace them."""
+    for number, hook in _due(module, "_forward_pre_hooks"):
+        if not module._forward_pre_hooks_with_kwargs.get(number):
+            answer = hook(module, args)
+            if answer is not None:
+                # One value that is no tuple is one argument, as in PyTorch.
+                args = answer if isinstance(answer, tuple) else (answer,)
+            continue
+        answer = hook(module, args, kwargs)
+        if answer is None:
+            continue
+        if not (isinstance(answer, tuple) and len(answer) == 2):
+            raise AutogradError(
+                f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}.",
+                where=source.where(),
+            )
+        args, kwargs = answer
+    return args, kwargs
+
+
+def _answer(
+    module: Any, number: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+) -> Any:
+    """The output after a forward hook."""
+    takes_kwargs = number in _with_kwargs or module._forward_hooks_with_kwargs.get(number)
+    answer = hook(module, args, kwargs, out) if takes_kwargs else hook(module, args, out)
+    return out if answer is None else answer
+
+
+def _after_an_error(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], done: set[int]) -> None:
+    """Run the forward hooks that were to be called in any case, and have not been."""
+    for number, hook in _due(module, "_forward_hooks"):
+        if module._forward_hooks_always_called.get(number) and number not in done:
+            _answer(module, number, hook, args, kwargs, None)
 
 
 # PyTorch hangs the hooks on one node on each side of a module. Here each argument and each output has a node of its own
@@ -22,6 +140,7 @@ class _Passage:
         self.grad_inputs: list[Tensor | None] = [None] * len(args)
         self.grad_outputs: list[Tensor | None] = []
         self.waiting: set[int] = set()
+        self.is_over = False
 
     def enter(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments, each tensor with a gradient as one that reports it."""
@@ -38,6 +157,10 @@ class _Passage:
 
     def leave(self, out: Any) -> Any:
         """The output, each tensor with a gradient as one that reports it."""
+        if not isinstance(out, Tensor | tuple | list):
+            # PyTorch's hooks see no gradient of what a dictionary holds.
+            self.is_over = True
+            return out
         results = list(out) if isinstance(out, tuple | list) else [out]
         self.grad_outputs = [None] * len(results)
         seen = [
@@ -49,8 +172,8 @@ class _Passage:
     def started(self, i: int, g: Node) -> Node:
         """The gradient of an output has come."""
         # One output after the other: hooks of a module with several see None for those still to come.
-        self.grad_outputs[i] = wrap(g)
-        for hook in list(self.module._backward_pre_hooks.values()):
+        self.grad_outputs[i] = wrap(untracked(g))
+        for _, hook in _due(self.module, "_backward_pre_hooks"):
             answer = hook(self.module, tuple(self.grad_outputs))
             if answer is not None:
                 self.grad_outputs = list(answer) if isinstance(answer, tuple) else [answer]
@@ -61,7 +184,7 @@ class _Passage:
 
     def arrived(self, i: int, g: Node) -> Node:
         """The gradient of an argument has come; with the last one the hooks run."""
-        self.grad_inputs[i] = wrap(g)
+        self.grad_inputs[i] = wrap(untracked(g))
         self.waiting.discard(i)
         if self.waiting:
             return g
@@ -82,7 +205,9 @@ class _Passage:
     def call(self) -> Any:
         """Run the hooks; the answer of the last one that gave any."""
         replaced = None
-        for hook in list(self.module._backward_hooks.values()):
+        if self.is_over:
+            return None
+        for _, hook in _due(self.module, "_backward_hooks"):
             answer = hook(self.module, tuple(self.grad_inputs), tuple(self.grad_outputs))
             replaced = replaced if answer is None else answer
         return replaced
@@ -101,6 +226,13 @@ def watched(module: Any, run: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return run(*args, **kwargs)
     passage = _Passage(module, args)
     return passage.leave(run(*passage.enter(args), **kwargs))
+
+
+def before_saving(modules: Any, keep_vars: bool) -> None:
+    """Tell the hooks of every module that its state is to be saved."""
+    for path, module in modules:
+        for hook in list(module._state_dict_pre_hooks.values()):
+            hook(module, f"{path}." if path else "", keep_vars)
 
 
 def after_saving(modules: Any, state: "OrderedDict[str, Tensor]") -> "OrderedDict[str, Tensor]":

@@ -1,10 +1,11 @@
 """Initial values of parameters, drawn as PyTorch draws them."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from lazytensor import random
+from lazytensor import dialect, random
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.elementary import erfinv
@@ -139,19 +140,58 @@ def trunc_normal_(
     b: float = 2.0,
     generator: random.Generator | None = None,
 ) -> Tensor:
-    """Normal within a..b: uniform numbers sent through the inverse of the normal distribution function."""
+    """Normal within a..b."""
+    if dialect.current != "2.4":
+        draw = _within if _mass(mean, std, a, b) > LIKELY else _beside
+        return _set(tensor, draw(tensor, mean, std, a, b, generator))
 
     def below(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
     # Both bounds as probabilities; what is drawn between them is uniform, and sqrt(2) erfinv(2p-1) is the quantile.
     low, high = below((a - mean) / std), below((b - mean) / std)
-    # One draw for each element, whatever is cut off: others would draw again until all lie inside.
+    # One draw for each element, whatever is cut off.
     uniform_(tensor, 2 * low - 1, 2 * high - 1, generator)
     with grad_mode(False):
         values = erfinv(tensor) * (std * math.sqrt(2.0)) + mean
         # The inverse is rounded, and may step over a bound.
         return tensor.copy_(pw.clamp(values, float(a), float(b)))
+
+
+LIKELY = 0.3
+"""The share of normal numbers inside of the bounds above which PyTorch 2.13 draws such until all lie inside."""
+
+
+def _mass(mean: float, std: float, a: float, b: float) -> float:
+    """The share of normal numbers between a and b."""
+    return (math.erf((b - mean) / (std * math.sqrt(2.0))) - math.erf((a - mean) / (std * math.sqrt(2.0)))) / 2
+
+
+def _within(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
+    """Normal numbers; for those outside of a..b all are drawn again, until none is left."""
+    shape, dtype = tensor.spec.shape, tensor.dtype
+    values = random.chosen(generator).normal(shape, dtype, mean, std)
+    while (outside := (values < a) | (values > b)).any():
+        values = np.where(outside, random.chosen(generator).normal(shape, dtype, mean, std), values)
+    return values
+
+
+def _beside(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> np.ndarray:
+    """Uniform numbers, of which each is taken with the chance that the density there has against the highest in a..b.
+
+    For bounds that cut off most normal numbers: those would have to be drawn very often.
+    """
+    shape, dtype = tensor.spec.shape, tensor.dtype
+    low, high = (a - mean) / std, (b - mean) / std
+    peak = max(low, 0.0) if low > 0 else min(high, 0.0)
+    values, waiting = np.zeros(shape, dtype.host), np.ones(shape, bool)
+    while waiting.any():
+        tried = random.chosen(generator).uniform(shape, dtype, a, b)
+        chance = np.exp((peak * peak - ((tried.astype(np.float64) - mean) / std) ** 2) / 2)
+        taking = waiting & (random.chosen(generator).uniform(shape, dtype) <= chance)
+        values[taking] = tried[taking]
+        waiting &= ~taking
+    return values
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:

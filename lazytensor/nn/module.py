@@ -2,32 +2,42 @@
 
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from lazytensor import source
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import empty
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import copy_, zero_
 from lazytensor.gradients import Handle
-from lazytensor.nn.hooks import after_loading, after_saving, before_loading, watched
-from lazytensor.tensor import Tensor, grad_mode, untracked
+from lazytensor.nn.hooks import (
+    TABLES,
+    after_loading,
+    after_saving,
+    before_loading,
+    before_saving,
+    has_hooks,
+    hooked_call,
+    placed,
+)
+from lazytensor.tensor import Tensor, grad_mode, of_class, untracked
 from lazytensor.trace import adopt
 
 
 class Parameter(Tensor):
     """A tensor that a module owns and an optimizer may change; it requires a gradient."""
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
+        """A parameter over the storage of `data`."""
         source_tensor = data if data is not None else empty(0)
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
-        super().__init__(source_tensor.cell if not source_tensor.lens else adopt(untracked(source_tensor.node)))
-        self.device = source_tensor.device
-        if source_tensor.requires_grad:
-            self.cell = adopt(untracked(source_tensor.node))
+        is_shared = not (source_tensor.lens or source_tensor.requires_grad)
+        parameter = of_class(cls, source_tensor.cell if is_shared else adopt(untracked(source_tensor.node)))
+        parameter.device = source_tensor.device
         if requires_grad:
-            self.requires_grad_()
+            parameter.requires_grad_()
+        return parameter
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
@@ -36,14 +46,15 @@ class Parameter(Tensor):
 class Buffer(Tensor):
     """A tensor that a module owns as state, without a gradient."""
 
-    def __init__(self, data: Tensor, *, persistent: bool = True):
-        super().__init__(data.cell)
-        self.device, self.persistent = data.device, persistent
+    persistent: bool
 
-
-# One table for each moment, by the number of the handle: hooks run in the order of their registration.
-_HOOKS = """_forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks _state_dict_hooks _load_pre_hooks
-    _load_post_hooks""".split()
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
+        """A buffer over the storage of `data`; without `persistent` it stays out of state dicts."""
+        data = empty(0) if data is None else data
+        # A view has no cell of its own: what it sees goes to a new one.
+        buffer = of_class(cls, data.cell if not data.lens else adopt(untracked(data.node)))
+        buffer.device, buffer.persistent = data.device, persistent
+        return buffer
 
 
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -77,7 +88,7 @@ class Module:
         own["_transient"] = set()
         # The module's name in reports, which the front end gives it when the whole model is known.
         own["_scope"] = ""
-        for hooks in _HOOKS:
+        for hooks in TABLES:
             own[hooks] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -97,6 +108,9 @@ class Module:
             if table != kind:
                 own[table].pop(name, None)
         own.pop(name, None)
+        # A plain tensor in the place of a buffer is saved or not as the buffer was.
+        if isinstance(value, Buffer) or kind != "_buffers":
+            (own["_transient"].add if getattr(value, "persistent", True) is False else own["_transient"].discard)(name)
         own[kind][name] = value
 
     def _kind_of(self, name: str, value: Any) -> str | None:
@@ -177,48 +191,52 @@ class Module:
         own = self.__dict__
         source.push_scope(own["_scope"])
         try:
-            if own["_forward_pre_hooks"]:
-                args = self._before(args)
-            if own["_backward_hooks"] or own["_backward_pre_hooks"]:
-                # Inside of the forward hooks: backward hooks see the gradient of what `forward` gave, PyTorch's that of
-                # what the forward hooks made of it.
-                out = watched(self, self.forward, args, kwargs)
-            else:
-                out = self.forward(*args, **kwargs)
-            return self._after(args, out) if own["_forward_hooks"] else out
+            return hooked_call(self, args, kwargs) if has_hooks(own) else self.forward(*args, **kwargs)
         finally:
             source.pop_scope()
 
-    def _before(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        # A copy of the table, since a hook may remove itself while it runs.
-        for hook in list(self._forward_pre_hooks.values()):
-            answer = hook(self, args)
-            if answer is not None:
-                # One value that is no tuple is one argument, as in PyTorch.
-                args = answer if isinstance(answer, tuple) else (answer,)
-        return args
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> Handle:
+        """Call hook(module, args, output) after each forward; what it returns replaces the output.
 
-    def _after(self, args: tuple[Any, ...], out: Any) -> Any:
-        for hook in list(self._forward_hooks.values()):
-            answer = hook(self, args, out)
-            out = out if answer is None else answer
-        return out
+        With `with_kwargs` it is hook(module, args, kwargs, output); with `always_call` it runs after an error too.
+        """
+        handle = placed(self._forward_hooks, hook, prepend)
+        self._forward_hooks_with_kwargs[handle.id] = with_kwargs
+        self._forward_hooks_always_called[handle.id] = always_call
+        return handle
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> Handle:
-        """Call hook(module, args, output) after each forward; what it returns replaces the output."""
-        return Handle(self._forward_hooks, hook)
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Handle:
+        """Call hook(module, args) before each forward; what it returns replaces the arguments.
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> Handle:
-        """Call hook(module, args) before each forward; what it returns replaces the arguments."""
-        return Handle(self._forward_pre_hooks, hook)
+        With `with_kwargs` it is hook(module, args, kwargs), which returns both.
+        """
+        handle = placed(self._forward_pre_hooks, hook, prepend)
+        self._forward_pre_hooks_with_kwargs[handle.id] = with_kwargs
+        return handle
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call hook(module, grad_input, grad_output) when gradients have passed; its answer replaces grad_input."""
-        return Handle(self._backward_hooks, hook)
+        return placed(self._backward_hooks, hook, prepend)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> Handle:
         """Call hook(module, grad_output) before gradients pass; its answer replaces grad_output."""
-        return Handle(self._backward_pre_hooks, hook)
+        return placed(self._backward_pre_hooks, hook, prepend)
+
+    # The older form saw the last operation of `forward` alone; that of a layer of one operation is the same.
+    register_backward_hook = register_full_backward_hook
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
+        """Call hook(module, prefix, keep_vars) before `state_dict`."""
+        return Handle(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, state_dict, prefix, metadata) after `state_dict`; its answer replaces the dict."""
@@ -229,6 +247,10 @@ class Module:
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, state_dict, prefix, metadata, strict, [], [], []) before loading; it may edit the dict."""
         return Handle(self._load_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable[..., Any], with_module: bool = False) -> Handle:
+        """The older form, whose hook is not given the module unless `with_module` says so."""
+        return Handle(self._load_pre_hooks, hook if with_module else lambda _, *rest: hook(*rest))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> Handle:
         """Call hook(module, incompatible_keys) after loading, before anything is refused."""
@@ -262,7 +284,7 @@ class Module:
 
     def _named(self, table: str, prefix: str, recurse: bool, remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        owners = self.named_modules(prefix=prefix) if recurse else [(prefix, self)]
+        owners = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
         for path, module in owners:
             # In the order of registration, a module before those below it: the order of optimizers' numbers and of
             # files.
@@ -321,6 +343,7 @@ class Module:
 
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers by path; they share storage with the module."""
+        before_saving(self.named_modules(prefix=prefix.rstrip(".")), keep_vars)
         out = self._plain_state(prefix)
         # Detached and not copied, as PyTorch's: a dict that is to keep these values is to be cloned or saved.
         if not keep_vars:
@@ -436,9 +459,13 @@ class Module:
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters."""
+        """Forget the gradients of all parameters, or make them zeros."""
         for p in self.parameters():
-            p.grad = None
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                # The same tensor, unless it is a result of its own history.
+                p.grad = zero_(p.grad.detach() if p.grad.requires_grad else p.grad)
 
     def extra_repr(self) -> str:
         """What to print between the brackets."""

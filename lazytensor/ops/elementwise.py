@@ -129,7 +129,7 @@ def _whole_part(x: Node) -> Node:
 
 def _relu_vjp(g: Node, y: Node) -> tuple[Node]:
     # By the result, which is kept anyway, so that the operand can be let go.
-    return (where(y > 0, g, 0),)
+    return (call("relu_grad", g, y),)
 
 
 def _silu_vjp(g: Node, x: Node) -> tuple[Node]:
@@ -321,7 +321,13 @@ _binary(
 )
 # -g a / b ** 2 by way of the quotient: b squared may overflow or vanish in half types where the slope does not.
 _binary(
-    "div", np.divide, lambda g, y, a, b: (g / b, -(g * y / b)), 4, Body("({0} / {1})", "special"), cirh=plain("Div")
+    "div",
+    np.divide,
+    lambda g, y, a, b: (g / b, -(g * y / b)),
+    4,
+    Body("({0} / {1})", "special"),
+    cirh=plain("Div"),
+    keeps="operands",
 )
 for _name, _extremum, _comparison, _python in (
     ("maximum", np.maximum, "gt", "max({0}, {1})"),

@@ -188,7 +188,7 @@ def _solve_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
     return -matmul(db, y, False, True), db
 
 
-_factor("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3))
+_factor("solve", _system, _solve, vjp=_solve_vjp, work=_cubic(2 / 3), keeps="result")
 
 
 def inverse(a: Node) -> Node:
@@ -312,7 +312,7 @@ def _qr_square(gq: Node, gr: Node, q: Node, r: Node) -> Node:
     return turned(triangular(r, turned(gq + matmul(q, mirrored)), lower=False))
 
 
-_factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4))
+_factor("qr", _qr_type, _qr, vjp=_qr_vjp, work=_cubic(4), keeps="result")
 
 
 def _reflectors(x: np.ndarray) -> np.ndarray:

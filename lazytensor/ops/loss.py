@@ -190,6 +190,7 @@ op(
     work=lambda out, logits, labels, **attrs: Work(26 * logits.size, logits.nbytes + labels.nbytes, out.nbytes),
     composite=_nll_exact,
     cirh=decomposed(_nll_parts),
+    keeps="neither",
     gradient_name="NllLoss",
     autocast="float32",
 )

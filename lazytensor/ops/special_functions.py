@@ -102,6 +102,7 @@ _pointwise(
     flops=40,
     cirh=refused(ON_THE_CLIENT),
     autocast="float32",
+    keeps="operands",
 )
 _pointwise(
     "lgamma",
@@ -180,9 +181,9 @@ def _logaddexp_vjp(scale: float) -> Any:
 
 
 def _xlogy_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:
-    # xlogy(1, b) is log(b), and xlogy(0, b) is 0 where log(b) would be infinite: PyTorch's own formula.
-    counted = where(eq(a, 0), full_like(0, a), 1)
-    return g * call("xlogy", counted, b), g * a / b
+    # PyTorch's slope at a = 0 is that beside it, but for b without a finite logarithm.
+    silent = call("logical_and", eq(a, 0), call("le", b, full_like(0, b)))
+    return g * where(silent, full_like(0, a), call("log", b)), g * a / b
 
 
 def _xlog1py_vjp(g: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:

@@ -17,7 +17,7 @@ from lazytensor.ir.types import Type
 from lazytensor.nn.module import Parameter
 from lazytensor.ops.strided import order_strides
 from lazytensor.serialization.layout import check_view, record, refused
-from lazytensor.tensor import CPU, Device, Tensor
+from lazytensor.tensor import CPU, Device, Tensor, blank
 from lazytensor.trace import Cell, adopt
 
 Dims = tuple[int, ...]
@@ -106,7 +106,7 @@ class Storages:
             raise refused("a tensor of the file is described by something else than numbers")
         check_view(len(storage.elements), offset, size, stride)
         # Without a cell yet: which shape it gets depends on all tensors that see the storage.
-        tensor = Tensor.__new__(Tensor)
+        tensor = blank(Tensor)
         storage.users.append((tensor, offset, size, stride))
         if requires_grad:
             self._requiring.append(tensor)
@@ -115,7 +115,7 @@ class Storages:
     def parameter(self, data: Tensor, requires_grad: bool) -> Parameter:
         """A parameter over a tensor of the file; it has a value after `finish`."""
         # Without its constructor, which wants data that do not exist before `finish`.
-        parameter = Parameter.__new__(Parameter)
+        parameter = blank(Parameter)
         self._parameters.append((parameter, data, requires_grad))
         return parameter
 
@@ -127,7 +127,7 @@ class Storages:
         for t in self._requiring:
             t.requires_grad_()
         for parameter, data, requires_grad in self._parameters:
-            Tensor.__init__(parameter, data.cell, data.lens)
+            parameter.look(data.cell, data.lens)
             parameter.device = data.device
             if requires_grad:
                 parameter.requires_grad_()
@@ -144,10 +144,10 @@ def _settle(storage: Storage) -> None:
     cell = _cell(storage.elements.reshape(shape), storage.dtype)
     for tensor, offset, extents, strides in storage.users:
         if cell.type.shape == extents and whole:
-            Tensor.__init__(tensor, cell)
+            tensor.look(cell)
         else:
             attrs = (("size", extents), ("stride", strides), ("offset", offset))
-            Tensor.__init__(tensor, cell, (("as_strided", attrs),))
+            tensor.look(cell, (("as_strided", attrs),))
         tensor.device = storage.device
 
 

@@ -16,7 +16,7 @@ from lazytensor.nn.module import Parameter
 from lazytensor.ops import OPS
 from lazytensor.ops.strided import order_strides
 from lazytensor.serialization.layout import STORAGES, refused
-from lazytensor.tensor import Device, Size, Tensor
+from lazytensor.tensor import Device, Size, Tensor, handle
 
 Dims = tuple[int, ...]
 _STORAGE_OF = {d: name for name, d in STORAGES.items()}
@@ -205,7 +205,7 @@ class Writer:
         if id(owner) not in self.keys:
             self.keys[id(owner)] = key = str(len(self.storages))
             self.kept.append(owner)
-            whole = Tensor(t.cell) if layout is not None else t
+            whole = handle(t.cell) if layout is not None else t
             # Computed when its record is written, so that a large model is in memory once.
             self.storages[key] = partial(_elements, whole)
         return self.keys[id(owner)], base.size, offset, stride

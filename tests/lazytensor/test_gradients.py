@@ -89,13 +89,63 @@ def test_second_walk_is_refused_as_in_pytorch():
     (x * x).sum().backward()  # equal, but another tensor
 
 
-def test_value_that_backward_needs_survives_a_write():
-    x = leaf(2.0)
+@pytest.mark.parametrize(
+    ("function", "is_refused"),
+    [
+        (lambda x, y: y * y, True),
+        (lambda x, y: y[:1] * y[1:], True),
+        (lambda x, y: y.log(), True),
+        (lambda x, y: y + 1, False),
+        (lambda x, y: y.sigmoid(), False),
+        (lambda x, y: y.clone() * y.clone(), False),
+        (lambda x, y: y.detach() * x, True),
+    ],
+)
+def test_backward_is_refused_where_a_value_that_it_needs_was_written_over(function, is_refused):
+    x = leaf(2.0, 3.0)
     y = x * 1
-    z = (y * y).sum()
+    z = function(x, y).sum()
     y.add_(5)
+    if is_refused:
+        with pytest.raises(AutogradError, match=r"modified by an inplace operation: .* is at version 1; expected"):
+            z.backward()
+    else:
+        z.backward()
+
+
+def test_a_result_written_over_is_refused_where_the_gradient_is_made_of_it():
+    x = leaf(2.0)
+    y = x.exp()
+    y.mul_(2)
+    with pytest.raises(AutogradError, match="output 0 of Exp, is at version 1; expected version 0 instead"):
+        y.sum().backward()
+    y = x * 3
+    y.mul_(x).relu_()
+    y.sum().backward(retain_graph=True)  # what writes in place keeps what it needs
+    y.mul_(2)
+    with pytest.raises(AutogradError, match="output 0 of Relu, is at version 3; expected version 2 instead"):
+        y.sum().backward()
+
+
+def test_a_leaf_that_was_written_to_is_refused_and_its_data_are_not():
+    x, w, v = leaf(2.0), leaf(2.0), leaf(2.0)
+    z = (v * x).sum()
+    v.data.add_(1)
     z.backward()
-    assert x.grad.tolist() == [4.0]
+    z = (w * x).sum()
+    with lt.no_grad():
+        w.add_(1)
+    with pytest.raises(AutogradError, match=r"\[torch.FloatTensor \[1\]\] is at version 1; expected version 0"):
+        z.backward()
+
+
+def test_a_shared_part_of_two_graphs_is_used_up_by_one_walk():
+    x = leaf(2.0)
+    h = x.exp()
+    first, second = h.sum(), (h * 2).sum()
+    first.backward()
+    with pytest.raises(AutogradError, match="a second time"):
+        second.backward()
 
 
 def test_hooks_see_and_replace_gradients():
@@ -107,7 +157,7 @@ def test_hooks_see_and_replace_gradients():
     x.register_hook(lambda g: g + 1)
     after = []
     x.register_post_accumulate_grad_hook(lambda t: after.append(t.grad.tolist()))
-    (y * 3).sum().backward()
+    (y * 3).sum().backward(retain_graph=True)
     assert seen == [[3.0, 3.0]] and x.grad.tolist() == [61.0, 121.0] and after == [[61.0, 121.0]]
     handle.remove()
     assert grad((y * 3).sum(), x)[0].tolist() == [7.0, 13.0]

@@ -13,6 +13,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import nn, optim
 from lazytensor.errors import ShapeError
+from lazytensor.nn import hooks
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
@@ -319,3 +320,96 @@ def test_step_takes_a_closure_and_zero_grad_forgets():
     assert p.grad.tolist() == [0.0, 0.0]
     optimizer.zero_grad()
     assert p.grad is None
+
+
+def test_slices_of_sequential_keep_their_keys_and_lists_are_numbered_anew():
+    model = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1))
+    assert list(model[1:].state_dict()) == ["2.weight", "2.bias"]
+    assert list(nn.ModuleList(model)[1:].state_dict()) == ["1.weight", "1.bias"]
+    del model[0]
+    assert [name for name, _ in model.named_children()] == ["0", "1"]
+
+
+def test_containers_grow_and_shrink_like_lists():
+    model = nn.Sequential(nn.ReLU()) + nn.Sequential(nn.Tanh())
+    model += [nn.GELU()]
+    model.insert(1, nn.SiLU())
+    assert [type(m).__name__ for m in model] == ["ReLU", "SiLU", "Tanh", "GELU"] and len(model * 2) == 8
+    assert type(model.pop(0)) is nn.ReLU and [name for name, _ in model.named_children()] == ["0", "1", "2"]
+    modules = nn.ModuleList([nn.ReLU()]) + nn.ModuleList([nn.Tanh()])
+    modules += [nn.GELU()]
+    assert type(modules.pop(1)) is nn.Tanh and [type(m) for m in modules] == [nn.ReLU, nn.GELU]
+    del modules[0]
+    assert [name for name, _ in modules.named_children()] == ["0"]
+
+
+def test_a_buffer_that_is_not_persistent_is_not_saved_and_sees_what_it_was_given():
+    x = lt.arange(6.0).view(2, 3)
+    module = nn.Module()
+    module.a, module.b = nn.Buffer(x[0], persistent=False), nn.Buffer(x)
+    assert list(module.state_dict()) == ["b"] and module.a.tolist() == [0.0, 1.0, 2.0]
+    module.a = lt.ones(3)
+    assert list(module.state_dict()) == ["b"]
+    module.a = nn.Buffer(lt.ones(3))
+    assert sorted(module.state_dict()) == ["a", "b"]
+
+
+def test_parameters_that_stand_in_two_places_are_named_twice_where_asked():
+    layer = nn.Linear(1, 1)
+    model = nn.Sequential(layer, layer)
+    assert [n for n, _ in model.named_parameters()] == ["0.weight", "0.bias"]
+    twice = ["0.weight", "0.bias", "1.weight", "1.bias"]
+    assert [n for n, _ in model.named_parameters(remove_duplicate=False)] == twice
+
+
+def test_gradients_are_zeroed_in_place_where_asked():
+    layer = nn.Linear(1, 1)
+    layer(lt.ones(1, 1)).sum().backward()
+    gradient = layer.weight.grad
+    layer.zero_grad(set_to_none=False)
+    assert layer.weight.grad is gradient and gradient.tolist() == [[0.0]]
+
+
+def test_hooks_take_keywords_come_first_and_run_after_errors_where_asked():
+    layer, told = nn.Linear(2, 1), []
+    layer.register_forward_hook(lambda m, args, kwargs, out: told.append(sorted(kwargs)), with_kwargs=True)
+    layer.register_forward_hook(lambda *_: told.append("first"), prepend=True)
+    layer.register_forward_pre_hook(lambda m, args, kwargs: (args, {"input": lt.zeros(1, 2)}), with_kwargs=True)
+    assert layer(input=lt.ones(1, 2)).tolist() == [layer.bias.tolist()] and told == ["first", ["input"]]
+    layer.register_forward_hook(lambda m, args, out: told.append(out), always_call=True)
+    with pytest.raises(TypeError):
+        layer(lt.ones(1, 2), 3)
+    assert told[-1] is None
+
+
+def test_hooks_of_all_modules_run_for_each_until_they_are_taken_away():
+    calls = []
+    moments = {
+        "p": hooks.register_module_forward_pre_hook(lambda m, args: calls.append(("p", type(m).__name__))),
+        "f": hooks.register_module_forward_hook(lambda m, args, out: calls.append(("f", type(m).__name__))),
+        "b": hooks.register_module_full_backward_hook(lambda m, i, o: calls.append(("b", type(m).__name__))),
+    }
+    nn.Sequential(nn.Linear(2, 1), nn.Tanh())(lt.ones(1, 2)).sum().backward()
+    for handle in moments.values():
+        handle.remove()
+    nn.Linear(1, 1)(lt.ones(1, 1))
+    # The order of PyTorch 2.13.0.
+    expected = "p Sequential p Linear f Linear p Tanh f Tanh f Sequential b Sequential b Tanh b Linear"
+    assert " ".join(word for call in calls for word in call) == expected
+
+
+def test_backward_hooks_see_the_gradient_of_what_forward_hooks_made_of_the_output():
+    layer, seen = nn.Linear(2, 1, bias=False), []
+    layer.register_full_backward_hook(lambda m, i, o: seen.append(o[0].tolist()))
+    layer.register_forward_hook(lambda m, args, out: out * 10)
+    layer(lt.ones(1, 2)).sum().backward()
+    assert seen == [[[1.0]]] and layer.weight.grad.tolist() == [[10.0, 10.0]]
+
+
+def test_hooks_of_state_dicts_are_told_before_and_may_do_without_the_module():
+    layer, told = nn.Linear(2, 1), []
+    layer.register_state_dict_pre_hook(lambda m, prefix, keep_vars: told.append((prefix, keep_vars)))
+    layer._register_load_state_dict_pre_hook(lambda state, prefix, *_: told.append(sorted(state)))
+    layer._register_load_state_dict_pre_hook(lambda m, *_: told.append(type(m).__name__), with_module=True)
+    layer.load_state_dict(layer.state_dict(prefix="x.") and nn.Linear(2, 1).state_dict())
+    assert told == [("x.", False), ["bias", "weight"], "Linear"]

@@ -1,6 +1,6 @@
 """Parameters and marks of scopes as `cerebras.pytorch.nn` has them."""
 
-from typing import Any
+from typing import Any, Self
 
 from cstorch_compat.nn.wafer_functional import enter_scope, exit_scope
 from lazytensor import nn
@@ -10,9 +10,10 @@ from lazytensor.tensor import Tensor
 class Parameter(nn.Parameter):
     """A parameter that requires a gradient only if the tensor it is made of does."""
 
-    def __init__(self, data: Any = None):
+    def __new__(cls, data: Any = None) -> Self:
+        """A parameter over the storage of `data`."""
         # PyTorch's own asks for a gradient by default; the original takes over what the data says.
-        super().__init__(data, requires_grad=data is not None and data.requires_grad)
+        return super().__new__(cls, data, requires_grad=data is not None and data.requires_grad)
 
 
 class Scope(nn.Module):

@@ -1,0 +1,58 @@
+"""Where a tensor lives, and the shape that it reports."""
+
+import numpy as np
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple that prints as PyTorch's."""
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self)) if self else 1
+
+
+class Device:
+    """A device by name, such as "cpu", "lazy:0" or "meta"."""
+
+    def __init__(self, name: "str | Device" = "cpu", index: int | None = None):
+        text = name.text if isinstance(name, Device) else name
+        kind, _, number = text.partition(":")
+        self.type = kind
+        self.index = index if index is not None else int(number) if number else None
+
+    @property
+    def text(self) -> str:
+        """As in "lazy:0"."""
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __enter__(self) -> "Device":
+        _chosen.append(CPU if self.type == "cpu" else self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _chosen.pop()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        index = f", index={self.index}" if self.index is not None else ""
+        return f"device(type='{self.type}'{index})"
+
+
+CPU = Device("cpu")
+_chosen: list[Device] = [CPU]
+
+
+def chosen_device() -> Device:
+    """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
+    return _chosen[-1]

@@ -1,0 +1,125 @@
+"""What backward needs of the forward pass, and whether it is still there.
+
+Values are immutable here, so that a gradient could always be computed. PyTorch cannot: a tensor that was written to
+after an operation kept it, and a graph whose values were freed, are errors there, and so they are here.
+"""
+
+from collections.abc import Callable, Iterator
+
+from lazytensor import autograd, source
+from lazytensor.dtype import DType
+from lazytensor.errors import AutogradError
+from lazytensor.ir.graph import Node, node, topological
+from lazytensor.ops import OPS
+from lazytensor.trace import REPLACED, SPENT, Cell, Replaced
+
+KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
+_RENAMED = frozenset({"cast", "detach"})
+
+
+def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
+    """Refuse a walk back from `root` that needs values which were written over, or used up by another walk.
+
+    `cell_of` gives the cell of a leaf by its number. Raises AutogradError in PyTorch's words.
+    """
+    for n in autograd.tracked([root]):
+        # Equal computations are one node: it is used up when as many walks have passed it.
+        if n.memo is not None and n.memo.get(SPENT, 0) >= max(n.cells, 1):
+            raise spent()
+        for at, lost in _lost(n, cell_of):
+            raise _modified(n, at, lost)
+
+
+def spent() -> AutogradError:
+    """The error of a second walk back, in PyTorch's words."""
+    return AutogradError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "saved tensors after calling backward.",
+        where=source.where(),
+    )
+
+
+def spend(root: Node) -> None:
+    """Note that a walk back from `root` has used up the values that its operations kept."""
+    for n in autograd.tracked([root]):
+        # Only what a tensor shows: parts of a formula may be parts of another one, which is computed later.
+        if n.cells and OPS[n.op].saves:
+            if n.memo is None:
+                n.memo = {}
+            n.memo[SPENT] = n.memo.get(SPENT, 0) + 1
+
+
+def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Replaced]]:
+    """The values that the gradient of a node needs and that were written over."""
+    candidates = [(i, lost) for i in (n, *n.inputs) if (lost := _replaced(i, cell_of)) is not None]
+    if not candidates:
+        return
+    needed, keeps = _needed(n), OPS[n.op].keeps
+    for at, lost in candidates:
+        if keeps == "neither" or keeps == ("operands" if at is n else "result"):
+            continue
+        # An operation that writes in place keeps a copy of what it replaces.
+        by = lost.by()
+        if at in needed and n is not by and not (by is not None and by.op in _RENAMED and n in by.inputs):
+            yield at, lost
+
+
+def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Replaced | None:
+    """How the value behind a node, or behind a chain of views, was lost to all who had it."""
+    uid = None
+    # A value that a tensor holds of its own is no view any more.
+    while n.inputs and not n.cells and OPS[n.op].put is not None:
+        uid = n.attrs["uid"] if n.op == "variable" else None
+        n = n.inputs[0]
+    losses: dict[int, Replaced] | None = n.memo.get(REPLACED) if n.memo is not None else None
+    if not losses:
+        return None
+    if uid is not None:
+        # Leaves may begin with equal values, and each is asked for itself.
+        cell = cell_of(uid)
+        lost = losses.get(id(cell))
+        # The address of a cell that is gone may be another one's now.
+        return lost if lost is not None and lost.cell() is cell else None
+    # As long as another cell was given the value, nobody can say whose is needed. Constants are no tensors.
+    if n.op in ("const", "full") or len(losses) < n.cells:
+        return None
+    return next(iter(losses.values()))
+
+
+def _needed(n: Node) -> set[Node]:
+    """Which of its inputs and its result the gradient of a node is computed from."""
+    rule = OPS[n.op].vjp
+    if rule is None or isinstance(n.type, tuple):
+        return set()
+    seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
+    ends = {n, *n.inputs}
+    parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
+    gradients = [d for i, d in parts if d is not None and i.tracks]
+    return ends & set(topological(gradients, ends.__contains__))
+
+
+def _modified(n: Node, at: Node, lost: Replaced) -> AutogradError:
+    cell = lost.cell()
+    version = cell.version if cell is not None else lost.version + 1
+    # A result is called after the operation that kept it, an operand after what it is now.
+    maker = n if at is n else cell.node if cell is not None else None
+    name = f", which is output 0 of {name_of(maker).removesuffix('Backward0')}," if maker and maker.tracks else ""
+    return AutogradError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[torch.{_kind(at.type.dtype)}Tensor {list(at.type.shape)}]{name} is at version {version}; expected "
+        f"version {lost.version} instead. Hint: enable anomaly detection to find the operation that failed to compute "
+        "its gradient, with torch.autograd.set_detect_anomaly(True, check_nan=False).",
+        where=source.where(),
+    )
+
+
+def _kind(dtype: DType) -> str:
+    return KIND_NAMES.get(dtype.name, "")
+
+
+def name_of(n: Node) -> str:
+    """What PyTorch would call the function that computed a node, as in "MulBackward0"."""
+    words = "".join(w.capitalize() for w in n.op.split("_"))
+    return "AccumulateGrad" if n.op == "variable" else f"{OPS[n.op].gradient_name or words}Backward0"
