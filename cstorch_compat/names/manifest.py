@@ -33,7 +33,6 @@ PARTIAL = {
     "torch.nn.Dropout": "inside a traced step the random numbers are not PyTorch's",
     "torch.nn.functional.dropout": "inside a traced step the random numbers are not PyTorch's",
     "torch.nn.functional.embedding": "no max_norm",
-    "torch.nn.functional.grid_sample": "no bicubic mode",
     "torch.nn.functional.interpolate": "no antialias",
     "torch.utils.data.DataLoader": "pin_memory has no effect",
     "cerebras.pytorch.experimental.Compression": "the format is noted, and weights travel as they are",

@@ -3,7 +3,7 @@
 import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -128,7 +128,7 @@ def _inside(at: np.ndarray, extent: int) -> tuple[int, ...]:
     return tuple(np.clip(at.astype(np.int64), 0, extent - 1).tolist())
 
 
-def cubic_weights(t: np.ndarray) -> list[np.ndarray]:
+def cubic_weights(t: Any) -> list[Any]:
     """The weights of the four places around a point that lies `t` behind the second."""
     near = [((CUBIC + 2) * u - (CUBIC + 3)) * u * u + 1 for u in (t, 1 - t)]
     far = [((CUBIC * u - 5 * CUBIC) * u + 8 * CUBIC) * u - 4 * CUBIC for u in (t + 1, 2 - t)]
@@ -161,15 +161,11 @@ def grid_sample(
 ) -> Tensor:
     """[N, C, (D,) H, W] read at grid [N, ..., 2 or 3] with coordinates from -1 to 1, the last dimension first.
 
-    `mode` is bilinear or nearest, `padding_mode` zeros, border or reflection. Raises ValueError for another mode,
-    OptionMissing for bicubic and ShapeError for shapes that do not fit.
+    `mode` is bilinear, nearest or, of images, bicubic; `padding_mode` zeros, border or reflection. Raises ValueError
+    for another mode, ShapeError for shapes that do not fit.
     """
     rank = input.ndim - 2
-    if mode == "bicubic":
-        raise OptionMissing(
-            "grid_sample in mode 'bicubic' is not provided", where=source.where(), hint="Use 'bilinear'."
-        )
-    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
+    if mode not in ("bilinear", "nearest", "bicubic") or padding_mode not in ("zeros", "border", "reflection"):
         raise ValueError(f"grid_sample has no mode {mode!r} with padding_mode {padding_mode!r}")
     if rank not in (2, 3) or grid.ndim != input.ndim or grid.spec.shape[-1] != rank:
         raise ShapeError(
@@ -177,13 +173,33 @@ def grid_sample(
             f"{list(input.shape)}, but got grid with sizes {list(grid.shape)}",
             where=source.where(),
         )
-    extents = input.spec.shape[2:]
-    places = [
-        _place(select(grid, -1, rank - 1 - d), e, padding_mode, bool(align_corners)) for d, e in enumerate(extents)
-    ]
+    if mode == "bicubic" and rank != 2:
+        raise ShapeError("grid_sampler(): bicubic interpolation only supports 4D input", where=source.where())
+    extents, aligned = input.spec.shape[2:], bool(align_corners)
+    raw = [_place(select(grid, -1, rank - 1 - d), e, aligned) for d, e in enumerate(extents)]
+    inner = [functools.partial(_padded, extent=e, padding_mode=padding_mode, align_corners=aligned) for e in extents]
+    if mode == "bicubic":
+        return _cubic(input, raw, inner)
+    places = [padded(p) for padded, p in zip(inner, raw, strict=True)]
     if mode == "nearest":
-        return _read(input, [pw.round(p.detach()) for p in places])
+        # The nearest place is a step function of the grid, whose gradient is 0 and not missing.
+        return _read(input, [pw.round(p) for p in places]) + unsqueeze(
+            functools.reduce(operator.add, [p * 0.0 for p in places]), 1
+        )
     return _blended(input, places)
+
+
+def _cubic(input: Tensor, places: list[Tensor], inner: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+    """What lies around each place, four rows of four, weighed by the cubic kernel: [N, C, H', W']."""
+    low = [pw.floor(p.detach()) for p in places]
+    weights = [cubic_weights(p - at) for p, at in zip(places, low, strict=True)]
+    # Here the neighbours are moved into the image, each by itself, and not the place.
+    rows, columns = ([padded(at + float(k)) for k in range(-1, 3)] for padded, at in zip(inner, low, strict=True))
+    terms = []
+    for row, down in zip(rows, weights[0], strict=True):
+        line = (_read(input, [row, c]) * unsqueeze(w, 1) for c, w in zip(columns, weights[1], strict=True))
+        terms.append(functools.reduce(operator.add, line) * unsqueeze(down, 1))
+    return functools.reduce(operator.add, terms)
 
 
 def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
@@ -199,10 +215,14 @@ def _blended(input: Tensor, places: list[Tensor]) -> Tensor:
     return functools.reduce(operator.add, corners)
 
 
-def _place(coordinate: Tensor, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
+def _place(coordinate: Tensor, extent: int, align_corners: bool) -> Tensor:
     """A coordinate from -1..1 counted in places of a dimension."""
     at = (coordinate + 1.0) * ((extent - 1) / 2 if align_corners else extent / 2)
-    at = at if align_corners else at - 0.5
+    return at if align_corners else at - 0.5
+
+
+def _padded(at: Tensor, *, extent: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """A place moved into the dimension, as the padding says."""
     if padding_mode == "reflection":
         low, high = (0.0, extent - 1.0) if align_corners else (-0.5, extent - 0.5)
         span = high - low

@@ -251,7 +251,11 @@ def as_strided_scatter(
 
     Raises ShapeError for another shape of src.
     """
-    out = clone(x)
+    out = clone(x.detach())
+    if x.requires_grad:
+        # PyTorch's gradient of x is that of what was replaced, and 0 elsewhere: a difference of 0 brings it in.
+        seen = as_strided(x, size, stride, storage_offset)
+        src = src + (seen - seen.detach())
     _filled(as_strided(out, size, stride, storage_offset), src, "as_strided_scatter")
     return out
 

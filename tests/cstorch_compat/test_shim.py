@@ -119,7 +119,6 @@ REFUSED = {
     "torch.nn.EmbeddingBag": "nn.EmbeddingBag(3, 2, max_norm=1.0)",
     "torch.nn.LSTM": "nn.LSTM(2, 4, proj_size=2)",
     "torch.nn.functional.embedding": "F.embedding(torch.tensor([1]), torch.ones(3, 2), max_norm=1.0)",
-    "torch.nn.functional.grid_sample": "F.grid_sample(torch.ones(1, 1, 3, 3), torch.zeros(1, 2, 2, 2), 'bicubic')",
     "torch.nn.functional.interpolate": "F.interpolate(torch.ones(1, 1, 8, 8), 3, mode='bilinear', antialias=True)",
 }
 """What PyTorch answers and we refuse, by the partial name that says so."""

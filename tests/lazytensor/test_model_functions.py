@@ -104,3 +104,41 @@ def test_multilabel_margin_loss_is_that_of_pytorch():
     assert loss.item() == pytest.approx(0.5125, rel=1e-6)
     np.testing.assert_allclose(x.grad.numpy().ravel(), [-0.25, 0.25, 0.25, -0.25, 0.125, 0, -0.25, 0.125], atol=1e-6)
     assert F.multilabel_margin_loss(x.detach()[0], y[0]).item() == pytest.approx(0.85, rel=1e-6)
+
+
+# Recorded from PyTorch 2.13.0: the four values, and the slopes of their sum by the grid.
+CUBIC = {
+    ("zeros", False): ([0.05805, -0.03717, -0.02819, 0.08627], [1.3544, 0.0024, -0.359, -0.1678]),
+    ("border", True): ([-1.02614, -0.08075, 0.13467, 0.46802], [0.3133, 0.1279, 1.1769, -0.3391]),
+    ("reflection", False): ([-0.89254, -0.11239, -0.19775, 0.43181], [1.5316, 0.2829, -0.3161, -0.2294]),
+}
+
+
+def waves() -> tuple[lt.Tensor, lt.Tensor]:
+    image = np.sin(np.arange(24, dtype=np.float32)).reshape(1, 1, 4, 6)
+    grid = (np.cos(np.arange(8, dtype=np.float32) * 1.3) * 1.2).reshape(1, 2, 2, 2)
+    return lt.tensor(image, requires_grad=True), lt.tensor(grid, requires_grad=True)
+
+
+@pytest.mark.parametrize("padding, aligned", CUBIC)
+def test_a_grid_reads_an_image_cubically(padding, aligned):
+    image, grid = waves()
+    y = lt.nn.functional.grid_sample(image, grid, "bicubic", padding, aligned)
+    y.sum().backward()
+    values, slopes = CUBIC[padding, aligned]
+    np.testing.assert_allclose(y.detach().numpy().ravel(), values, atol=2e-5)
+    np.testing.assert_allclose(grid.grad.numpy().ravel()[:4], slopes, atol=2e-3)
+
+
+def test_the_nearest_place_has_a_gradient_of_zero_by_the_grid():
+    image, grid = waves()
+    lt.nn.functional.grid_sample(image, grid, "nearest").sum().backward()
+    assert grid.grad.tolist() == lt.zeros(1, 2, 2, 2).tolist()
+
+
+def test_what_a_strided_view_replaced_has_the_gradient_as_in_pytorch():
+    # Recorded from PyTorch 2.13.0, which gives the replaced places the gradient and the others none.
+    base, part = lt.ones(3, 3, requires_grad=True), lt.ones(2, 2, requires_grad=True)
+    (lt.as_strided_scatter(base, part, (2, 2), (1, 2), 1) * lt.arange(9.0).reshape(3, 3)).sum().backward()
+    assert base.grad.tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]
+    assert part.grad.tolist() == [[1, 3], [2, 4]]
