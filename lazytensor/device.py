@@ -2,6 +2,16 @@
 
 import numpy as np
 
+from lazytensor import source
+from lazytensor.errors import DeviceAbsent
+
+ABSENT = {
+    "cuda": "Torch not compiled with CUDA enabled",
+    "xpu": "Torch not compiled with XPU enabled",
+    "mps": "PyTorch is not linked with support for mps devices",
+}
+"""Devices that scripts ask for and that are not there, with what a CPU build of PyTorch says of them."""
+
 
 class Size(tuple[int, ...]):
     """The shape of a tensor: a tuple that prints as PyTorch's."""
@@ -56,3 +66,16 @@ _chosen: list[Device] = [CPU]
 def chosen_device() -> Device:
     """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
     return _chosen[-1]
+
+
+def place(device: "str | Device") -> Device:
+    """The device of this name as tensors have it. Raises DeviceAbsent for a GPU."""
+    target = device if isinstance(device, Device) else Device(device)
+    if target.type in ABSENT:
+        raise DeviceAbsent(
+            ABSENT[target.type],
+            where=source.where(),
+            hint='Choose the device by what is_available() says, or use "cpu".',
+        )
+    # There is one CPU: "cpu:0" is the same.
+    return CPU if target.type == "cpu" else target

@@ -48,6 +48,10 @@ class NameMissing(LazyError, AttributeError):
     """A public name of the emulated API that this version does not provide."""
 
 
+class DeviceAbsent(LazyError, AssertionError, RuntimeError):
+    """A device that this machine or this project does not have; an AssertionError as PyTorch's for CUDA."""
+
+
 class OptionMissing(LazyError, NotImplementedError):
     """An option that PyTorch takes and this version does not. A RuntimeError too, by way of NotImplementedError."""
 

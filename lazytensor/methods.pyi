@@ -399,6 +399,9 @@ class Methods:
     def cross(self, other: Tensor, dim: builtins.int | None = None) -> Tensor:
         """The cross product along a dimension of extent 3, broadcast."""
 
+    def cuda(self, device: Any = None, non_blocking: builtins.bool = False) -> Tensor:
+        """Raises DeviceAbsent: there is no GPU."""
+
     def cummax(self, dim: builtins.int) -> ValuesIndices:
         """The largest element so far along a dimension, and its last place: two of [...]."""
 
@@ -422,6 +425,9 @@ class Methods:
     def deg2rad_(self) -> Tensor: ...
     def det(self) -> Tensor:
         """The determinant of each matrix: [..., n, n] -> [...]. Raises ShapeError for matrices that are not square."""
+
+    def detach_(self) -> Tensor:
+        """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
 
     def diag(self, diagonal: builtins.int = 0) -> Tensor:
         """The matrix with the vector x [n] on a diagonal, or a copy of a diagonal of the matrix x."""
@@ -695,6 +701,10 @@ class Methods:
 
     def is_contiguous(self, *, memory_format: Any = None) -> builtins.bool:
         """Whether the elements lie in order, one next to the other."""
+
+    @property
+    def is_cpu(self) -> builtins.bool:
+        """Whether x lives on the CPU."""
 
     @property
     def is_cuda(self) -> builtins.bool:
@@ -1524,5 +1534,8 @@ class Methods:
         """x * log(y), and 0 where x is 0. Operands broadcast; raises ShapeError if they do not."""
 
     def xlogy_(self, other: Operand) -> Tensor: ...
+    def xpu(self, device: Any = None, non_blocking: builtins.bool = False) -> Tensor:
+        """Raises DeviceAbsent: there is no GPU."""
+
     def zero_(self) -> Tensor:
         """Write zeros everywhere."""

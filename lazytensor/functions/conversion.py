@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazytensor import dtype as dt
+from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.functions.pointwise import cast_to, clone
 from lazytensor.members import method
@@ -34,9 +35,7 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
 def _moved(x: Tensor, device: Any) -> Tensor:
     if device is None:
         return x
-    target = device if isinstance(device, Device) else Device(device)
-    # There is one CPU: "cpu:0" is the same.
-    target = CPU if target.type == "cpu" else target
+    target = place(device)
     if target == x.device:
         return x
     if target is CPU:
@@ -51,6 +50,29 @@ def _moved(x: Tensor, device: Any) -> Tensor:
 def cpu(x: Tensor) -> Tensor:
     """x on the CPU."""
     return _moved(x, CPU)
+
+
+@method
+def cuda(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises DeviceAbsent: there is no GPU."""
+    return _moved(x, "cuda")
+
+
+@method
+def xpu(x: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises DeviceAbsent: there is no GPU."""
+    return _moved(x, "xpu")
+
+
+@method
+def detach_(x: Tensor) -> Tensor:
+    """x itself, from now on without the graph that computed it. Raises RuntimeError for a view."""
+    if any(step[0] != "variable" for step in x.lens):
+        raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+    device, gradient = x.device, x.grad
+    x.look(x.cell, (), is_detached=True)
+    x.device, x.grad = device, gradient
+    return x
 
 
 @method

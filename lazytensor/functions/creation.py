@@ -8,6 +8,7 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import random, source
+from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_replayed
@@ -17,7 +18,7 @@ from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import full as full_node
-from lazytensor.tensor import CPU, Device, Size, Tensor, chosen_device, from_array, handle, wrap
+from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
 from lazytensor.trace import adopt
 
 
@@ -27,8 +28,7 @@ def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tens
         # None means the device of the innermost `with torch.device(...)`, an explicit "cpu" does not.
         t.device = chosen_device()
     else:
-        t.device = device if isinstance(device, Device) else Device(device)
-        t.device = CPU if t.device == CPU or t.device.type == "cpu" else t.device
+        t.device = place(device)
     return t.requires_grad_() if requires_grad else t
 
 

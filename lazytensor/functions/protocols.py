@@ -111,6 +111,12 @@ def is_cuda(x: Tensor) -> bool:
 
 
 @fact()
+def is_cpu(x: Tensor) -> bool:
+    """Whether x lives on the CPU."""
+    return x.device.type == "cpu"
+
+
+@fact()
 def is_sparse(x: Tensor) -> bool:
     """False: every tensor is strided."""
     return False

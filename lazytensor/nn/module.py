@@ -452,6 +452,10 @@ class Module:
         """Every parameter and buffer on the CPU."""
         return self.to("cpu")
 
+    def cuda(self, device: Any = None) -> "Module":
+        """Raises DeviceAbsent: there is no GPU."""
+        return self.to("cuda")
+
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
         """Ask for gradients of all parameters, or stop asking."""
         for p in self.parameters():

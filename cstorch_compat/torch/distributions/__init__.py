@@ -1,1 +1,0 @@
-"""`torch.distributions`: families of probability distributions over tensors, with PyTorch's draws."""

@@ -1,0 +1,70 @@
+"""`torch._foreach_*`: one operation over lists of tensors, as optimizers that others write use them.
+
+PyTorch saves launches of kernels with them; here the operations of a step are one program anyhow.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lazytensor.tensor import Tensor
+
+UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal
+    round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc""".split()
+BINARY = "add sub mul div maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv".split()
+NAMES = [
+    *(f"_foreach_{name}{end}" for name in (*UNARY, *BINARY) for end in ("", "_")),
+    *(f"_foreach_{name}" for name in ("clone", "copy_", "max", "mm", "norm", "zero_")),
+]
+"""The public names of this module, as the table of names takes them."""
+
+
+def _over_lists(name: str) -> Callable[..., Any]:
+    """What calls a method of Tensor for each tensor of a list, with the members of other lists at its place."""
+    method = getattr(Tensor, name.removeprefix("_foreach_"), None) or _written(name.removeprefix("_foreach_"))
+
+    def each(tensors: Sequence[Tensor], *others: Any, **options: Any) -> tuple[Tensor, ...] | None:
+        _require_equal_lengths(tensors, others)
+        if "addc" in name and len(others) == 3:
+            # The factor is an ordinary argument of the lists and a keyword of the method.
+            *others_, options["value"] = others
+            others = tuple(others_)
+        results = tuple(
+            method(t, *(_at(o, i) for o in others), **{k: _at(v, i) for k, v in options.items()})
+            for i, t in enumerate(tensors)
+        )
+        return None if name.endswith("_") else results
+
+    each.__name__ = each.__qualname__ = name
+    each.__doc__ = f"`{name.removeprefix('_foreach_')}` of each tensor of a list; ValueError if lists differ in length."
+    return each
+
+
+def _written(name: str) -> Callable[..., Tensor]:
+    """An operation in place that tensors have no method for: the result is copied."""
+    operation = getattr(Tensor, name.removesuffix("_"))
+    return lambda x, *others, **options: x.copy_(operation(x, *others, **options))
+
+
+def _require_equal_lengths(tensors: Sequence[Tensor], others: Sequence[Any]) -> None:
+    if not tensors:
+        raise RuntimeError("Tensor list must have at least one tensor.")
+    for other in others:
+        if isinstance(other, list | tuple) and len(other) != len(tensors):
+            if other and not isinstance(other[0], Tensor):
+                raise RuntimeError("Tensor list must have same number of elements as scalar list.")
+            raise RuntimeError(
+                f"Tensor lists must have the same number of tensors, got {len(tensors)} and {len(other)}"
+            )
+
+
+def _at(argument: Any, i: int) -> Any:
+    return argument[i] if isinstance(argument, list | tuple) else argument
+
+
+_FUNCTIONS = {name: _over_lists(name) for name in NAMES}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

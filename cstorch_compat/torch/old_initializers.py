@@ -1,0 +1,32 @@
+"""Initializers under the names that PyTorch deprecated: they warn, and fill in place like those with an underscore."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from lazytensor.nn import init
+
+NAMES = """uniform normal constant eye dirac xavier_uniform xavier_normal kaiming_uniform kaiming_normal orthogonal
+    sparse""".split()
+"""The public names of this module, as the table of names takes them."""
+
+
+def _deprecated(name: str) -> Callable[..., Any]:
+    successor = getattr(init, name + "_")
+
+    def fill(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return successor(*args, **kwargs)
+
+    fill.__name__ = fill.__qualname__ = name
+    fill.__doc__ = f"As `{name}_`, with a FutureWarning."
+    return fill
+
+
+_FUNCTIONS = {name: _deprecated(name) for name in NAMES}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FUNCTIONS:
+        return _FUNCTIONS[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
