@@ -1,0 +1,273 @@
+"""Members of Tensor that are compositions, no-ops or refusals, marked and attached as those of lazytensor are."""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.torch import sparse_coo
+from lazytensor import dtype as dt
+from lazytensor.dtype import DType
+from lazytensor.errors import AutogradError, ShapeError
+from lazytensor.functions import linalg, shapes, windows
+from lazytensor.functions.attach import members_of
+from lazytensor.functions.creation import empty, tensor
+from lazytensor.members import fact, marks, method
+from lazytensor.tensor import Tensor, from_array, grad_mode, handle
+from lazytensor.trace import adopt
+
+NO_DEVICE = "Torch not compiled with {} enabled"
+
+
+def _false(name: str) -> Callable[[Tensor], bool]:
+    def never(x: Tensor) -> bool:
+        return False
+
+    never.__name__ = never.__qualname__ = name
+    never.__doc__ = "False: there is no such device or layout here."
+    return never
+
+
+for _name in """is_xpu is_mps is_ipu is_maia is_mtia is_hpu is_vulkan is_xla is_mkldnn is_nested is_sparse_csr
+        volatile""".split():
+    globals()[_name] = fact()(_false(_name))
+
+
+@fact()
+def is_cpu(x: Tensor) -> bool:
+    """Whether it lives on the CPU."""
+    return x.device.type == "cpu"
+
+
+@fact()
+def name(x: Tensor) -> None:
+    """None: tensors have no names."""
+
+
+@fact()
+def output_nr(x: Tensor) -> int:
+    """0."""
+    return 0
+
+
+@fact()
+def real(x: Tensor) -> Tensor:
+    """The tensor itself: there are no complex numbers."""
+    return x
+
+
+@method
+def get_device(x: Tensor) -> int:
+    """-1, the number of the CPU."""
+    return -1
+
+
+@method
+def is_inference(x: Tensor) -> bool:
+    """False: tensors of inference mode are tensors like others."""
+    return False
+
+
+@method
+def is_distributed(x: Tensor) -> bool:
+    """False."""
+    return False
+
+
+@method
+def is_shared(x: Tensor) -> bool:
+    """Whether `share_memory_` was called."""
+    return bool(x.__dict__.get("_is_shared"))
+
+
+@method
+def share_memory_(x: Tensor) -> Tensor:
+    """Note that it is to be shared: a process that is started sends back how it has changed the tensor."""
+    x.__dict__["_is_shared"] = True
+    return x
+
+
+def _moving(device: str) -> Callable[..., Tensor]:
+    def moved(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        raise AssertionError(NO_DEVICE.format(device.upper()))
+
+    moved.__name__ = moved.__qualname__ = device
+    moved.__doc__ = "Raises AssertionError, as a CPU build does."
+    return moved
+
+
+cuda, xpu, mtia, ipu = (method(_moving(device)) for device in ("cuda", "xpu", "mtia", "ipu"))
+
+
+@method
+def adjoint(x: Tensor) -> Tensor:
+    """The last two dimensions exchanged."""
+    return shapes.transpose(x, -2, -1)
+
+
+@method
+def svd(x: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """U, S and V, as torch.svd gives them: V is not turned."""
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    return u, s, shapes.transpose(vh, -2, -1)
+
+
+def _seen_as(x: Tensor, view: Tensor) -> Tensor:
+    """Let a tensor see its storage as a view of it does."""
+    if x.leaf_id and x.requires_grad:
+        raise AutogradError("a leaf Variable that requires grad is being used in an in-place operation.")
+    x.lens, x._seen = view.lens, None
+    return x
+
+
+def _seeing(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def in_place(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return _seen_as(x, function(x, *args, **kwargs))
+
+    in_place.__name__ = in_place.__qualname__ = name
+    in_place.__doc__ = f"`{name[:-1]}`, by which this tensor is seen from now on."
+    return method(in_place)
+
+
+t_, transpose_ = _seeing("t_", shapes.t), _seeing("transpose_", shapes.transpose)
+swapaxes_, swapdims_ = _seeing("swapaxes_", shapes.transpose), _seeing("swapdims_", shapes.transpose)
+squeeze_, unsqueeze_ = _seeing("squeeze_", shapes.squeeze), _seeing("unsqueeze_", shapes.unsqueeze)
+as_strided_ = _seeing("as_strided_", windows.as_strided)
+
+
+@method
+def detach_(x: Tensor) -> Tensor:
+    """Leave the graph, in place."""
+    # The handle stays, and so does everybody who holds it.
+    plain = x.detach()
+    x.lens, x.is_detached, x.leaf_id, x._seen = plain.lens, True, 0, None
+    return x
+
+
+@method
+def set_(x: Tensor, source: Tensor | None = None, *_: Any) -> Tensor:
+    """See the storage of another tensor from now on; without one nothing."""
+    other = empty(0, dtype=x.dtype) if source is None else source
+    x.cell, x.lens, x._seen = other.cell, other.lens, None
+    return x
+
+
+@method
+def resize_(x: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Another shape in place; the first elements stay, and new ones are zeros."""
+    extents = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
+    values = np.zeros(int(np.prod(extents)), x.dtype.host)
+    # The elements of the storage, in whose order they lie, not of the view.
+    old = handle(x.cell).array("resize_").reshape(-1)[: values.size]
+    values[: old.size] = old
+    x.cell, x.lens, x._seen = adopt(from_array(values.reshape(extents), x.dtype).node), (), None
+    return x
+
+
+@method
+def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """As `resize_`, to the shape of another."""
+    return resize_(x, *other.shape)
+
+
+@method
+def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Write one value to the diagonal of a matrix, or of a tensor of equal extents."""
+    with grad_mode(False):
+        n = min(x.spec.shape)
+        # The same number in every dimension.
+        places = from_array(np.arange(n), dt.int64)
+        x[tuple(places for _ in x.spec.shape)] = fill_value
+    return x
+
+
+@method
+def apply_(x: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Write what a Python function makes of each element."""
+    values = [callable(v) for v in x.array("apply_").reshape(-1).tolist()]
+    with grad_mode(False):
+        return x.copy_(tensor(np.array(values, x.dtype.host).reshape(x.spec.shape), dtype=x.dtype))
+
+
+@method
+def new(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """A tensor of the same type: of the given sizes, or with the given values."""
+    if len(args) == 1 and not isinstance(args[0], int):
+        return tensor(args[0], dtype=x.dtype)
+    return empty(*args, dtype=x.dtype) if args else empty(0, dtype=x.dtype)
+
+
+class Storage:
+    """The elements of a tensor's storage: to be counted and read."""
+
+    def __init__(self, owner: Tensor, itemsize: int):
+        self._whole, self._itemsize = handle(owner.cell), itemsize
+
+    def __len__(self) -> int:
+        return self._whole.spec.size * self._whole.dtype.itemsize // self._itemsize
+
+    def size(self) -> int:
+        """How many elements, or bytes of an untyped one."""
+        return len(self)
+
+    def nbytes(self) -> int:
+        """How many bytes."""
+        return self._whole.spec.size * self._whole.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        """A number that tensors of one storage share."""
+        return id(self._whole.cell)
+
+    def tolist(self) -> list[Any]:
+        """The elements in order."""
+        elements: list[Any] = self._whole.array("a storage").reshape(-1).tolist()
+        return elements
+
+    def __getitem__(self, index: int) -> Any:
+        return self.tolist()[index]
+
+
+@method
+def storage(x: Tensor) -> Storage:
+    """Its storage, by elements."""
+    return Storage(x, x.dtype.itemsize)
+
+
+@method
+def untyped_storage(x: Tensor) -> Storage:
+    """Its storage, by bytes."""
+    return Storage(x, 1)
+
+
+@method(names="to_sparse to_sparse_coo")
+def to_sparse(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The elements that are not zero, with their places."""
+    return sparse_coo.to_sparse(x)
+
+
+@method
+def to_dense(x: Tensor, dtype: DType | None = None, **_: Any) -> Tensor:
+    """The tensor itself, which is dense."""
+    return x if dtype is None else x.to(dtype)
+
+
+@method
+def coalesce(x: Tensor) -> Tensor:
+    """Raises ShapeError: a dense tensor has no places."""
+    raise ShapeError(
+        "coalesce expected sparse coordinate tensor layout but got Strided", hint="Call .to_sparse() first."
+    )
+
+
+def _attach() -> None:
+    # A copy of the table, which this loop does not change.
+    for function in [f for f in globals().values() if isinstance(f, FunctionType) and marks(f)]:
+        for mark in marks(function):
+            for member, value in members_of(function, mark).items():
+                # What lazytensor has is not replaced.
+                if member not in vars(Tensor):
+                    setattr(Tensor, member, value)
+
+
+_attach()
