@@ -4,8 +4,9 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
+from multiprocessing import spawn
 from types import ModuleType
 from typing import Any, cast
 
@@ -132,6 +133,22 @@ def path_of(name: str) -> str | None:
     return meaning[0] if meaning else None
 
 
+class _Inherited:
+    """Installs the shim in a process that is started anew: unpickled there, before the script is imported."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return install, (_finder.api if _finder else None, _numbers)
+
+
+_prepare: Callable[[str], dict[str, Any]] = spawn.get_preparation_data
+_python: Any = spawn
+
+
+def _prepared(name: str) -> dict[str, Any]:
+    """What Python tells such a process, and our part; Python passes over what it does not know."""
+    return {**_prepare(name), "packages": _Inherited()}
+
+
 _finder: _Finder | None = None
 _numbers: str | None = None
 """The release of PyTorch whose random numbers were asked for."""
@@ -165,6 +182,7 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
             hint="Call cstorch_compat.install() before anything imports torch.",
         )
     _finder = _Finder(api)
+    _python.get_preparation_data = _prepared
     # First, so that an installed PyTorch is not found instead.
     sys.meta_path.insert(0, _finder)
 
@@ -175,6 +193,7 @@ def uninstall() -> None:
     if _finder is None:
         return
     sys.meta_path.remove(_finder)
+    _python.get_preparation_data = _prepare
     _finder, _numbers = None, None
     dialect.follow(dialect.LATEST)
     # The next installation may be of another release, where the same name is another module.

@@ -97,7 +97,7 @@ EXAMPLES = (
         "mnist_forward_forward",
         "examples",
         "mnist_forward_forward",
-        ("main.py --epochs 10 --log-interval 1 --train_size 64 --test_size 32 --lr 0.001",),
+        ("main.py --epochs 10 --log-interval 1 --train_size 64 --test_size 32 --lr 0.0001",),
         _ten_mnist,
     ),
     Row(
@@ -112,7 +112,7 @@ EXAMPLES = (
         "siamese_network",
         "examples",
         "siamese_network",
-        ("main.py --epochs 1 --batch-size 8 --test-batch-size 32 --log-interval 1 --lr 0.002",),
+        ("main.py --epochs 1 --batch-size 8 --test-batch-size 32 --log-interval 1 --lr 0.0001",),
         lambda folder: synthetic.mnist(folder.parent / "data", 160, 64),
     ),
     Row(
@@ -155,7 +155,7 @@ EXAMPLES = (
         "imagenet",
         "examples",
         "imagenet",
-        ("main.py pictures --seed 1 --epochs 1 -b 2 -j 0 -p 1 --lr 0.0005",),
+        ("main.py pictures --seed 1 --epochs 1 -b 2 -j 0 -p 1 --lr 1e-6",),
         _imagenet,
     ),
     Row(
