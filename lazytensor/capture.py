@@ -14,13 +14,22 @@ import numpy as np
 
 from lazytensor import source, trace
 from lazytensor.captured_cells import CapturedCells
-from lazytensor.errors import TraceError, refuse
+from lazytensor.errors import ClientValueError, TraceError, refuse
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.trace import Cell
+
+FETCHING = ("print()", ".tolist()", ".to('cpu')")
+"""What brings a whole tensor to the client; other readings take one number out of it."""
+MATERIALIZED = (
+    "Trying to materialize a tensor outside of a step closure.\nAll PyTorch code must be written to operate fully on "
+    "torch.tensors and not call .item() (explicitly or as an implicit conversion to Python scalar), print tensor "
+    "contents, or use a tensor as a Python conditional."
+)
+"""The original's words for it, by which users search."""
 
 
 class Phase(Enum):
@@ -134,10 +143,12 @@ class Capture:
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of this step, from the state as it was when the step began."""
         if not self.readable:
-            error = TraceError(
+            kind = ClientValueError if what == ".numpy()" else TraceError
+            error = kind(
                 f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
                 where=source.where(),
                 hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
+                lead=MATERIALIZED if what in FETCHING else "",
             )
             refuse(f"read {what}", error, str(n.type))
         # The CPU backend is eager to the script, so a value that is read is computed now, from what the step began

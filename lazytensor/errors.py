@@ -12,14 +12,15 @@ from typing import Any
 class LazyError(Exception):
     """Base of every error that the project raises on purpose.
 
-    `what` says what happened, with values; `where` is the user's `file:line`; `hint` says what to do about it.
+    `what` says what happened, with values; `where` is the user's `file:line`; `hint` says what to do about it. `lead`
+    is a sentence of the original's that scripts look for, and that has to come first.
     """
 
-    def __init__(self, what: str, *, where: object = None, hint: str = ""):
+    def __init__(self, what: str, *, where: object = None, hint: str = "", lead: str = ""):
         self.what, self.where, self.hint = what, where, hint
         # The first line is what a terminal shows of a long traceback: the place comes first.
         # `file:line` comes first, so that editors and terminals make it a link.
-        text = f"{where}: {what}" if where else what
+        text = f"{lead}\n" * bool(lead) + (f"{where}: {what}" if where else what)
         super().__init__(f"{text}\n  {hint}" if hint else text)
 
 
@@ -29,6 +30,10 @@ class ShapeError(LazyError, RuntimeError):
 
 class TraceError(LazyError, RuntimeError):
     """A value was asked for while a step is being traced, or tracing was used out of order."""
+
+
+class ClientValueError(TraceError, TypeError):
+    """An array was asked for of a tensor whose value is not on the client: the TypeError that PyTorch raises there."""
 
 
 class StateError(LazyError, RuntimeError):

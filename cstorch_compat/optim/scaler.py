@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
-from cstorch_compat.optim.skipped import gradients, is_finite_norm, squared_norm, step_where
+from cstorch_compat.optim.skipped import gradients, has_scaler, is_finite_norm, squared_norm, step_where
 from cstorch_compat.run import process
 from lazytensor import trace
 from lazytensor.dtype import float32, int64
@@ -43,6 +43,7 @@ class GradScaler:
         max_gradient_norm: float | None = None,
     ):
         process.current_backend()
+        has_scaler.value = True
         self.dynamic = loss_scale == "dynamic"
         # Until a loss was seen, gradients are taken to be scaled: a script may scale them itself.
         self._scale_is_applied = True

@@ -5,6 +5,7 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
+from cstorch_compat.run import process
 from lazytensor import trace
 from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
@@ -12,6 +13,11 @@ from lazytensor.functions import reductions
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import stack
 from lazytensor.tensor import Tensor, grad_mode
+
+is_prepared = process.Slot(lambda: False)
+"""Whether a script has called `cstorch.amp.init()`."""
+has_scaler = process.Slot(lambda: False)
+"""Whether a scaler was made since."""
 
 # Weak on both sides: an optimizer that is gone needs no verdict, and the verdict of a step that is over must not
 # hold counters back in the next one, which may not use the scaler at all.
@@ -67,13 +73,24 @@ def _take_back(t: Tensor, old: Tensor, finite: Tensor) -> None:
         t.write(pw.where(finite, t, old).node)
 
 
+def _refuse_unwatched() -> None:
+    """Refuse a schedule's step that the original does not take outside a step."""
+    if is_prepared.value and has_scaler.value and not process.use_cs():
+        raise RuntimeError(
+            "Failed to mark tensor 0. Please ensure that the ConditionalUpdateManager context is entered before "
+            "attempting to mark any tensors.\n  Call the schedule's step() in a function decorated with @cstorch.trace."
+        )
+
+
 def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
     """Give a tensor the value it has now at the end of the step, if a dynamic scaler takes the optimizer's step back.
 
-    To be called before the tensor is changed. Has no effect outside a traced step.
+    To be called before the tensor is changed. Outside a traced step it has no effect, and raises RuntimeError where the
+    original does: after `amp.init()`, with a scaler.
     """
     capture = trace.current
     if capture is None:
+        _refuse_unwatched()
         return
     before = tensor.detach().clone()
 

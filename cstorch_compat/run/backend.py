@@ -11,7 +11,6 @@ from cstorch_compat.run.flags import FlagGroup
 from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
-from cstorch_compat.run.warn import warn
 from lazytensor import random
 from lazytensor.compiler.pipeline import CSX
 from lazytensor.runtime.host import HostBackend
@@ -229,10 +228,11 @@ def gpu_backend(
     init_method: str = "env://",
     sync_batchnorm: bool = False,
 ) -> Backend:
-    """The CPU backend under another name, with a warning; it takes the original's settings and ignores them."""
-    warn("There is no GPU here: the GPU backend runs on the CPU, with the same float32 numbers.")
-    return Backend(
-        backend_type=BackendType.GPU, artifact_dir=pathlib.Path(artifact_dir or "."), options=options, flags=flags
+    """Refused as on a machine without a GPU. Raises RuntimeError."""
+    raise RuntimeError(
+        "GPU was specified as the target device, but CUDA is not available. Please make sure you have a PyTorch "
+        "installation with CUDA enabled to run on GPU\n"
+        '  Take cstorch.backend("CPU"), which gives the same float32 numbers.'
     )
 
 

@@ -9,7 +9,7 @@ from cstorch_compat.run.backend import Backend
 from cstorch_compat.run.process import RUN, make_backend
 from cstorch_compat.run.wafer_state import LAZY
 from lazytensor import source, trace
-from lazytensor.errors import TraceError, refuse
+from lazytensor.errors import NameMissing, TraceError, refuse
 from lazytensor.nn import Module
 from lazytensor.tensor import CPU
 
@@ -31,6 +31,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     def compiled(*args: Any, **kwargs: Any) -> Any:
         with as_builtin():
             _refuse_second(model)
+            _refuse_without_step(owner)
             return model(*args, **kwargs)
 
     # Scripts call train(), state_dict() and methods of their own on what they get back.
@@ -39,6 +40,18 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
             setattr(compiled, name, getattr(model, name))
     compiled.__dict__["device"] = owner.torch_device
     return compiled
+
+
+def _refuse_without_step(owner: Backend) -> None:
+    """Refuse a call on the wafer before any loop over an executor: nothing would ever run what it records."""
+    if owner.is_csx and RUN.executor is None and owner.tracing == 0 and not owner.loops:
+        # The original meets a field here that the first loop makes, and raises the error that Python has for that.
+        error = NameMissing(
+            "a compiled model was called on CSX before a loop over a DataExecutor",
+            where=source.where(),
+            hint="Call it in a function decorated with @cstorch.trace, inside such a loop.",
+        )
+        refuse("outside trace", error)
 
 
 def _refuse_second(model: Any) -> None:

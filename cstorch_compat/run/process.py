@@ -96,10 +96,9 @@ class Slot(Generic[T]):
 def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend:
     """The backend of this process; without a type the one that was made before.
 
-    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config. GPU is the CPU, with
-    a warning that says so.
-    Raises RuntimeError for a second one or a missing one, ValueError for an unknown type, TypeError for one that is
-    no text and for an unknown argument.
+    CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config.
+    Raises RuntimeError for a second one, a missing one and the GPU, ValueError for an unknown type, TypeError for one
+    that is no text and for an unknown argument.
     """
     if backend_type is None:
         return current_backend()

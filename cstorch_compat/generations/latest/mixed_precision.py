@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+from cstorch_compat.optim import skipped
 from cstorch_compat.optim.scaler import GradScaler
 from cstorch_compat.run import process
 from lazytensor import precision
@@ -16,7 +17,8 @@ _mixed = process.Slot(lambda: True)
 
 
 def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
-    """Kept for scripts that call it: casts are made by the backend, and need no preparation."""
+    """Note that a script prepares casts itself; they are made by the backend all the same."""
+    skipped.is_prepared.value = enabled
 
 
 def set_half_dtype(value: "str | DType") -> DType:
