@@ -59,6 +59,7 @@ def missing_names(script: str) -> list[MissingName]:
     lines: dict[str, dict[Where, None]] = {}
     for file in files:
         for use in _asked_for(file, defined):
+            # The same name is used in many places and judged once.
             key = use.name, use.is_import
             if key not in answers:
                 answers[key] = _judged(use, folders)
@@ -122,6 +123,7 @@ def _of_the_shim(name: str, is_import: bool) -> MissingName | None:
         value: Any = importlib.import_module(key)
     except ModuleNotFoundError as e:
         return _told(key, key, e)
+    # From here on each part is an attribute, and the first one that fails is the name to tell.
     path = key
     for part in name.removeprefix(key).strip(".").split("."):
         # Inside of a class or a value nothing is known to be missing without running.

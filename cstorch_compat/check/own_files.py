@@ -32,6 +32,7 @@ def read_files(script: str) -> list[OwnFile]:
         if path.resolve() in seen:
             continue
         seen.add(path.resolve())
+        # What cannot be read is for the run to complain of, with Python's own words.
         try:
             names = read(path.read_text(encoding="utf-8"), str(path), package)
         except (SyntaxError, UnicodeDecodeError, OSError):
@@ -72,6 +73,7 @@ def is_importable(module: str, folders: Sequence[pathlib.Path]) -> bool:
     """Whether a module that the shim does not answer for is there; a name without a dot imports nothing."""
     if not module or module in sys.stdlib_module_names or module in sys.modules:
         return True
+    # By the files first: asking Python for a module inside of a package imports the package.
     inner = pathlib.Path(*module.split("."))
     if any((f / inner).is_dir() or (f / inner).with_suffix(".py").is_file() for f in folders):
         return True

@@ -98,6 +98,7 @@ class _Reader(ast.NodeVisitor):
         return Where(self.path, n.lineno)
 
     def _note(self, name: str, n: ast.expr | ast.stmt, is_import: bool = False) -> None:
+        # Inside of what minds the absence of a name, the name may be absent.
         if not self._minded:
             self.names.uses.append(Use(name, self._where(n), is_import))
 

@@ -40,6 +40,7 @@ class EmulatedDistribution(metadata.Distribution):
 
 def distributions(context: metadata.DistributionFinder.Context) -> Iterator[metadata.Distribution]:
     """The emulated distribution of the name that is asked for."""
+    # Spellings of a name are equal by PEP 503; a list of everything has no name and gets nothing.
     name = (context.name or "").lower().replace("_", "-").replace(".", "-")
     if name in VERSIONS:
         yield EmulatedDistribution(name)

@@ -77,6 +77,7 @@ class AbsentType(DType):
 def _types() -> dict[str, DType]:
     types: dict[str, DType] = {}
     for line in ROWS.split("\n"):
+        # One line of the table for each kind, so that the rows stay short.
         kind, *words = line.split() or [""]
         for word in words:
             names, _, size = word.partition(":")

@@ -2,11 +2,28 @@
 
 from lazytensor.tensor import Tensor
 
-strided, contiguous_format, preserve_format, channels_last = (
-    "torch.strided",
-    "torch.contiguous_format",
-    "torch.preserve_format",
-    "torch.channels_last",
+
+class layout(str):
+    """How values lie in memory. There is one way; the others can be named."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class memory_format(layout):
+    """In which order dimensions lie in memory; taken and without effect."""
+
+    __slots__ = ()
+
+
+strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = (
+    layout(f"torch.{name}") for name in "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged".split()
+)
+contiguous_format, preserve_format, channels_last, channels_last_3d = (
+    memory_format(f"torch.{name}")
+    for name in "contiguous_format preserve_format channels_last channels_last_3d".split()
 )
 
 

@@ -89,6 +89,7 @@ def checkpoint(
     preserve = kwargs.pop("preserve_rng_state", True)
     if not isinstance(preserve, bool):
         raise ValueError(f"preserve_rng_state must be a bool, got {type(preserve).__name__}")
+    # The newer way is a block like any other.
     if not use_reentrant:
         with context_fn()[0]:
             return function(*args, **kwargs)
@@ -124,6 +125,7 @@ def checkpoint_sequential(
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    # The last segment is not checkpointed: its values are needed at once.
     modules = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size, end = len(modules) // segments, -1
     for start in range(0, size * (segments - 1), size):

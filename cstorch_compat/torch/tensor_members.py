@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cstorch_compat.torch import sparse_coo
+from cstorch_compat.torch import sparse_coo, tensor_memory
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError, ShapeError
@@ -14,7 +14,7 @@ from lazytensor.functions import linalg, shapes, windows
 from lazytensor.functions.attach import members_of
 from lazytensor.functions.creation import empty, tensor
 from lazytensor.members import fact, marks, method
-from lazytensor.tensor import Tensor, from_array, grad_mode, handle
+from lazytensor.tensor import Tensor, from_array, grad_mode, handle, of_class
 from lazytensor.trace import adopt
 
 NO_DEVICE = "Torch not compiled with {} enabled"
@@ -175,10 +175,11 @@ def resize_as_(x: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
 def fill_diagonal_(x: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
     """Write one value to the diagonal of a matrix, or of a tensor of equal extents."""
     with grad_mode(False):
-        n = min(x.spec.shape)
-        # The same number in every dimension.
-        places = from_array(np.arange(n), dt.int64)
-        x[tuple(places for _ in x.spec.shape)] = fill_value
+        rows, columns = x.spec.shape[0], min(x.spec.shape)
+        # The same number in every dimension; below its end the diagonal of a tall matrix skips a row and begins again.
+        steps = np.arange(columns) if not wrap or x.ndim > 2 else np.arange(0, rows * columns, columns + 1)
+        places = [steps for _ in x.spec.shape] if not wrap or x.ndim > 2 else [steps // columns, steps % columns]
+        x[tuple(from_array(p, dt.int64) for p in places)] = fill_value
     return x
 
 
@@ -198,46 +199,50 @@ def new(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return empty(*args, dtype=x.dtype) if args else empty(0, dtype=x.dtype)
 
 
-class Storage:
-    """The elements of a tensor's storage: to be counted and read."""
-
-    def __init__(self, owner: Tensor, itemsize: int):
-        self._whole, self._itemsize = handle(owner.cell), itemsize
-
-    def __len__(self) -> int:
-        return self._whole.spec.size * self._whole.dtype.itemsize // self._itemsize
-
-    def size(self) -> int:
-        """How many elements, or bytes of an untyped one."""
-        return len(self)
-
-    def nbytes(self) -> int:
-        """How many bytes."""
-        return self._whole.spec.size * self._whole.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        """A number that tensors of one storage share."""
-        return id(self._whole.cell)
-
-    def tolist(self) -> list[Any]:
-        """The elements in order."""
-        elements: list[Any] = self._whole.array("a storage").reshape(-1).tolist()
-        return elements
-
-    def __getitem__(self, index: int) -> Any:
-        return self.tolist()[index]
+storage, untyped_storage = method(tensor_memory.storage), method(tensor_memory.untyped_storage)
 
 
 @method
-def storage(x: Tensor) -> Storage:
-    """Its storage, by elements."""
-    return Storage(x, x.dtype.itemsize)
+def map_(x: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Write what a Python function makes of each element and that of another tensor."""
+    pairs = zip(x.array("map_").reshape(-1).tolist(), other.expand(x.shape).flatten().tolist(), strict=True)
+    with grad_mode(False):
+        return x.copy_(tensor([callable(a, b) for a, b in pairs], dtype=x.dtype).view(x.shape))
 
 
 @method
-def untyped_storage(x: Tensor) -> Storage:
-    """Its storage, by bytes."""
-    return Storage(x, 1)
+def module_load(x: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a state_dict's tensor becomes when it is loaded into this one."""
+    return other.detach() if assign else x.copy_(other).detach()
+
+
+@method
+def as_subclass(x: Tensor, cls: type[Tensor]) -> Tensor:
+    """The same tensor under another class."""
+    return of_class(cls, x.cell, x.lens, x.is_detached)
+
+
+@method
+def dim_order(x: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the outermost to the innermost."""
+    return tuple(range(x.ndim))
+
+
+@method
+def record_stream(x: Tensor, stream: Any) -> None:
+    """There are no streams."""
+
+
+@fact()
+def grad_dtype(x: Tensor) -> DType:
+    """The type of its gradient."""
+    return x.dtype
+
+
+@fact()
+def imag(x: Tensor) -> Tensor:
+    """Raises RuntimeError: there are no complex numbers."""
+    raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
 
 @method(names="to_sparse to_sparse_coo")
@@ -268,6 +273,8 @@ def _attach() -> None:
                 # What lazytensor has is not replaced.
                 if member not in vars(Tensor):
                     setattr(Tensor, member, value)
+    # Libraries read what lies at this address: a number that only tells storages apart would end the process.
+    setattr(Tensor, "data_ptr", tensor_memory.address)  # noqa: B010 - a method of a base that is declared elsewhere
 
 
 _attach()

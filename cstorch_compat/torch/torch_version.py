@@ -33,6 +33,7 @@ class TorchVersion(str):
 
 def _key(version: Any) -> tuple[tuple[int, ...], bool, str]:
     """Release numbers without zeros at their end, whether it is a final release, and what stands behind a plus."""
+    # A tuple of numbers is how many scripts write a version to compare with.
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else str(version)
     public, _, local = text.partition("+")
     release = re.match(r"v?(\d+(?:\.\d+)*)", public)
