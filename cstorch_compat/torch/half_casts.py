@@ -35,6 +35,7 @@ class autocast(ContextDecorator):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "meta", "lazy"):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        # The script goes on in float32, and is told.
         if device_type == "cuda" and enabled:
             warnings.warn(
                 "User provided device_type of 'cuda', but CUDA is not available. Disabling", UserWarning, stacklevel=3
@@ -173,6 +174,7 @@ class GradScaler:
 
     def scale(self, outputs: Any) -> Any:
         """A loss, or several, times the scale."""
+        # Off, it must not even multiply by 1: the loss may be of any type.
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):

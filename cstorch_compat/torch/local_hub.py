@@ -41,6 +41,7 @@ def load_state_dict_from_url(
 ) -> Any:
     """What the cache has of a file; raises DataError if it has none, for nothing is ever downloaded."""
     folder = pathlib.Path(model_dir or os.path.join(get_dir(), "checkpoints"))
+    # Under the name that PyTorch itself would give the download.
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.is_file():
         raise DataError(

@@ -141,6 +141,7 @@ def pytorch_state(module: Module) -> dict[str, Any]:
     state: dict[str, Any] = {"training": own["training"]}
     for name in ("_parameters", "_buffers"):
         state[name] = own[name]
+    # PyTorch looks for all of its tables, empty ones too.
     for name in _OF_PYTORCH:
         state[name] = OrderedDict()
     # Hooks that a script has registered are functions, and are written with the names of those.
@@ -186,6 +187,7 @@ class ObjectReader(Reader):
         if path in _CALLED or path in safe.value or path in _PLAIN:
             self.stack.append(safe.value[path] if path in safe.value else _PLAIN.get(path, _Call(path)))
             return
+        # Ours before anybody else's: the file means PyTorch's own layer.
         thing = known(path)
         if thing is None and self.is_trusting:
             thing = imported(path)
@@ -307,6 +309,7 @@ def _fill(array: np.ndarray, state: Any) -> None:
         raise refused("the file has an array without a type")
     # Files of Python 2 have the bytes as a text.
     data = raw.encode("latin-1") if isinstance(raw, str) else raw
+    # A wrong length is an error here, before anything is kept.
     values = np.frombuffer(data, dtype).reshape(shape, order="F" if is_fortran else "C")
     # In place: what the file has named before must become it.
     give: Any = array.__setstate__

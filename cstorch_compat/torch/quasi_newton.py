@@ -162,6 +162,7 @@ class _Search:
             (a.array(), b.array(), r)
             for a, b, r in zip(*(memory[n] for n in ("old_dirs", "old_stps", "ro")), strict=True)
         ]
+        # No matrix is ever formed: a few vectors stand for the inverse of the curvature.
         q, weights = -g, []
         for change, step, ro in reversed(pairs):
             weights.append(float(step @ q) * ro)
@@ -173,6 +174,7 @@ class _Search:
 
     def _advance(self, t: float, direction: np.ndarray, slope: float, is_last: bool) -> float:
         """Move along the direction, and evaluate there; the length of the step."""
+        # Kept, since a line search goes along one line from one point.
         origin = self.optimizer.positions()
         if self.group["line_search_fn"] is None:
             self.optimizer.move(origin, t, direction)
@@ -275,6 +277,7 @@ def _zoomed(
         if right - left < narrowest:
             break
         t = cubic_minimum(low, high, left, right)
+        # A tenth of the bracket is the least that a step has to gain.
         margin = 0.1 * (right - left)
         # A step that hugs one end twice, or lies outside, would shrink the bracket too little.
         is_near = min(right - t, t - left) < margin

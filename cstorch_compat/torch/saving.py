@@ -50,6 +50,7 @@ def load(
     """
     if weights_only is None:
         weights_only = os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0").lower() not in ("1", "y", "yes", "true")
+    # Made anew for each file, with the rule of this call.
     reader = partial(ObjectReader, is_trusting=not weights_only)
     if isinstance(f, str | os.PathLike):
         with open(f, "rb") as stream:
@@ -104,6 +105,7 @@ def _old(stream: Any, map_location: Any, reader: Any) -> Any:
         raise refused("the file is of an unknown older format")
     if not Reader(storages).run(stream).get("little_endian", True):
         raise refused("the file was written on a big-endian machine")
+    # Only this one of the pickles may hold objects.
     answer = reader(storages).run(stream)
     for key in Reader(storages).run(stream):
         _read(stream, storages, str(key))

@@ -91,11 +91,13 @@ def start_processes(
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     for i in range(nprocs):
+        # A queue for each: the first to fail is told from the others.
         queue = context.SimpleQueue()
         process = context.Process(target=_wrapped, args=(fn, i, args, queue), daemon=daemon)
         process.start()
         processes.append(process)
         errors.append(queue)
+    # All run before any is waited for.
     started = ProcessContext(processes, errors)
     if not join:
         return started

@@ -129,6 +129,7 @@ def schedule(
         cycle = wait + warmup + active
         if step < 0 or (repeat > 0 and step // cycle >= repeat):
             return ProfilerAction.NONE
+        # Counted within the cycle: the same steps of each are recorded.
         place = step % cycle
         if place < wait:
             return ProfilerAction.NONE
@@ -218,6 +219,7 @@ class profile:
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the spans as a trace that a browser shows."""
+        # Microseconds, as the format of the browser has them.
         events = [
             {"name": s.key, "ph": "X", "ts": s.start_ns / 1000, "dur": s.cpu_time_total, "pid": os.getpid(), "tid": 0}
             for s in self.spans
@@ -247,6 +249,7 @@ def tensorboard_trace_handler(dir_name: str, worker_name: str | None = None, use
 
     def write(profiler: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)
+        # TensorBoard tells runs apart by host and process.
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         profiler.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}.pt.trace.json"))
 
@@ -281,6 +284,7 @@ class Measurement:
         """The range of the middle half, in seconds."""
         if len(self.times) < 2:
             return 0.0
+        # Between the quarters, which a few slow runs do not move.
         quarters = statistics.quantiles(self.times, n=4, method="inclusive")
         return quarters[2] - quarters[0]
 

@@ -88,6 +88,7 @@ class DatasetFolder(VisionDataset):
         super().__init__(root, None, transform, target_transform)
         self.loader, self.extensions = loader, extensions
         self.classes, self.class_to_idx = self.find_classes(root)
+        # A rule of the script's replaces the ends of names.
         is_valid = is_valid_file or (lambda path: has_file_allowed_extension(path, extensions or ()))
         self.samples = self.make_dataset(root, self.class_to_idx, is_valid, allow_empty)
         self.targets = [target for _, target in self.samples]
@@ -192,6 +193,7 @@ class CIFAR10(VisionDataset):
         self.train = train
         folder = pathlib.Path(self.root) / self.base_folder
         batches = [plain_pickle(folder / name) for name in self.parts[train]]
+        # Stored plane by plane; an image has its colours last.
         rows = np.concatenate([np.asarray(b["data"], np.uint8).reshape(-1, 3, 32, 32) for b in batches])
         self.data = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
         self.targets: list[int] = [int(label) for b in batches for label in b[self.labels]]

@@ -235,6 +235,7 @@ def pad(img: Any, padding: int | Sequence[int], fill: Any = 0, padding_mode: str
     planes = planes_of(img)
     pads = [(0, 0)] * (planes.ndim - 2) + [(top, bottom), (left, right)]
     if padding_mode == "constant":
+        # One value for all channels, or one for each.
         fills = np.broadcast_to(np.asarray(fill, planes.dtype), (len(planes),))
         return like(img, np.stack([np.pad(p, pads[1:], constant_values=f) for p, f in zip(planes, fills, strict=True)]))
     return like(img, np.pad(planes, pads, mode=padding_mode))  # type: ignore[call-overload]
@@ -247,6 +248,7 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
         return grey if num_output_channels == 1 else Image.merge("RGB", [grey] * 3)
     planes = planes_of(img)
     if planes.shape[-3] == 3:
+        # Bytes are weighed in double, so that the result is cut off once.
         weights = GREY.astype(planes.dtype) if planes.dtype.kind == "f" else GREY
         planes = np.tensordot(weights, planes, (0, -3))[None].astype(planes.dtype)
     return like(img, np.repeat(planes, num_output_channels, -3))
@@ -293,6 +295,7 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
     if img.mode in ("L", "1", "I", "F"):
         return img
     hue, saturation, value = img.convert("HSV").split()
+    # Bytes that run over begin again at 0, as the circle of colours does.
     turned = np.asarray(hue, np.uint8) + np.int32(hue_factor * 255).astype(np.uint8)
     return Image.merge("HSV", (Image.fromarray(turned, "L"), saturation, value)).convert(img.mode)
 

@@ -120,6 +120,7 @@ class RandomResizedCrop:
                 top = _place(height - h + 1)
                 return top, _place(width - w + 1), h, w
         whole = width / height
+        # After ten misses the middle, in the nearest shape that is allowed.
         if whole < min(ratio):
             w, h = width, round(width / min(ratio))
         elif whole > max(ratio):
@@ -183,6 +184,7 @@ class ColorJitter:
         order = randperm(4).tolist()
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         # All four are drawn first, and applied in the drawn order.
+        # A change that is left out draws nothing.
         factors = [None if r is None else _between(r[0], r[1]) for r in ranges]
         changes = (
             pictures.adjust_brightness,

@@ -45,6 +45,7 @@ def _normalized(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 
 def _between(image: Tensor, value_range: Any) -> Tensor:
+    # Over all images together, unless each is asked for alone.
     low, high = value_range or (float(image.min()), float(image.max()))
     return (image.clamp(min=low, max=high) - low) / max(high - low, 1e-5)
 
@@ -54,6 +55,7 @@ def _grid(images: Tensor, nrow: int, padding: int, pad_value: float) -> Tensor:
     across = min(nrow, count)
     down = math.ceil(count / across)
     height, width = h + padding, w + padding
+    # The last row may have room left, which stays in the colour of the borders.
     grid = full((channels, height * down + padding, width * across + padding), pad_value, dtype=images.dtype)
     for k in range(count):
         top, left = (k // across) * height + padding, (k % across) * width + padding

@@ -26,6 +26,7 @@ def make_layers(stages: str, batch_norm: bool = False) -> nn.Sequential:
         if word == "M":
             layers.append(nn.MaxPool2d(2, 2))
             continue
+        # Padded by one, so that only the M of a stage changes the extents.
         layers.append(nn.Conv2d(channels, int(word), 3, padding=1))
         channels = int(word)
         layers += [nn.BatchNorm2d(channels)] if batch_norm else []

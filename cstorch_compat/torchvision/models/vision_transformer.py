@@ -73,6 +73,7 @@ class Encoder(nn.Module):
         self.pos_embedding = nn.Parameter(empty(1, seq_length, hidden_dim).normal_(std=0.02))
         self.dropout = nn.Dropout(dropout)
         each = (num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
+        # Named as in published weights.
         blocks = OrderedDict((f"encoder_layer_{i}", EncoderBlock(*each)) for i in range(num_layers))
         self.layers = nn.Sequential(blocks)
         self.ln = norm_layer(hidden_dim)
@@ -141,6 +142,7 @@ class VisionTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[N, 3, H, W] -> logits [N, classes]."""
         x = self._process_input(x)
+        # The token has no pixels: what it learns to gather is the answer.
         x = cat([expand(self.class_token, x.spec.shape[0], -1, -1), x], 1)
         return self.heads(self.encoder(x)[:, 0])  # type: ignore[no-any-return]
 

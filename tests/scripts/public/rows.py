@@ -107,7 +107,7 @@ EXAMPLES = (
         ("main.py --epochs 1 --num-processes 1 --log-interval 1 --batch-size 32",),
         _mnist,
     ),
-    Row("regression", "examples", "regression", ("main.py",)),
+    Row("regression", "examples", "regression", ("seeded.py",), synthetic.seeded),
     Row(
         "siamese_network",
         "examples",

@@ -103,6 +103,14 @@ def waves(folder: pathlib.Path, count: int = 8, length: int = 40) -> None:
     )
 
 
+def seeded(folder: pathlib.Path) -> None:
+    """A script that seeds PyTorch and runs main.py, for a script that does not seed it."""
+    (folder / "seeded.py").write_text(
+        "import runpy\nimport torch\n\ntorch.manual_seed(1)\nrunpy.run_path('main.py', run_name='__main__')\n",
+        encoding="utf-8",
+    )
+
+
 def style_model(folder: pathlib.Path) -> None:
     """A script that saves the initial state of the style network."""
     (folder / "initial_model.py").write_text(

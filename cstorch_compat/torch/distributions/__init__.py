@@ -1,0 +1,1 @@
+"""`torch.distributions`: families of probability distributions over tensors, with PyTorch's draws."""
