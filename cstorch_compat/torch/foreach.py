@@ -20,6 +20,7 @@ NAMES = [
 
 def _over_lists(name: str) -> Callable[..., Any]:
     """What calls a method of Tensor for each tensor of a list, with the members of other lists at its place."""
+    # Looked up once, when the module is imported, and not for each tensor of each step.
     method = getattr(Tensor, name.removeprefix("_foreach_"), None) or _written(name.removeprefix("_foreach_"))
 
     def each(tensors: Sequence[Tensor], *others: Any, **options: Any) -> tuple[Tensor, ...] | None:

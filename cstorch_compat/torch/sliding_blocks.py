@@ -59,6 +59,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     (top, left), image = blocks.padding, input
     if top or left:
         image = F.pad(input, (left, left, top, top))
+    # One slice of the image for each place in a block, and not one for each block: blocks are many, places few.
     columns = stack([image[window].flatten(-2) for window in blocks.windows()], -2)
     return columns.flatten(-3, -2)
 
@@ -82,6 +83,7 @@ def fold(
         )
     lead, channels = input.shape[:-2], input.shape[-2] // elements
     columns = input.reshape(*lead, channels, elements, *blocks.counts)
+    # Sums go over the places of a block in their order, as PyTorch's do; with its padding the image needs no edges.
     image = zeros(*lead, channels, *blocks.padded, dtype=input.dtype, device=input.device)
     for i, window in enumerate(blocks.windows()):
         image[window] += columns[..., i, :, :]

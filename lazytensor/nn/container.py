@@ -162,7 +162,8 @@ class ModuleList(Module):
             places = [i for i, _ in run]
             label = f"({places[0]}): " if len(places) == 1 else f"({places[0]}-{places[-1]}): {len(places)} x "
             lines.append((label + text).replace("\n", "\n  "))
-        return "\n  ".join(["ModuleList(", *lines]) + "\n)" if lines else "ModuleList()"
+        name = self._get_name()
+        return "\n  ".join([f"{name}(", *lines]) + "\n)" if lines else f"{name}()"
 
 
 class ModuleDict(Module):
@@ -179,6 +180,9 @@ class ModuleDict(Module):
 
     def __setitem__(self, key: str, module: Module) -> None:
         self.add_module(key, module)
+
+    def __delitem__(self, key: str) -> None:
+        del self._modules[key]
 
     def __contains__(self, key: str) -> bool:
         return key in self._modules

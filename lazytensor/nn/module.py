@@ -475,12 +475,15 @@ class Module:
         """What to print between the brackets."""
         return ""
 
+    def _get_name(self) -> str:
+        return type(self).__name__
+
     def __repr__(self) -> str:
         own = self.extra_repr()
         below = [f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._modules.items()]
         if not below:
-            return f"{type(self).__name__}({own})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(([own] if own else []) + below) + "\n)"
+            return f"{self._get_name()}({own})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(([own] if own else []) + below) + "\n)"
 
 
 def _quoted(names: Iterable[str]) -> str:
