@@ -72,6 +72,7 @@ def _executed(command: list[str], folder: pathlib.Path, environment: dict[str, s
             if is_endless and len(prints("".join(output))) >= FIRST:
                 process.kill()
                 break
+        process.stdout.close()
         status = process.wait()
         clock.cancel()
         if status and not (is_endless and len(prints("".join(output))) >= FIRST):
