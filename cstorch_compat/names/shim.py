@@ -10,7 +10,7 @@ from multiprocessing import spawn
 from types import ModuleType
 from typing import Any, cast
 
-from cstorch_compat.names import manifest, releases, table
+from cstorch_compat.names import manifest, places, releases, table
 from cstorch_compat.names.distributions import distributions
 from cstorch_compat.names.mirror import Mirror, forget, mirror
 from cstorch_compat.names.releases import Span
@@ -183,6 +183,7 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
         )
     _finder = _Finder(api)
     _python.get_preparation_data = _prepared
+    places.settle()
     # First, so that an installed PyTorch is not found instead.
     sys.meta_path.insert(0, _finder)
 
@@ -196,6 +197,7 @@ def uninstall() -> None:
     _python.get_preparation_data = _prepare
     _finder, _numbers = None, None
     dialect.follow(dialect.LATEST)
+    places.unsettle()
     # The next installation may be of another release, where the same name is another module.
     # A process has some thousand modules and the answers below take long, so the first part of a name is asked first.
     roots = {s.name.partition(".")[0] for s in releases.SPELLINGS} | set(SAME_IN_ALL)

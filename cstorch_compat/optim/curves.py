@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.optim.schedules import Scheduler, SequentialScheduler, Tags
+from cstorch_compat.optim.signatures import show
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
@@ -403,3 +404,23 @@ class OneCycleScheduler(Scheduler):
             # The last phase that has begun wins; where two meet, both give the same value.
             value = pw.where(time > phase[0], self._phase(time, *phase), value)
         return value
+
+
+show(
+    ConstantScheduler,
+    PolynomialScheduler,
+    LinearScheduler,
+    ExponentialScheduler,
+    InverseExponentialTimeDecayScheduler,
+    InverseSquareRootDecayScheduler,
+    CosineDecayScheduler,
+    CosineAnnealingScheduler,
+    CosineAnnealingWarmRestartsScheduler,
+    StepScheduler,
+    MultiStepScheduler,
+    MultiplicativeScheduler,
+    LambdaScheduler,
+    PiecewiseConstantScheduler,
+    CyclicScheduler,
+    OneCycleScheduler,
+)

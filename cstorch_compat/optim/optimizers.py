@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from cstorch_compat.files.tree import visit
+from cstorch_compat.optim.signatures import show
 from cstorch_compat.run import process
 from lazytensor import optim, source
 from lazytensor.errors import StateError
@@ -242,3 +243,23 @@ class RMSprop(optim.RMSprop, Optimizer):
 
 class Rprop(optim.Rprop, Optimizer):
     __doc__ = optim.Rprop.__doc__
+
+
+show(
+    Optimizer,
+    ASGD,
+    SGD,
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    AdamW,
+    Adamax,
+    Lamb,
+    Lion,
+    Muon,
+    NAdam,
+    RAdam,
+    RMSprop,
+    Rprop,
+)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cstorch_compat.optim.optimizers import Optimizer
+from cstorch_compat.optim.signatures import show
 from cstorch_compat.optim.skipped import update_if_finite
 from cstorch_compat.run import process, steps
 from lazytensor import dtype as dt
@@ -380,3 +381,14 @@ class ScalePerParamScheduler(Scheduler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self._scheduler.load_state_dict(state_dict["_scheduler"])
         super().load_state_dict(state_dict)
+
+
+for _family, _module in (
+    (Scheduler, "scheduler"),
+    (LRScheduler, "lr_scheduler"),
+    (WeightDecayScheduler, "weight_decay_scheduler"),
+):
+    # Signatures of other schedules name these, by their public place.
+    _family.__module__ = f"cerebras.pytorch.optim.{_module}"
+show(Scheduler, LRScheduler, WeightDecayScheduler)
+show(ChainedScheduler, ScalePerParamScheduler, SequentialScheduler, kind=Scheduler)

@@ -6,7 +6,7 @@ steps. It computes in NumPy on values, as the other optimizers for eager loops d
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager import Optimizer
+from lazytensor.optim.eager.eager_optimizer import Params
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
 CURVATURE = 1e-10
@@ -29,15 +30,15 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1,
+        params: Params,
+        lr: float | Tensor = 1,
         max_iter: int = 20,
         max_eval: int | None = None,
         tolerance_grad: float = 1e-7,
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
-    ):
+    ) -> None:
         if not isinstance(lr, Tensor) and not lr >= 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         defaults = {
@@ -92,7 +93,7 @@ class LBFGS(Optimizer):
 class _Search:
     """One call of `step`: the present loss and gradient, and the memory that goes from call to call."""
 
-    def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]):
+    def __init__(self, optimizer: LBFGS, closure: Callable[[], Any], memory: dict[str, Any]) -> None:
         self.optimizer, self.closure, self.memory = optimizer, closure, memory
         self.group = optimizer.param_groups[0]
         memory.setdefault("func_evals", 0)

@@ -18,7 +18,7 @@ class _Loss(Module):
     function: Callable[..., Tensor]
     options: tuple[str, ...] = ()
 
-    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
+    def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
         # Options of PyTorch before 0.4.1, which win over `reduction` where they are given.
         older = size_average is not None or reduce is not None
@@ -44,7 +44,7 @@ class _WeightedLoss(_Loss):
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         # A buffer, so that it moves with the module; None stays out of the state dict.
         self.register_buffer("weight", weight)
@@ -78,7 +78,7 @@ class CrossEntropyLoss(_WeightedLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
-    ):
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
@@ -96,7 +96,7 @@ class NLLLoss(_WeightedLoss):
         ignore_index: int = -100,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
@@ -120,7 +120,7 @@ class BCEWithLogitsLoss(_WeightedLoss):
         reduce: bool | None = None,
         reduction: str = "mean",
         pos_weight: Tensor | None = None,
-    ):
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
@@ -150,7 +150,7 @@ class KLDivLoss(_Loss):
         reduce: bool | None = None,
         reduction: str = "mean",
         log_target: bool = False,
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
@@ -167,7 +167,7 @@ class SmoothL1Loss(_Loss):
         reduce: bool | None = None,
         reduction: str = "mean",
         beta: float = 1.0,
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
@@ -179,7 +179,7 @@ class HuberLoss(_Loss):
     function = staticmethod(F.huber_loss)
     options = ("delta",)
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -188,25 +188,31 @@ class _MarginLoss(_Loss):
     """A loss with a margin."""
 
     options: tuple[str, ...] = ("margin",)
-    default = 0.0
 
     def __init__(
         self,
-        margin: float | None = None,
+        margin: float = 0.0,
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
-        # None stands for the default of the loss, which differs among them.
-        self.margin = self.default if margin is None else margin
+        self.margin = margin
 
 
 class HingeEmbeddingLoss(_MarginLoss):
     """x where the target is 1, max(0, margin - x) where it is -1."""
 
     function = staticmethod(margins.hinge_embedding_loss)
-    default = 1.0
+
+    def __init__(
+        self,
+        margin: float = 1.0,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(margin, size_average, reduce, reduction)
 
 
 class MarginRankingLoss(_MarginLoss):
@@ -235,7 +241,7 @@ class MultiMarginLoss(_WeightedLoss):
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
@@ -263,7 +269,7 @@ class TripletMarginLoss(_Loss):
         size_average: bool | None = None,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
 
@@ -275,8 +281,13 @@ class TripletMarginWithDistanceLoss(_Loss):
     options = ("distance_function", "margin", "swap")
 
     def __init__(
-        self, *, distance_function: Any = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"
-    ):
+        self,
+        *,
+        distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ) -> None:
         super().__init__(reduction=reduction)
         self.distance_function, self.margin, self.swap = distance_function or pairwise_distance, margin, swap
 
@@ -295,7 +306,7 @@ class PoissonNLLLoss(_Loss):
         eps: float = 1e-8,
         reduce: bool | None = None,
         reduction: str = "mean",
-    ):
+    ) -> None:
         super().__init__(size_average, reduce, reduction)
         # eps keeps the logarithm of an input of 0 finite, and has no part where the input is a logarithm.
         self.log_input, self.full, self.eps = log_input, full, eps
@@ -307,7 +318,7 @@ class GaussianNLLLoss(_Loss):
     function = staticmethod(F.gaussian_nll_loss)
     options = ("full", "eps")
 
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         # eps bounds the variance from below; the constant part of the likelihood is left out unless it is asked for.
         self.full, self.eps = full, eps
@@ -319,7 +330,7 @@ class CTCLoss(_Loss):
     function = staticmethod(ctc_loss)
     options = ("blank", "zero_infinity")
 
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         # A target longer than its input has no alignment, and a loss of infinity with a gradient of NaN.
         self.blank, self.zero_infinity = blank, zero_infinity

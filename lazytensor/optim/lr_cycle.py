@@ -1,8 +1,10 @@
 """Rates that follow the batches or the results: OneCycleLR, CyclicLR, ReduceLROnPlateau."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from lazytensor.optim.lr_scheduler import LRScheduler, _one_each
 from lazytensor.optim.traced.optimizer import Optimizer
@@ -40,7 +42,7 @@ class OneCycleLR(LRScheduler):
         epochs: int | None = None,
         steps_per_epoch: int | None = None,
         pct_start: float = 0.3,
-        anneal_strategy: str = "cos",
+        anneal_strategy: Literal["cos", "linear"] = "cos",
         cycle_momentum: bool = True,
         base_momentum: float | list[float] = 0.85,
         max_momentum: float | list[float] = 0.95,
@@ -48,7 +50,7 @@ class OneCycleLR(LRScheduler):
         final_div_factor: float = 1e4,
         three_phase: bool = False,
         last_epoch: int = -1,
-    ):
+    ) -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
@@ -118,15 +120,15 @@ class CyclicLR(LRScheduler):
         max_lr: float | list[float],
         step_size_up: int = 2000,
         step_size_down: int | None = None,
-        mode: str = "triangular",
+        mode: Literal["triangular", "triangular2", "exp_range"] = "triangular",
         gamma: float = 1.0,
         scale_fn: Callable[[float], float] | None = None,
-        scale_mode: str = "cycle",
+        scale_mode: Literal["cycle", "iterations"] = "cycle",
         cycle_momentum: bool = True,
-        base_momentum: float | list[float] = 0.8,
-        max_momentum: float | list[float] = 0.9,
+        base_momentum: float = 0.8,
+        max_momentum: float = 0.9,
         last_epoch: int = -1,
-    ):
+    ) -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         if last_epoch == -1:
@@ -176,15 +178,15 @@ class ReduceLROnPlateau(LRScheduler):
     def __init__(
         self,
         optimizer: Optimizer,
-        mode: str = "min",
+        mode: Literal["min", "max"] = "min",
         factor: float = 0.1,
         patience: int = 10,
         threshold: float = 1e-4,
-        threshold_mode: str = "rel",
+        threshold_mode: Literal["rel", "abs"] = "rel",
         cooldown: int = 0,
-        min_lr: float | list[float] = 0,
+        min_lr: list[float] | float = 0,
         eps: float = 1e-8,
-    ):
+    ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if mode not in ("min", "max"):

@@ -28,6 +28,7 @@ from cstorch_compat.optim.schedules import (
     SequentialScheduler,
     Tags,
 )
+from cstorch_compat.optim.signatures import show
 
 
 class ConstantLR(LRScheduler, ConstantScheduler):
@@ -113,3 +114,29 @@ class PiecewiseConstantLR(LRScheduler, PiecewiseConstantScheduler):
 
 class ChainedScheduler(ChainedLR):
     """ChainedLR under its older name."""
+
+
+show(
+    ConstantLR,
+    PolynomialLR,
+    LinearLR,
+    ExponentialLR,
+    InverseExponentialTimeDecayLR,
+    InverseSquareRootDecayLR,
+    CosineDecayLR,
+    CosineAnnealingLR,
+    StepLR,
+    MultiStepLR,
+    MultiplicativeLR,
+    LambdaLR,
+    CyclicLR,
+    OneCycleLR,
+    SequentialLR,
+    ScalePerParamLR,
+    ChainedLR,
+    CosineAnnealingWarmRestarts,
+    PiecewiseConstantLR,
+    ChainedScheduler,
+    kind=LRScheduler,
+    names=LRScheduler.NAMES,
+)

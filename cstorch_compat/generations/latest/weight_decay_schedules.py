@@ -24,10 +24,12 @@ from cstorch_compat.optim.curves import (
 from cstorch_compat.optim.schedules import (
     ChainedScheduler,
     ScalePerParamScheduler,
+    Scheduler,
     SequentialScheduler,
     Tags,
     WeightDecayScheduler,
 )
+from cstorch_compat.optim.signatures import show
 
 
 class ConstantWD(WeightDecayScheduler, ConstantScheduler):
@@ -107,3 +109,27 @@ class PiecewiseConstantWD(WeightDecayScheduler, PiecewiseConstantScheduler):
 
     def __init__(self, optimizer: Any, vals: Sequence[float], milestones: Sequence[int], param_group_tags: Tags = None):
         super().__init__(optimizer, ConstantWD, vals, milestones, param_group_tags)
+
+
+show(
+    ConstantWD,
+    PolynomialWD,
+    LinearWD,
+    ExponentialWD,
+    InverseExponentialTimeDecayWD,
+    InverseSquareRootDecayWD,
+    CosineDecayWD,
+    CosineAnnealingWD,
+    StepWD,
+    MultiStepWD,
+    MultiplicativeWD,
+    LambdaWD,
+    CyclicWD,
+    OneCycleWD,
+    SequentialWD,
+    ScalePerParamWD,
+    ChainedWD,
+    CosineAnnealingWarmRestartsWD,
+    PiecewiseConstantWD,
+    kind=Scheduler,
+)

@@ -1,11 +1,11 @@
 """Rules that divide by the size of past gradients, without moments: Adagrad, RMSprop, Adadelta."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.eager_optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.eager.eager_optimizer import Optimizer, Params, State, counted, refuse_negative, started
+from lazytensor.tensor import Tensor
 
 
 class Adagrad(Optimizer):
@@ -13,8 +13,8 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -24,7 +24,7 @@ class Adagrad(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         refuse_negative("lr_decay value", lr_decay)
         refuse_negative("weight_decay value", weight_decay)
@@ -52,8 +52,8 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -63,7 +63,7 @@ class RMSprop(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         refuse_negative("epsilon value", eps)
         refuse_negative("momentum value", momentum)
@@ -102,8 +102,8 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1.0,
+        params: Params,
+        lr: float | Tensor = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
         weight_decay: float = 0,
@@ -112,7 +112,7 @@ class Adadelta(Optimizer):
         capturable: bool = False,
         maximize: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")

@@ -5,6 +5,7 @@ for its updates, so it neither grows nor slows down. Inside a traced step values
 `lazytensor.optim` (cstorch.optim) are the ones to use.
 """
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ from lazytensor.ir.types import Type
 from lazytensor.optim.traced import optimizer
 from lazytensor.tensor import Tensor, from_array, grad_mode, wrap
 
+Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
+"""Parameters, groups of them with settings of their own, or parameters with names."""
 State = dict[str, Any]
 """Arrays by the names that PyTorch's state dict gives them, and the host's float32 numbers for the 0-d ones."""
 # PyTorch's state dicts have them as tensors without dimensions.
@@ -48,12 +51,18 @@ def started(s: State, name: str, like: np.ndarray, value: float = 0.0) -> np.nda
 
 # Settings such as foreach, fused, capturable and differentiable choose among PyTorch's implementations of one rule.
 # They are kept, since state dicts have them, in PyTorch's order, and change nothing here.
-class Optimizer(optimizer.Optimizer):
+class _Family(ABCMeta):
+    def __instancecheck__(cls, instance: object) -> bool:
+        # The vendor's optimizers are PyTorch's too, by whatever way they compute.
+        return super().__instancecheck__(instance) or (cls is Optimizer and isinstance(instance, optimizer.Optimizer))
+
+
+class Optimizer(optimizer.Optimizer, metaclass=_Family):
     """Changes parameters by their gradients, as torch.optim does."""
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         # A model's parameters usually come as a generator, which can be read once.
-        members = list(params)
+        members: list[Any] = list(params)
         if members and isinstance(members[0], tuple):  # named parameters
             members = [p for _, p in members]
         # By this a schedule notices that it was asked to go on before the first update.

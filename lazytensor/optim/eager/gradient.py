@@ -1,11 +1,11 @@
 """Rules that follow the gradient itself, its average over time or its sign: SGD, ASGD, Rprop."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.eager_optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.eager.eager_optimizer import Optimizer, Params, State, counted, refuse_negative, started
+from lazytensor.tensor import Tensor
 
 
 class SGD(Optimizer):
@@ -13,18 +13,18 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
         foreach: bool | None = None,
         differentiable: bool = False,
         fused: bool | None = None,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         refuse_negative("momentum value", momentum)
         refuse_negative("weight_decay value", weight_decay)
@@ -61,8 +61,8 @@ class ASGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,
         t0: float = 1e6,
@@ -71,7 +71,7 @@ class ASGD(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
         capturable: bool = False,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         refuse_negative("weight_decay value", weight_decay)
         defaults: dict[str, Any] = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
@@ -101,8 +101,8 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-2,
+        params: Params,
+        lr: float | Tensor = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,
@@ -110,7 +110,7 @@ class Rprop(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         refuse_negative("learning rate", lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")

@@ -1,18 +1,18 @@
 """Rules with a first and a second moment of the gradient: Adam, AdamW, Adamax, NAdam, RAdam."""
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from lazytensor.optim.eager.eager_optimizer import Optimizer, State, counted, refuse_negative, started
+from lazytensor.optim.eager.eager_optimizer import Optimizer, Params, State, counted, refuse_negative, started
 from lazytensor.optim.traced.settings import check_betas
+from lazytensor.tensor import Tensor
 
 Betas = tuple[float, float]
 
 
-def _settings(lr: Any, betas: Betas, eps: float, weight_decay: float, **others: Any) -> dict[str, Any]:
+def _settings(lr: Any, betas: Any, eps: float, weight_decay: float, **others: Any) -> dict[str, Any]:
     """Checked settings that all of them share. Raises ValueError for those that make no sense."""
     refuse_negative("learning rate", lr)
     refuse_negative("epsilon value", eps)
@@ -46,13 +46,11 @@ def _moments(group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> t
 class Adam(Optimizer):
     """Moments with bias correction (Kingma and Ba 2015); weight decay is added to the gradient."""
 
-    decoupled = False
-
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: Betas = (0.9, 0.999),
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
@@ -62,13 +60,12 @@ class Adam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
-        decoupled_weight_decay: bool | None = None,
-    ):
+        decoupled_weight_decay: bool = False,
+    ) -> None:
         defaults = _settings(lr, betas, eps, weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach)
         defaults |= {"capturable": capturable, "differentiable": differentiable, "fused": fused}
-        is_decoupled = self.decoupled if decoupled_weight_decay is None else decoupled_weight_decay
         # Last: PyTorch's AdamW is Adam with this setting, and its state dicts list it so.
-        defaults["decoupled_weight_decay"] = is_decoupled
+        defaults["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(params, defaults)
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
@@ -91,19 +88,35 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with weight decay that bypasses the moments (Loshchilov and Hutter 2019)."""
 
-    decoupled = True
-
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        betas: Betas = (0.9, 0.999),
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
-        **options: Any,
-    ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **options)
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+        )
 
 
 class Adamax(Optimizer):
@@ -111,8 +124,8 @@ class Adamax(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
+        params: Params,
+        lr: float | Tensor = 2e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -121,7 +134,7 @@ class Adamax(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
         capturable: bool = False,
-    ):
+    ) -> None:
         defaults = _settings(lr, betas, eps, weight_decay, foreach=foreach, maximize=maximize)
         super().__init__(params, {**defaults, "differentiable": differentiable, "capturable": capturable})
 
@@ -143,8 +156,8 @@ class NAdam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 2e-3,
+        params: Params,
+        lr: float | Tensor = 2e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -155,7 +168,7 @@ class NAdam(Optimizer):
         maximize: bool = False,
         capturable: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         refuse_negative("momentum_decay value", momentum_decay)
         defaults = _settings(lr, betas, eps, weight_decay, momentum_decay=momentum_decay, maximize=maximize)
         defaults |= {"decoupled_weight_decay": decoupled_weight_decay, "foreach": foreach}
@@ -184,8 +197,8 @@ class RAdam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
+        params: Params,
+        lr: float | Tensor = 1e-3,
         betas: Betas = (0.9, 0.999),
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -195,7 +208,7 @@ class RAdam(Optimizer):
         maximize: bool = False,
         capturable: bool = False,
         differentiable: bool = False,
-    ):
+    ) -> None:
         defaults = _settings(lr, betas, eps, weight_decay, maximize=maximize, foreach=foreach)
         defaults |= {"capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay}
         super().__init__(params, {**defaults, "differentiable": differentiable})

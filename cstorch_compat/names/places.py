@@ -1,0 +1,35 @@
+"""Where classes of the house say that they live while scripts see them as PyTorch's: what `print(type(x))` shows."""
+
+import importlib
+from typing import Any
+
+PLACES = {
+    "lazytensor.tensor:Tensor": "torch:Tensor",
+    "lazytensor.device:Size": "torch:Size",
+    "lazytensor.device:Device": "torch:device",
+    "lazytensor.dtype:DType": "torch:dtype",
+    "lazytensor.nn.module:Parameter": "torch.nn.parameter:Parameter",
+    "lazytensor.optim.eager.eager_optimizer:Optimizer": "torch.optim.optimizer:Optimizer",
+}
+"""The public place of each class, by where it is written."""
+_before: list[tuple[Any, str, str]] = []
+
+
+def settle() -> None:
+    """Let each class say its public place."""
+    for own, public in PLACES.items():
+        module, _, name = own.partition(":")
+        kind = getattr(importlib.import_module(module), name)
+        _before.append((kind, kind.__module__, kind.__name__))
+        place, _, called = public.partition(":")
+        _named(kind, place, called)
+
+
+def unsettle() -> None:
+    """Let each class say again where it is written."""
+    while _before:
+        _named(*_before.pop())
+
+
+def _named(kind: Any, module: str, name: str) -> None:
+    kind.__module__, kind.__name__, kind.__qualname__ = module, name, name
