@@ -25,7 +25,8 @@ from cstorch_compat.sparse.sparse_schedules import (
 from lazytensor import dtype as dt
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
-from lazytensor.functions.creation import as_tensor, ones, rand, tensor
+from lazytensor.functions.creation import as_tensor, ones, tensor
+from lazytensor.functions.drawing import at_step
 from lazytensor.functions.writing import copy_
 from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
@@ -223,7 +224,9 @@ class SET(_DropAndGrow):
         """Random numbers in 0..1, of p's shape."""
         # Kept weights are put below all others by the caller, so that random scores choose among the rest alone
         # (Mocanu et al. 2018).
-        return rand(*p.shape, dtype=dt.float32, device=p.device)
+        # By the step, which is saved: a run that is resumed goes on with the numbers that it would have drawn.
+        place = list(self._by_id).index(id(p))
+        return at_step(self.step, place, p.spec.shape, p.device)
 
 
 class RigL(_DropAndGrow):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cstorch_compat.sparse.masks import Level, Shaper, make_mask_topk_sparsity
+from lazytensor import random as random_numbers
 from lazytensor.dtype import bool_, float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import from_numpy, rand
@@ -21,7 +22,13 @@ SLACK = 1e-5
 def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:
     """A mask that keeps elements at random."""
     # As many as the level says and not each with its probability: every layer has exactly its sparsity.
-    return make_mask_topk_sparsity(rand(*p.shape, dtype=float32, device=p.device), sparsity, score_shaper)
+    # From a generator of its own, as under the device of a backend.
+    random_numbers.enter_scope()
+    try:
+        scores = rand(p.shape, dtype=float32, device=p.device)
+    finally:
+        random_numbers.leave_scope()
+    return make_mask_topk_sparsity(scores, sparsity, score_shaper)
 
 
 def topk(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, device: Any = None) -> Tensor:

@@ -299,33 +299,37 @@ def eye(
 
 
 def rand(
-    *size: Any,
+    *given: Any,
+    size: Any = None,
     dtype: DType | None = None,
     device: Any = None,
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
-    result_dtype = dtype or default_dtype()
+    result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
     if generator is None and is_replayed():
-        return finished(in_step("random_uniform", size_of(size), result_dtype), device, requires_grad)
-    values = random.chosen(generator).uniform(size_of(size), result_dtype)
+        return finished(in_step("random_uniform", shape, result_dtype), device, requires_grad)
+    # The vendor's scope overlooks this one form, with several extents by place.
+    plain = random.default_generator if len(given) > 1 else None
+    values = random.chosen(generator or plain).uniform(shape, result_dtype)
     return finished(drawn(values, result_dtype), device, requires_grad)
 
 
 def randn(
-    *size: Any,
+    *given: Any,
+    size: Any = None,
     dtype: DType | None = None,
     device: Any = None,
     generator: random.Generator | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
-    result_dtype = dtype or default_dtype()
+    result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     if generator is None and is_replayed():
-        return finished(in_step("random_normal", size_of(size), result_dtype), device, requires_grad)
-    values = random.chosen(generator).normal(size_of(size), result_dtype)
+        return finished(in_step("random_normal", shape, result_dtype), device, requires_grad)
+    values = random.chosen(generator).normal(shape, result_dtype)
     return finished(drawn(values, result_dtype), device, requires_grad)
 
 

@@ -12,7 +12,7 @@ from lazytensor.dtype import DType
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
-from lazytensor.tensor import Tensor, from_array, handle, wrap
+from lazytensor.tensor import Device, Tensor, from_array, handle, wrap
 from lazytensor.trace import Cell
 
 STATE = Type((2,), dt.int64)
@@ -71,6 +71,18 @@ def drawn(values: np.ndarray, dtype: DType) -> Tensor:
     if trace.current is None or is_replayed():
         return from_array(values, dtype)
     return handle(trace.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
+
+
+def at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:
+    """Uniform numbers that depend on the seed of the process, a counter of steps and the number of the draw alone.
+
+    What goes on from a saved counter draws what it would have drawn.
+    """
+    # An attribute and no state: the vendor's text has a global seed in this place.
+    seed = random.default_generator.initial_seed()
+    numbers = wrap(call("random_uniform", step.node, call=number, type=Type(shape, dt.float32), seed=seed))
+    numbers.device = device
+    return numbers
 
 
 def in_step(op: str, shape: tuple[int, ...], dtype: DType) -> Tensor:

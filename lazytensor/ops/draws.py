@@ -36,8 +36,9 @@ def random_words(state: np.ndarray, call: int, n: int) -> np.ndarray:
         return _mixed(base + np.arange(1, n + 1, dtype=np.uint64) * GOLDEN)
 
 
-def _uniform_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
-    words = random_words(state, call, type.size)
+def _uniform_eval(state: np.ndarray, *, call: int, type: Type, seed: int | None = None) -> np.ndarray:
+    # A counter alone goes with a seed that does not change.
+    words = random_words(state if seed is None else np.array([seed, state.item()]), call, type.size)
     # As many bits as the mantissa holds: every value is exact, and 1 is never reached by rounding.
     digits = type.dtype.mantissa_bits + 1
     values = (words >> np.uint64(64 - digits)).astype(type.dtype.host) * type.dtype.host.type(2.0**-digits)
@@ -55,7 +56,7 @@ def _normal_eval(state: np.ndarray, *, call: int, type: Type) -> np.ndarray:
     return round_to(z.astype(type.dtype.host), type.dtype).reshape(type.shape)
 
 
-def _drawn(state: Type, *, call: int, type: Type) -> Type:
+def _drawn(state: Type, *, call: int, type: Type, seed: int | None = None) -> Type:
     if type.dtype.kind != "f":
         raise ShapeError(f"random numbers of {type.dtype.name} cannot be drawn", hint="Draw floats and convert them.")
     return type

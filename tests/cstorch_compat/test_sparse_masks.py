@@ -11,6 +11,7 @@ from cstorch_compat.run import process
 from cstorch_compat.sparse import initial_masks as init
 from cstorch_compat.sparse import masks as sm
 from cstorch_compat.sparse import sparse_schedules as ss
+from lazytensor import dtype as dtypes
 from lazytensor import random
 from lazytensor.functions.creation import tensor
 
@@ -89,9 +90,12 @@ def test_initial_masks_have_the_level_in_any_number_of_dimensions(method):
 
 
 def test_random_masks_are_those_of_the_seed():
-    random.manual_seed(0)  # the numbers that PyTorch draws: 0.4963 0.7682 0.0885 0.1320 0.3074 0.6341 ...
-    mask = init.random(tensor(np.zeros((3, 4), np.float32)), tensor(0.5))
-    assert mask.tolist() == [[1, 1, 0, 0], [0, 1, 1, 1], [0, 1, 0, 0]]
+    random.manual_seed(1)  # recorded from cerebras_pytorch 2.10.0: the first mask of a layer of 6 inputs and 4 outputs
+    weight, bias = (init.random(tensor(np.zeros(shape, np.float32)), tensor(0.5)) for shape in ((4, 6), (4,)))
+    kept = [1, 0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0]
+    assert weight.reshape(-1).tolist() == kept and bias.tolist() == [0, 0, 1, 1]
+    # Each mask takes the seed of a generator from the default one.
+    assert random.default_generator.uniform((1,), dtypes.float32)[0] == np.float32(0.029281556606292725)
 
 
 def test_from_zeros_keeps_what_is_not_zero():

@@ -280,3 +280,52 @@ def arrays(state, path=""):
         return {path: state.numpy()}
     entries = state.items() if isinstance(state, dict) else enumerate(state) if isinstance(state, list | tuple) else ()
     return {k: v for name, value in entries for k, v in arrays(value, f"{path}.{name}").items()}
+
+
+RESUMED = """
+import sys
+backend = cstorch.backend(sys.argv[1])
+torch.manual_seed(0)
+model = cstorch.compile(MLP(), backend)
+sparsity = cstorch.sparse.SET(sparsity=0.5, drop_fraction=0.5, update={"freq": 1})
+model.apply(sparsity)
+optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+optimizer.apply(sparsity)
+if sys.argv[2] == "resume":
+    saved = cstorch.load("half.mdl")
+    model.load_state_dict(saved["model"]); optimizer.load_state_dict(saved["optimizer"])
+    sparsity.load_state_dict(saved["sparsity"])
+@cstorch.trace
+def step(batch):
+    loss = F.cross_entropy(model(batch[0]), batch[1])
+    loss.backward(); optimizer.step(); optimizer.zero_grad()
+    return loss
+@cstorch.checkpoint_closure
+def save(path):
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "sparsity": sparsity.state_dict()}
+    cstorch.save(state, path)
+first, last = {"whole": (0, 4), "half": (0, 2), "resume": (2, 4)}[sys.argv[2]]
+batches = list(loader(4))[first:last]
+executor = cstorch.utils.data.DataExecutor(
+    cstorch.utils.data.DataLoader(lambda: batches), num_steps=last - first, checkpoint_steps=last - first
+)
+for batch in executor:
+    step(batch)
+    save(f"{sys.argv[2]}.mdl")
+"""
+
+
+@pytest.mark.parametrize("backend", ["CPU", "CSX"])
+def test_a_set_run_that_was_resumed_ends_as_the_one_that_was_not(script, tmp_path, backend):
+    for part in ("whole", "half", "resume"):
+        done = script(RESUMED, backend, part)
+        assert done.returncode == 0, done.stderr
+    done = script(
+        """
+        whole, resumed = cstorch.load("whole.mdl"), cstorch.load("resume.mdl")
+        assert int(whole["sparsity"]["step"]) == 4
+        for key, value in whole["model"].items():
+            assert torch.equal(torch.as_tensor(value), torch.as_tensor(resumed["model"][key])), key
+        """
+    )
+    assert done.returncode == 0, done.stderr
