@@ -17,9 +17,11 @@ _before: list[tuple[Any, str, str]] = []
 
 def settle() -> None:
     """Let each class say its public place."""
+    # While the shim is there and no longer: without it no `torch` could be imported to find the class, as pickle does.
     for own, public in PLACES.items():
         module, _, name = own.partition(":")
         kind = getattr(importlib.import_module(module), name)
+        # Under which name it was written is known to nobody else from here on.
         _before.append((kind, kind.__module__, kind.__name__))
         place, _, called = public.partition(":")
         _named(kind, place, called)

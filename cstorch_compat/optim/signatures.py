@@ -37,9 +37,11 @@ def _table() -> dict[str, str]:
 
 def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = None) -> inspect.Signature:
     """The signature of a row; `names` are what its arguments are called by, where that is not as in the row."""
+    # Python reads the row, and nothing of it is run.
     head = ast.parse(f"def f({_table()[name]}): ...").body[0]
     assert isinstance(head, ast.FunctionDef)
     given = head.args.args
+    # Defaults belong to the last arguments.
     required: list[Any] = [inspect.Parameter.empty] * (len(given) - len(head.args.defaults))
     return inspect.Signature(
         [
@@ -56,6 +58,7 @@ def signature(name: str, kind: Any = None, names: Mapping[str, str] | None = Non
 
 def _annotation(written: ast.expr | None, meanings: Mapping[str, Any]) -> Any:
     """The type that an annotation of the table means."""
+    # Built from the real types, since a text would be an annotation that no tool can look into.
     if isinstance(written, ast.Subscript):
         inner = written.slice
         parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
@@ -84,6 +87,7 @@ def _shown(cls: Any, seen: inspect.Signature) -> None:
         # What a class does not define itself is asked of its next base, which in a family is not always the first.
         (functools.partial(own, self) if own else super(cls, self).__init__)(*args, **kwargs)
 
+    # Of the constructor as well as of the class: tools ask either.
     parameters = seen.parameters.values()
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     constructor: Any = __init__

@@ -24,6 +24,7 @@ def random(p: Tensor, sparsity: Level, score_shaper: Shaper | None = None, devic
     # As many as the level says and not each with its probability: every layer has exactly its sparsity.
     # From a generator of its own, as under the device of a backend.
     random_numbers.enter_scope()
+    # Left in any case: the scope is the process's.
     try:
         scores = rand(p.shape, dtype=float32, device=p.device)
     finally:

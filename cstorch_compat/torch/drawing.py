@@ -26,6 +26,7 @@ def normal(
     """
     # In a scope of the vendor's the default generator is drawn from all the same.
     chosen = generator or random.default_generator
+    # With a size both are numbers, and the draw is the one of `normal_`.
     if size is not None:
         drawn = normal_(empty(size, dtype=dtype, device=device), float(mean), float(std), chosen)
         return drawn.requires_grad_() if requires_grad else drawn
@@ -33,5 +34,6 @@ def normal(
     assert isinstance(like, Tensor), "numbers alone need a size"
     shapes = [t.spec.shape for t in (mean, std) if isinstance(t, Tensor)]
     shape = broadcast_shape(*shapes) if len(shapes) > 1 else shapes[0]
+    # Standard numbers are drawn first and moved afterwards, so that the words are those of `randn`.
     standard = normal_(empty(shape, dtype=like.dtype, device=like.device), 0.0, 1.0, chosen)
     return (standard * std + mean).detach()

@@ -17,6 +17,7 @@ class TypedTensor(type):
     is_cuda: bool
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        # The names of a GPU are there in a CPU build too, and only fail when they are called.
         if cls.is_cuda:
             raise _unavailable(cls)
         return of_kind(cls.dtype, *args, **kwargs)
@@ -49,6 +50,7 @@ def set_default_tensor_type(t: Any, /) -> None:
     module, _, name = t.rpartition(".") if isinstance(t, str) else ("", "", "")
     where = {"torch": ON_THE_CPU, "torch.cuda": ON_A_GPU}.get(module)
     kind = getattr(where, name, None) if isinstance(t, str) else t
+    # The messages are PyTorch's, which tells a GPU's type before a type of integers.
     if not isinstance(kind, TypedTensor):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
     if kind.is_cuda:
