@@ -23,7 +23,7 @@ def to(x: Tensor, *args: Any, dtype: DType | None = None, device: Any = None, co
             dtype, device = a.dtype, a.device
         elif isinstance(a, Device | str):
             device = a
-        elif not isinstance(a, bool):
+        elif a is not None and not isinstance(a, bool):  # None asks for no change
             raise TypeError(
                 f"to() received an invalid combination of arguments - got ({type(a).__name__}), but expected one of: "
                 "a torch.device, a torch.dtype or another tensor"

@@ -28,6 +28,8 @@ CALLS = [
     ("torch.asarray([1, 2.0])", [1.0, 2.0]),
     ("torch.ones(1).new([1, 2])", [1.0, 2.0]),
     ("torch.ones(2, 1).squeeze_(1)", [1.0, 1.0]),
+    ("torch.ones(2).to(None)", [1.0, 1.0]),
+    ("torch.ones(2).to(None, torch.int64)", [1, 1]),
 ]
 
 

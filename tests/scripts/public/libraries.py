@@ -5,7 +5,9 @@
 DIR is a folder with the libraries (pip install --target DIR --no-deps ...), where they are not installed beside
 lazywafer; a program whose library is nowhere is skipped. Nothing is downloaded. With --torch-python the same programs
 run under PyTorch as well, and --record keeps what they print there. The figures of libraries.json are from PyTorch
-2.13.0 with transformers 4.x, einops, torchmetrics and safetensors, whose versions stand there too.
+2.13.0 with transformers 4.49.0 (tokenizers 0.21.4, huggingface_hub 0.36.2), einops 0.8.2, torchmetrics 1.9.0 and
+safetensors 0.8.0. Last measured: all seven programs equal, of the 80 losses of transformers' GPT-2, BERT, Llama and ViT
+none further away than the last printed digit (1e-6), the ten tokens that Llama writes the same.
 """
 
 import argparse
