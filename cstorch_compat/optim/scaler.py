@@ -54,7 +54,7 @@ class GradScaler:
         if self._smallest < SMALLEST_SCALE:
             raise ValueError("min_loss_scale too small")
         # float() refuses any text but "dynamic" with Python's own words, which are what the original answers.
-        self._fixed = 1.0 if loss_scale is None or self.dynamic else float(loss_scale)
+        self._fixed = 1.0 if not loss_scale or self.dynamic else float(loss_scale)
         self._stepped: list[Any] = []
         self._unscaled: list[Any] = []
         self._finite: Tensor | None = None
@@ -72,11 +72,11 @@ class GradScaler:
             trace.register(value.cell, f"grad_scaler.{number}.{name}")
         return state
 
-    def get_scale(self) -> Tensor:
-        """The factor of the next loss."""
-        return self._state["loss_scale"] if self.dynamic else tensor(self._fixed)
+    def get_scale(self) -> Tensor | float:
+        """The factor of the next loss: a tensor if it is dynamic."""
+        return self._state["loss_scale"] if self.dynamic else self._fixed
 
-    def get_non_clamped_scale(self) -> Tensor:
+    def get_non_clamped_scale(self) -> Tensor | float:
         """The factor as the last update computed it, before its bounds were applied."""
         return self.get_scale() if self._raw is None else self._raw
 

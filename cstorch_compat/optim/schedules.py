@@ -44,7 +44,9 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     NAMES: dict[str, str] = {}
 
     def __init__(self, optimizer: Any, total_iters: int | None, last_epoch: int = -1, param_group_tags: Tags = None):
-        # The words, with their slip, are the original's.
+        # The kinds of errors and the words, with their slip, are the original's, which asks for the groups first.
+        if not hasattr(optimizer, "param_groups"):
+            raise AttributeError(f"{type(optimizer).__name__!r} object has no attribute 'param_groups'")
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an a cstorch.optim.Optimizer")
         self.optimizer = optimizer

@@ -89,6 +89,10 @@ class Backend:
             self.store = Store()
             self.runner = StepRunner(host, self.store)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Backend":
+        """Itself: a copy of a prepared model belongs to the one backend of the process."""
+        return self
+
     @property
     def is_e2e_execution(self) -> bool:
         """Whether steps are executed, and not only traced or compiled."""

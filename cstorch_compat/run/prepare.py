@@ -20,6 +20,9 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     Returns a function that calls the model and carries its public methods.
     """
     owner = _backend_for(backend)
+    # The original keeps a weak reference to what it is given, which is where it notices what cannot be a model.
+    if model is None or isinstance(model, int | float | str):
+        raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object")
     # Into __dict__, past Module.__setattr__, which would take the backend or the method for part of the model.
     if "_compiled" not in model.__dict__:
         model.__dict__["_compiled"] = owner

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from cstorch_compat.names.builtin_errors import as_builtin
@@ -24,7 +25,9 @@ def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             owner.tracing -= 1
 
-    # The name that a traced function has in the original.
+    # A function keeps its name; anything else gets the one that it has in the original.
+    if isinstance(step_fn, FunctionType):
+        return functools.update_wrapper(generated_trace_fn, step_fn)
     generated_trace_fn.__qualname__ = "trace.<locals>.generated_trace_fn"
     return generated_trace_fn
 
@@ -45,7 +48,8 @@ def closure(function: Callable[..., Any], needs_checkpoint: bool) -> Callable[..
             session.closures.queue.append(ClosureCall(function, *operands, needs_checkpoint, source.where()))
             return None
         if not needs_checkpoint:
-            return function(*args, **kwargs)
+            function(*args, **kwargs)  # a closure gives nothing back, wherever it is called
+            return None
         warn(f"{function.__name__} was not called: state is fetched in the loop over a cstorch.utils.data.DataExecutor")
         return None
 

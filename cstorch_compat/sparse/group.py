@@ -179,9 +179,11 @@ def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
 
     Raises NameError for an unknown one: the type that the original raises, whose own message does not name the choice.
     """
+    if not isinstance(algorithm, str):
+        raise AttributeError(f"{type(algorithm).__name__!r} object has no attribute 'lower'")
     # Built-in names win over classes of scripts that bear them.
     known: dict[str, type[SparsityAlgorithm]] = {**subclasses(SparsityAlgorithm), **BUILT_IN}
-    kind = known.get(str(algorithm).lower())
+    kind = known.get(algorithm.lower())
     if kind is None:
         raise NameError(f"Unknown sparsity algorithm {algorithm!r}: expected one of {sorted(known)}")
     return kind

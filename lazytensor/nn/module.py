@@ -6,7 +6,6 @@ from typing import Any, Self
 
 from lazytensor import source
 from lazytensor.dtype import bfloat16, float16, float32, float64
-from lazytensor.errors import ShapeError
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_, zero_
 from lazytensor.gradients import Handle
@@ -365,7 +364,7 @@ class Module:
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:
-        """Copy values in by path. Raises ShapeError listing all that is missing, superfluous or of another shape."""
+        """Copy values in by path. Raises RuntimeError listing all that is missing, superfluous or of another shape."""
         # Not `self.state_dict()`, which a subclass may have changed for saving.
         own = Module._plain_state(self)
         state_dict = before_loading(self.named_modules(), state_dict, strict)
@@ -387,10 +386,10 @@ class Module:
             problems.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if problems:
             lines = "\n\t".join(problems)
-            raise ShapeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}",
-                where=source.where(),
-                hint="Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out.",
+            # PyTorch's own class and words: scripts catch it, and print it.
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}\n"
+                "  Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out."
             )
         # Only now is anything written: a checkpoint that does not fit leaves the model as it was.
         with grad_mode(False):

@@ -13,7 +13,7 @@ from lazytensor.nn.utils import clip_grad_norm_, clip_grad_value_
 from lazytensor.tensor import Tensor
 
 _HALF = {"float16": float16, "bfloat16": bfloat16, "cbfloat16": cbfloat16}
-_mixed = process.Slot(lambda: True)
+_mixed = process.Slot[bool | None](lambda: None)
 
 
 def init(enabled: bool = True, enable_caching: bool = True, verbose: bool = False, allow_banned: bool = False) -> None:
@@ -46,24 +46,25 @@ def is_cbfloat16_tensor(tensor: Tensor) -> bool:
     return tensor.dtype is cbfloat16 or (process.RUN.options.half is cbfloat16 and tensor.dtype is float16)
 
 
-def enable_mixed_precision(enable: bool = True) -> None:
+def enable_mixed_precision(enable: bool = True) -> bool:
     """Say whether mixed precision is wanted. CSX makes its casts either way, as the original's front end does."""
     _mixed.value = bool(enable)
+    return mixed_precision()
 
 
 def mixed_precision() -> bool:
-    """What was said last."""
-    return _mixed.value
+    """What was said last; if nothing was, whether the run is on CSX."""
+    return process.use_cs() if _mixed.value is None else _mixed.value
 
 
 def get_floating_point_dtype() -> DType:
     """The type of activations: the half type if precision is mixed."""
-    return get_half_dtype() if _mixed.value else float32
+    return get_half_dtype() if mixed_precision() else float32
 
 
 def get_floating_point_dtype_str() -> str:
     """The name of the type of activations."""
-    return get_half_dtype_str() if _mixed.value else "float32"
+    return get_half_dtype_str() if mixed_precision() else "float32"
 
 
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:

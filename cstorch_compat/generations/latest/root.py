@@ -1,5 +1,6 @@
 """The functions of `cerebras.pytorch` itself: closures, tensors on the device of the run, files."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,12 @@ from cstorch_compat.nn.wafer_functional import constant
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.backend import Backend
 from lazytensor import source
+from lazytensor.dtype import bfloat16
 from lazytensor.functions import creation
 from lazytensor.tensor import Tensor
+
+BITS_OF_BFLOAT16 = np.dtype(np.int16, metadata={"torch.dtype": "bfloat16"})
+"""What bfloat16 is on the way through NumPy; the note tells it from whole numbers on the way back."""
 
 
 def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
@@ -50,17 +55,33 @@ def _extents(size: Any) -> tuple[int, ...]:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor of the array's values. Raises AttributeError for what is no array."""
-    # The words are those of the original, which asks the argument for its flags.
+    """A tensor of the array's values.
+
+    Raises AttributeError or TypeError for what is no array, ValueError for one that is stored backwards.
+    """
+    # The kinds of errors and their words are those of the original, which asks the argument for its flags.
+    if isinstance(array, np.generic):
+        raise TypeError(f"expected np.ndarray (got numpy.{type(array).__name__})")
+    if isinstance(array, np.ndarray) and any(s < 0 for s in array.strides):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. (You can probably work around this by making a copy of your array with array.copy().)"
+        )
+    if isinstance(array, np.ndarray) and array.dtype.metadata == BITS_OF_BFLOAT16.metadata is not None:
+        words = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << 16
+        return creation.from_numpy(words.view(np.float32)).to(bfloat16)
     if not isinstance(array, np.ndarray):
         raise AttributeError(f"{type(array).__name__!r} object has no attribute 'flags': expected a NumPy array")
     return creation.from_numpy(array)
 
 
 def to_numpy(value: Tensor) -> np.ndarray:
-    """The values as a NumPy array. Raises RuntimeError for a tensor that requires a gradient."""
+    """The values as a NumPy array, of bfloat16 its bits as int16. Raises RuntimeError if it requires a gradient."""
     # Scripts catch built-in errors; ours say more and stay behind them as the cause.
     with as_builtin():
+        if value.dtype is bfloat16 and not value.requires_grad:
+            # The upper half of a float32, as the original hands on what NumPy has no type for.
+            return (value.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BITS_OF_BFLOAT16)
         return value.numpy()
 
 
@@ -101,6 +122,10 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
     object stays closed: a stand-in comes instead, and using it is an error.
     """
+    if not isinstance(checkpoint_file, str | os.PathLike):
+        raise RuntimeError(
+            f"Failed to load checkpoint file `{checkpoint_file}`.\n  Give a path: tensors are read when they are used."
+        )
     with as_builtin():
         return checkpoint.load(checkpoint_file, map_location, **options)
 

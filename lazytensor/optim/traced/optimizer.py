@@ -34,9 +34,17 @@ class Optimizer:
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]):
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
+                f"{params.type()}"
+            )
         members = list(params)
         if not members:
             raise ValueError("optimizer got an empty parameter list")
+        strange = next((m for m in members if not isinstance(m, Tensor | dict)), None)
+        if strange is not None:
+            raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(strange).__name__}")
         if isinstance(members[0], Tensor):
             members = [{"params": members}]
         self.defaults = defaults
