@@ -118,7 +118,8 @@ class Tensor(Methods):
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
         if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _grad_enabled:
             raise AutogradError(
-                "a leaf Variable that requires grad is being used in an in-place operation.",
+                f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
+                "operation.",
                 where=source.where(),
                 hint="Change it inside torch.no_grad(), or work on a copy.",
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
@@ -17,6 +18,20 @@ from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import Tensor, arg, from_array
+
+NAMES = {
+    dt.float64: "Double",
+    dt.float32: "Float",
+    dt.float16: "Half",
+    dt.bfloat16: "BFloat16",
+    dt.int64: "Long",
+    dt.int32: "Int",
+    dt.int16: "Short",
+    dt.int8: "Char",
+    dt.uint8: "Byte",
+    dt.bool_: "Bool",
+}
+"""What PyTorch calls types in messages."""
 
 
 def dim_of(dim: int, rank: int) -> int:
@@ -67,15 +82,16 @@ def _bits_as(x: Tensor, dtype: DType) -> Tensor:
     if dtype is x.dtype:
         return x.view_through("reshape", shape=x.spec.shape)
     shape, have, want = x.spec.shape, x.dtype.itemsize, dtype.itemsize
+    names = f"{NAMES[x.dtype]} as {NAMES[dtype]}" if x.dtype in NAMES and dtype in NAMES else f"{x.dtype} as {dtype}"
     if have != want and not shape:
         raise ShapeError(
-            f"self.dim() cannot be 0 to view {x.dtype.name} as {dtype.name} (different element sizes)",
+            f"self.dim() cannot be 0 to view {names} (different element sizes)",
             where=source.where(),
         )
     if have < want and shape[-1] * have % want:
         raise ShapeError(
-            f"self.size(-1) must be divisible by {want // have} to view {x.dtype.name} as {dtype.name} (different "
-            f"element sizes), but got {shape[-1]}",
+            f"self.size(-1) must be divisible by {want // have} to view {names} (different element sizes), but got "
+            f"{shape[-1]}",
             where=source.where(),
         )
     raw = encoded(np.ascontiguousarray(x.array(".view(dtype)")), x.dtype)

@@ -109,7 +109,8 @@ class Module:
         own.pop(name, None)
         # A plain tensor in the place of a buffer is saved or not as the buffer was.
         if isinstance(value, Buffer) or kind != "_buffers":
-            (own["_transient"].add if getattr(value, "persistent", True) is False else own["_transient"].discard)(name)
+            is_transient = isinstance(value, Buffer) and not value.persistent
+            (own["_transient"].add if is_transient else own["_transient"].discard)(name)
         own[kind][name] = value
 
     def _kind_of(self, name: str, value: Any) -> str | None:

@@ -248,3 +248,15 @@ def test_old_values_survive_a_write():
     doubled = x * 2
     x.fill_(9)
     assert doubled.tolist() == [2.0, 4.0] and x.tolist() == [9.0, 9.0]
+
+
+def test_bits_are_seen_as_another_type():
+    # Recorded from PyTorch 2.13.0.
+    assert lt.tensor([1.0, -2.0]).view(lt.int32).tolist() == [1065353216, -1073741824]
+    assert lt.arange(8, dtype=lt.uint8).view(2, 4).view(lt.int32).tolist() == [[50462976], [117835012]]
+    assert lt.tensor([1.5]).to(lt.bfloat16).view(lt.int16).tolist() == [16320]
+    assert lt.tensor([16256], dtype=lt.int16).view(lt.bfloat16).tolist() == [1.0]
+    with pytest.raises(ShapeError, match=r"self.dim\(\) cannot be 0 to view Float as Short"):
+        lt.tensor(1.0).view(lt.int16)
+    with pytest.raises(ShapeError, match=r"must be divisible by 4 to view Byte as Int .*, but got 6"):
+        lt.arange(6, dtype=lt.uint8).view(lt.int32)
