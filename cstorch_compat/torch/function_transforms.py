@@ -1,0 +1,135 @@
+"""`torch.func`: functions made of functions, such as the gradient of one, and modules called with other parameters.
+
+`vmap` calls its function once for each sample; all calls belong to one graph, and the numbers are the same.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from lazytensor import stack
+from lazytensor.gradients import grad as gradients_of
+from lazytensor.nn import Module
+from lazytensor.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from lazytensor.tensor import Tensor
+
+Function = Callable[..., Any]
+
+
+@contextmanager
+def _holding(module: Module, values: dict[str, Any], strict: bool) -> Iterator[None]:
+    """Let a module have other parameters and buffers inside of the block.
+
+    Raises RuntimeError with `strict` for names that the module has not, and for those that are not given.
+    """
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    unknown, missing = sorted(values.keys() - own.keys()), sorted(own.keys() - values.keys())
+    if strict and (unknown or missing):
+        told = [f"\n\tUnexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []
+        told += [f"\n\tMissing key(s): {', '.join(map(repr, missing))}."] if missing else []
+        raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(told))
+    places = []
+    for path, value in ((k, v) for k, v in values.items() if k in own):
+        owner = module.get_submodule(path.rpartition(".")[0])
+        name = path.rpartition(".")[2]
+        # Past `__setattr__`, which lets no plain tensor take the place of a parameter.
+        members = owner._parameters if name in owner._parameters else owner._buffers
+        places.append((members, name, members[name]))
+        members[name] = value
+    try:
+        yield
+    finally:
+        # What a buffer has become in the call is dropped with the value that was given for it.
+        for members, name, before in reversed(places):
+            members[name] = before
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: dict[str, Any] | Sequence[dict[str, Any]],
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module as if it had other parameters and buffers."""
+    given = parameter_and_buffer_dicts
+    values = given if isinstance(given, dict) else {k: v for part in given for k, v in part.items()}
+    places = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _holding(module, values, strict):
+        return module(*places, **(kwargs or {}))
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The parameters and the buffers of modules of one kind, each stacked along a new first dimension."""
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    parameters = [dict(m.named_parameters()) for m in models]
+    buffers = [dict(m.named_buffers()) for m in models]
+    stacked = {k: stack([p[k].detach() for p in parameters]).requires_grad_() for k in parameters[0]}
+    return stacked, {k: stack([b[k] for b in buffers]) for k in buffers[0]}
+
+
+def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `func` by some of its arguments, and its value."""
+    places = (argnums,) if isinstance(argnums, int) else argnums
+
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        flat, structure = tree_flatten([args[k] for k in places])
+        # A tensor that is tracked already belongs to an outer derivative, whose graph goes on through this one.
+        is_inner = any(t.requires_grad for t in tree_leaves([args, kwargs]) if isinstance(t, Tensor))
+        leaves = [t if t.requires_grad else t.detach().requires_grad_() for t in flat]
+        chosen = dict(zip(places, tree_unflatten(leaves, structure), strict=True))
+        result = func(*(chosen.get(k, a) for k, a in enumerate(args)), **kwargs)
+        value, aux = result if has_aux else (result, None)
+        if not isinstance(value, Tensor) or value.ndim:
+            raise RuntimeError("grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor")
+        slopes = gradients_of(value, leaves, create_graph=is_inner, allow_unused=True)
+        whole = [g if g is not None else t.detach() * 0 for g, t in zip(slopes, leaves, strict=True)]
+        by_argument = tree_unflatten([g if is_inner else g.detach() for g in whole], structure)
+        answer = by_argument[0] if isinstance(argnums, int) else tuple(by_argument)
+        value = value if is_inner else value.detach()
+        return (answer, (value, aux)) if has_aux else (answer, value)
+
+    return derived
+
+
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """A function that gives the gradient of `func` by some of its arguments."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    def derived(*args: Any, **kwargs: Any) -> Any:
+        answer, value = both(*args, **kwargs)
+        return (answer, value[1]) if has_aux else answer
+
+    return derived
+
+
+def vmap(
+    func: Function, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None
+) -> Function:
+    """A function of batches that calls `func` with each of their samples and stacks what it gives."""
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        dims = in_dims if isinstance(in_dims, tuple | list) else (in_dims,) * len(args)
+        sizes = {t.shape[d] for a, d in zip(args, dims, strict=True) if d is not None for t in tree_leaves(a)}
+        if len(sizes) != 1:
+            raise ValueError(f"vmap: Expected all tensors to have the same size in the mapped dimension, got {sizes}")
+        # Arguments by keyword are mapped over their first dimension, as in PyTorch.
+        calls = [
+            func(*(_sample(a, d, k) for a, d in zip(args, dims, strict=True)), **_sample(kwargs, 0, k))
+            for k in range(sizes.pop())
+        ]
+        flat = [tree_flatten(c) for c in calls]
+        many = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(flat[0][0])
+        columns = zip(*(leaves for leaves, _ in flat), strict=True)
+        return tree_unflatten([stack(list(c), d) for c, d in zip(columns, many, strict=True)], flat[0][1])
+
+    return mapped
+
+
+def _sample(argument: Any, dim: int | None, k: int) -> Any:
+    if dim is None:
+        return argument
+    return tree_map(lambda t: t.select(dim, k) if isinstance(t, Tensor) else t, argument)
