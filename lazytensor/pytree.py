@@ -55,10 +55,40 @@ class TreeSpec:
     context: Any
     children_specs: tuple["TreeSpec", ...]
 
+    def __post_init__(self) -> None:
+        # Libraries give a list; as a tuple a shape stays what it is, and can be a key.
+        object.__setattr__(self, "children_specs", tuple(self.children_specs))
+
     @property
     def num_leaves(self) -> int:
         """How many leaves such a tree has."""
         return 1 if self.type is None else sum(c.num_leaves for c in self.children_specs)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many containers and leaves such a tree has."""
+        return 1 + sum(c.num_nodes for c in self.children_specs)
+
+    @property
+    def num_children(self) -> int:
+        """How many members the outermost container has; 0 of a leaf."""
+        return len(self.children_specs)
+
+    def children(self) -> list["TreeSpec"]:
+        """The shapes of the members."""
+        return list(self.children_specs)
+
+    def child(self, index: int) -> "TreeSpec":
+        """The shape of a member."""
+        return self.children_specs[index]
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        """The tree of this shape over leaves."""
+        return tree_unflatten(leaves, self)
+
+    def flatten_up_to(self, tree: Any) -> list[Any]:
+        """What stands in a tree where this shape has its leaves."""
+        return _leaves_as(self, tree)
 
     def is_leaf(self) -> bool:
         """Whether the tree is nothing but a leaf."""

@@ -1,5 +1,6 @@
 """DataLoader over an input function."""
 
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -25,6 +26,10 @@ TOO_LATE = (
 )
 
 
+_numbers = process.Slot(partial(itertools.count, 1))
+"""For the loaders of a run, by which scripts tell them apart."""
+
+
 class DataLoader:
     """Wraps a function that makes a data loader, so that each worker can call it for itself.
 
@@ -40,11 +45,16 @@ class DataLoader:
                 "returns a structure containing torch tensors."
             )
         self.input_fn = input_fn
+        self.id = next(_numbers.value)
         self._make = partial(input_fn, *args, **kwargs)
         self._loader: Any = None
         self._loading: tuple[Any, bool] | None = None
         self._kept: dict[int, Any] = {}
         self._is_streaming = False
+
+    def __copy__(self) -> "DataLoader":
+        # A loader of its own, from the first batch on: the Model Zoo validates with a copy each time.
+        return type(self)(self._make.func, *self._make.args, **self._make.keywords)
 
     @property
     def dataloader(self) -> Any:

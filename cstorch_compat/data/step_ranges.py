@@ -1,8 +1,11 @@
 """The steps at which something is done, as ranges."""
 
+import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+
+PAST_THE_END = "Target {} exceeds the last interval step {}"
 
 
 @dataclass
@@ -28,30 +31,40 @@ class Schedule:
             if not isinstance(self.include_last, bool):
                 raise ValueError(f"include_last must be a bool, got {type(self.include_last)}")
 
-        def __contains__(self, index: int) -> bool:
-            return index in self.steps or (self.include_last and index == self.end - 1)
-
         @property
-        def steps(self) -> range:
+        def steps(self) -> builtins.range:
             """The regular steps."""
             return range(self.start, self.end, self.step)
 
         @property
-        def last(self) -> int:
+        def final_step(self) -> int:
             """The last step."""
             return self.end - 1 if self.include_last else self.steps[-1]
 
-        def first_from(self, target: int) -> int:
-            """The first step that is not before `target`, which is not past the last."""
+        def match(self, index: int) -> bool:
+            """Whether it is done at this step."""
+            return index in self.steps or (self.include_last and index == self.end - 1)
+
+        def range(self) -> builtins.range:
+            """The regular steps."""
+            return self.steps
+
+        def __iter__(self) -> Iterator[int]:
+            yield from self.steps
+            # The last step may be a regular one too, and is then not listed twice.
+            if self.final_step not in self.steps:
+                yield self.final_step
+
+        def __len__(self) -> int:
+            return len(self.steps) + (self.final_step not in self.steps)
+
+        def next_immediate_step(self, target: int) -> int:
+            """The first step that is not before `target`. Raises ValueError past the end."""
+            if target > self.final_step:
+                raise ValueError(PAST_THE_END.format(target, self.final_step))
             # The first regular step at or behind the target, by rounding up.
             regular = self.start + max(0, -(-(target - self.start) // self.step)) * self.step
-            return min(regular, self.last)
-
-        def listed(self) -> list[int]:
-            """All steps in order."""
-            # The last step may be a regular one too, and is then not listed twice.
-            last = [self.end - 1] if self.include_last and self.end - 1 not in self.steps else []
-            return [*self.steps, *last]
+            return min(regular, self.final_step)
 
     intervals: list[Range]
 
@@ -67,17 +80,17 @@ class Schedule:
 
     def match(self, index: int) -> bool:
         """Whether it is done at this step."""
-        return any(index in interval for interval in self.intervals)
+        return any(interval.match(index) for interval in self.intervals)
 
-    def range(self) -> list[range]:
+    def range(self) -> list[builtins.range]:
         """The regular steps of each range."""
         return [interval.steps for interval in self.intervals]
 
     def __iter__(self) -> Iterator[int]:
-        return (step for interval in self.intervals for step in interval.listed())
+        return (step for interval in self.intervals for step in interval)
 
     def __len__(self) -> int:
-        return sum(len(interval.listed()) for interval in self.intervals)
+        return sum(map(len, self.intervals))
 
     @property
     def start(self) -> int | None:
@@ -87,16 +100,16 @@ class Schedule:
     @property
     def final_step(self) -> int | None:
         """The last step, if there is one."""
-        return self.intervals[-1].last if self.intervals else None
+        return self.intervals[-1].final_step if self.intervals else None
 
     def next_immediate_step(self, target: int) -> int | None:
         """The first step that is not before `target`; None of an empty schedule. Raises ValueError past the end."""
         # Ranges follow each other, so the first one that reaches as far is the one.
         for interval in self.intervals:
-            if target <= interval.last:
-                return interval.first_from(target)
+            if target <= interval.final_step:
+                return interval.next_immediate_step(target)
         if self.intervals:
-            raise ValueError(f"Target {target} exceeds the last interval step {self.final_step}")
+            raise ValueError(PAST_THE_END.format(target, self.final_step))
         return None
 
 

@@ -41,6 +41,7 @@ class Mirror(ModuleType):
 
     _path: str
     _span: Span | None
+    _is_whole = False
 
     def __init__(self, name: str, path: str, span: Span | None):
         super().__init__(name, table.entries()[path].doc)
@@ -66,6 +67,10 @@ class Mirror(ModuleType):
                     return manifest.refuse_absent(self.__name__, name, inner, *absent)
             # An older release wins over the table, which is the latest one's.
             older = releases.target_of(inner, self._span)
+        # Configuration tools ask a class for those below it, which the original has all loaded with the package.
+        if self._path.startswith(f"{CSTORCH}.") and not self._is_whole:
+            _own(self)["_is_whole"] = True
+            table.load(self._path)
         if older is not None:
             value = implementation(older)
         elif origin is not None:

@@ -119,6 +119,13 @@ def origin(path: str, name: str) -> Origin | None:
     return Origin(source.module, prefix + name) if source is not None else None
 
 
+def load(path: str) -> None:
+    """Import every module of ours that a public module takes names from."""
+    for source in (*entries()[path].lists, *entries()[path].names.values()):
+        if source.module not in entries():
+            importlib.import_module(source.module)
+
+
 def names(path: str) -> list[str]:
     """Every name of a public module, the modules below it left out."""
     entry = entries()[path]

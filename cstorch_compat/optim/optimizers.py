@@ -2,10 +2,10 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from cstorch_compat.files.tree import visit
-from cstorch_compat.optim.signatures import show
+from cstorch_compat.optim.signatures import show, signature
 from cstorch_compat.run import process
 from lazytensor import optim, source
 from lazytensor.errors import StateError
@@ -13,7 +13,8 @@ from lazytensor.functions.creation import tensor
 from lazytensor.gradients import Handle
 from lazytensor.tensor import Tensor
 
-ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]]
+ParamsT = signature("SGD").parameters["params"].annotation
+"""What optimizers take, as their signatures say it: configuration tools look for this very annotation."""
 Hook = Callable[..., Any]
 Step = Callable[..., Any]
 

@@ -94,6 +94,11 @@ class Backend:
         return self
 
     @property
+    def _impl(self) -> "Backend":
+        """The original's way to what is behind a backend, which the Model Zoo goes: here it is the backend itself."""
+        return self
+
+    @property
     def is_e2e_execution(self) -> bool:
         """Whether steps are executed, and not only traced or compiled."""
         return not (self.validate_only or self.compile_only)

@@ -29,6 +29,8 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
         number = len(owner.prepared)
         _name_state(model, f"model_{number}" if number else "model", owner)
         owner.prepared.append(model)
+        # Where the model lives from now on, for scripts that make tensors beside it.
+        model.__dict__["device"] = owner.torch_device
         model.__dict__["apply"] = functools.partial(_apply, model)
 
     def compiled(*args: Any, **kwargs: Any) -> Any:

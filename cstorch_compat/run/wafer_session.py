@@ -221,7 +221,7 @@ class WaferSession(Session):
         """Tell those who asked of each value that has come to the client."""
         for tell in tuple(self.settings.arrivals.values()):
             for name, node, value in zip(program.graph.output_names, program.graph.outputs, values, strict=True):
-                tell(Tensor(Cell(leaf(value, node.type))), name)
+                tell(handle(Cell(leaf(value, node.type))), name)
 
     def _skip(self) -> None:
         """Forget the step, which is not to be executed."""

@@ -13,10 +13,11 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
+from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import common_shape, prepared, result_type
-from lazytensor.functions.shapes import permute, reshape, unsqueeze, view
+from lazytensor.functions.shapes import expand, permute, reshape, unsqueeze, view
 from lazytensor.ops import call
 from lazytensor.precision import half_type, raised
 from lazytensor.tensor import Tensor, arg
@@ -133,9 +134,18 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
-        class_weights = tensor_of(call("at_places", arg(unsqueeze(weight, 0)), unsqueeze(safe, 0).node), weight)
+        class_weights = _picked(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
         counts = pw.where(keep, view(class_weights, -1), 0.0)
     return safe, counts
+
+
+def _picked(rows: Tensor, places: Tensor) -> Tensor:
+    """One element of each row: [N, C] and [N, 1] to [N, 1]."""
+    if half_type() is None:
+        return tensor_of(call("at_places", arg(rows), places.node), rows)
+    # The front end has no word for the gradient of a look-up in rows; a choice by comparison it prints both ways.
+    classes = unsqueeze(arange(rows.spec.shape[1], device=rows.device), 0)
+    return red.sum(pw.where(classes == places, rows, 0.0), 1, keepdim=True)
 
 
 def nll_loss(
@@ -155,8 +165,7 @@ def nll_loss(
     reduction = chosen(reduction, size_average, reduce)
     _check_labels(input, target)
     safe, counts = _weights(target, weight, ignore_index, input)
-    picked = tensor_of(call("at_places", arg(rows_of(input)), unsqueeze(safe, 1).node), input)
-    loss = -(view(picked, -1) * counts)
+    loss = -(view(_picked(rows_of(input), unsqueeze(safe, 1)), -1) * counts)
     # 0 times a probability of 0 would be NaN.
     loss = pw.where(counts == 0.0, 0.0, loss)
     if reduction == "none":

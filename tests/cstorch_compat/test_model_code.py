@@ -186,3 +186,71 @@ def test_a_listener_hears_of_what_layers_give(script):
         "True ('fc1.fwd.linear', (3, 2)) ('seq.0.fwd.layer_norm', (3, 2)) ('seq.1.fwd.relu', (3, 2)) "
         "('fc1.fwd.linear.1', (3, 2)) ('seq.0.fwd.layer_norm.1', (3, 2)) ('seq.1.fwd.relu.1', (3, 2))"
     )
+
+
+TRAINER = """
+import copy
+from cerebras.appliance.utils.classes import retrieve_all_subclasses
+names = {kind.__name__ for kind in retrieve_all_subclasses(cstorch.optim.lr_scheduler.LRScheduler)}
+assert {"LinearLR", "SequentialLR", "CosineDecayLR"} <= names
+import inspect
+from cerebras.pytorch.optim.optimizer import ParamsT
+assert {ParamsT: 1}[inspect.signature(cstorch.optim.AdamW.__init__).parameters["params"].annotation] == 1
+b = cstorch.backend("CPU")
+assert b._impl is b
+model = MLP()
+cstorch.compile(model, b)
+assert model.device == b.torch_device
+first, second = loader(), loader()
+assert second.id == first.id + 1 and copy.copy(first).id == first.id + 2
+assert len({cstorch.distributed.ClusterConfig(num_csx=n) for n in (1, 1, 2)}) == 2
+"""
+RANGES = """
+from cerebras.pytorch.utils.data import Schedule
+r = Schedule.Range(0, 10, 5, True)
+assert list(r) == [0, 5, 9] and len(r) == 3 and r.final_step == 9 and r.range() == range(0, 10, 5)
+assert [r.match(i) for i in (0, 4, 5, 9, 10)] == [True, False, True, True, False]
+assert [r.next_immediate_step(t) for t in (-1, 1, 8, 9)] == [0, 5, 9, 9]
+try:
+    r.next_immediate_step(10)
+except ValueError as e:
+    print(e)
+r.start = 4
+assert list(r) == [4, 9]
+"""
+
+
+def test_the_vendors_trainer_is_answered(script):
+    _printed(script, TRAINER)
+
+
+def test_a_range_of_steps_is_asked_like_a_schedule(script):
+    assert _printed(script, RANGES).strip() == "Target 10 exceeds the last interval step 9"
+
+
+LABELS = """
+from cerebras.pytorch.backend.ltc_backend import register_after_tensor_to_cpu
+model = cstorch.compile(MLP(), cstorch.backend("CSX"))
+optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+names = []
+handle = register_after_tensor_to_cpu(lambda tensor, name: names.append((name, float(tensor))))
+@cstorch.trace
+def step(x, y):
+    loss = F.nll_loss(F.log_softmax(model(x), 1), y.int(), weight=torch.ones(3, device=x.device), ignore_index=2)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+@cstorch.step_closure
+def show(loss):
+    names.append(("seen", float(loss)))
+for x, y in cstorch.utils.data.DataExecutor(loader(), num_steps=2):
+    show(step(x, y))
+handle.remove()
+print([name for name, _ in names], names[0][1] == names[1][1], names[2][1] < names[1][1] * 10)
+"""
+
+
+def test_labels_are_looked_up_on_the_wafer_and_fetches_are_told_of(script):
+    # The vendor's fc_mnist trains by this loss.
+    assert "['output_loss', 'seen', 'output_loss', 'seen'] True True" in _printed(script, LABELS)

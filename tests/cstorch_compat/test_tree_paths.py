@@ -50,3 +50,12 @@ def test_a_dataclass_can_be_entered():
     finally:
         paths.deregister(Point)
     assert tree_flatten([Point(1, 2)])[0] == [Point(1, 2)]
+
+
+def test_a_shape_tells_of_its_members_and_builds_trees():
+    leaves, spec = tree_flatten([1, {"a": 2}])
+    assert (spec.num_children, spec.num_nodes, spec.num_leaves) == (2, 4, 2)
+    assert spec.children()[1] == spec.child(1) and spec.child(0).num_children == 0
+    assert spec.unflatten(leaves) == [1, {"a": 2}] and spec.flatten_up_to([3, {"a": [4]}]) == [3, [4]]
+    # Made by hand with a list, as libraries make it.
+    assert type(spec)(list, None, [spec.child(0), spec.child(1)]) == spec

@@ -39,6 +39,10 @@ class ClusterConfig:
     workflow_id: str | None = None
     notifications: list[Any] = field(default_factory=list)
 
+    def __hash__(self) -> int:
+        # Configuration tools keep backends by their arguments; lists among the fields have no hash of their own.
+        return hash(repr(self))
+
     def __post_init__(self) -> None:
         for name in _COUNTS:
             value = getattr(self, name)
