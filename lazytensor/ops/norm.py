@@ -16,10 +16,12 @@ from lazytensor.cirh.layers import (
     group_norm_gradient,
 )
 from lazytensor.cirh.spelling import typed
+from lazytensor.dtype import float32
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import Formula, Legality, decomposed, per_element
 from lazytensor.ir.types import Type
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.formula import composite, derived, evaluated
 from lazytensor.ops.op import call, op
 from lazytensor.ops.reduce import reduce
@@ -268,7 +270,10 @@ def _as_image(name: str) -> Formula:
 
 def _image_gradient(name: str, index: int, g: Node, x: Node, weight: Node, **attrs: Any) -> Node:
     gradient = _as_given(name, index, _image(g), _image(x), weight, **attrs)
-    return reshape(gradient, x.type.shape) if index == 0 else gradient
+    if index == 0:
+        return reshape(gradient, x.type.shape)
+    # The front end gives the gradients of half parameters in float32, and casts them back at once.
+    return cast(cast(gradient, float32), gradient.type.dtype) if gradient.type.dtype.is_half else gradient
 
 
 for _name, _formula, _vjp, _is_training in (
