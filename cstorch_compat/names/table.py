@@ -56,11 +56,11 @@ def entries() -> dict[str, Entry]:
 
 def _refused(whole: Entry, listed: dict[str, Entry]) -> Iterator[Entry]:
     """PyTorch's modules from a path on down, with all their names: what is not listed of them is refused on use."""
-    root = whole.path.removesuffix(ALL_BELOW)
-    for path, inside in surface.modules().items():
+    root, modules = whole.path.removesuffix(ALL_BELOW), surface.modules()
+    for path, inside in modules.items():
         if path != root and not path.startswith(f"{root}."):
             continue
-        below = {other.removeprefix(f"{path}.") for other in surface.modules()}
+        below = {name for name in inside if f"{path}.{name}" in modules}
         # A slash for each dot: what is asked of the module below is one name.
         names = {name: Origin(REFUSED, f"{path}.{name}".replace(".", "/")) for name in sorted(inside - below)}
         own = listed.get(path, Entry(path, whole.doc, {}, ()))
