@@ -137,6 +137,9 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
             cell.home.claim(cell.state)
         if cell.node is not None and is_counted:
             _replaced(cell, cell.node, n)
+        elif n.memo is not None and REPLACED in n.memo:
+            # A constant that the cell began with may come back by a write that nobody counts: `weight.data.zero_()`.
+            n.memo[REPLACED].pop(id(cell), None)
     elif cell.epoch is not current:
         current.touch(cell)
     cell.node = n

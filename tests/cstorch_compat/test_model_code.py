@@ -254,3 +254,11 @@ print([name for name, _ in names], names[0][1] == names[1][1], names[2][1] < nam
 def test_labels_are_looked_up_on_the_wafer_and_fetches_are_told_of(script):
     # The vendor's fc_mnist trains by this loss.
     assert "['output_loss', 'seen', 'output_loss', 'seen'] True True" in _printed(script, LABELS)
+
+
+def test_a_parameter_that_is_zeroed_through_its_data_trains(script):
+    # Its first storage is zero too: backward must not take the one constant for the other.
+    text = (
+        "l = nn.Linear(2, 2)\nl.weight.data.zero_()\nl(torch.ones(1, 2)).sum().backward()\nprint(l.weight.grad.sum())"
+    )
+    assert _printed(script, text).strip() == "tensor(4.)"
