@@ -3,25 +3,19 @@
 PyTorch saves launches of kernels with them; here the operations of a step are one program anyhow.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazytensor.tensor import Tensor
 
-UNARY = """abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal
-    round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc""".split()
-BINARY = "add sub mul div maximum minimum clamp_min clamp_max pow lerp addcmul addcdiv".split()
-NAMES = [
-    *(f"_foreach_{name}{end}" for name in (*UNARY, *BINARY) for end in ("", "_")),
-    *(f"_foreach_{name}" for name in ("clone", "copy_", "max", "mm", "norm", "zero_")),
-]
-"""The public names of this module, as the table of names takes them."""
+PREFIX = "_foreach_"
 
 
 def _over_lists(name: str) -> Callable[..., Any]:
     """What calls a method of Tensor for each tensor of a list, with the members of other lists at its place."""
-    # Looked up once, when the module is imported, and not for each tensor of each step.
-    method = getattr(Tensor, name.removeprefix("_foreach_"), None) or _written(name.removeprefix("_foreach_"))
+    # Looked up once, and not for each tensor of each step.
+    method = getattr(Tensor, name.removeprefix(PREFIX), None) or _written(name.removeprefix(PREFIX))
 
     def each(tensors: Sequence[Tensor], *others: Any, **options: Any) -> tuple[Tensor, ...] | None:
         _require_equal_lengths(tensors, others)
@@ -36,7 +30,7 @@ def _over_lists(name: str) -> Callable[..., Any]:
         return None if name.endswith("_") else results
 
     each.__name__ = each.__qualname__ = name
-    each.__doc__ = f"`{name.removeprefix('_foreach_')}` of each tensor of a list; ValueError if lists differ in length."
+    each.__doc__ = f"`{name.removeprefix(PREFIX)}` of each tensor of a list; ValueError if lists differ in length."
     return each
 
 
@@ -62,10 +56,13 @@ def _at(argument: Any, i: int) -> Any:
     return argument[i] if isinstance(argument, list | tuple) else argument
 
 
-_FUNCTIONS = {name: _over_lists(name) for name in NAMES}
+@functools.cache
+def _function(name: str) -> Callable[..., Any]:
+    return _over_lists(name)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FUNCTIONS:
-        return _FUNCTIONS[name]
+    # Which ones PyTorch has stands in the table of names; each is a method of Tensor under the same name.
+    if name.startswith(PREFIX):
+        return _function(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
