@@ -390,7 +390,8 @@ class Module:
             # PyTorch's own class and words: scripts catch it, and print it.
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}\n"
-                "  Nothing was loaded. Build the model with the sizes of the checkpoint, or leave these keys out."
+                f"  {source.where()}: Nothing was loaded. Build the model with the sizes of the checkpoint, or leave "
+                "these keys out."
             )
         # Only now is anything written: a checkpoint that does not fit leaves the model as it was.
         with grad_mode(False):

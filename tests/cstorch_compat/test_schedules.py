@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -119,8 +120,10 @@ def test_names_and_refusals_are_those_of_the_original():
     assert isinstance(o.param_groups[0]["lr"], lt.Tensor) and o.param_groups[0]["lr"].shape == ()
     with pytest.warns(UserWarning, match="please use `get_last_value"):
         assert float(schedule.get_lr()[0]) == pytest.approx(0.1)
-    with pytest.raises(TypeError, match=r"is not an a cstorch.optim.Optimizer"):
+    with pytest.raises(AttributeError, match="'object' object has no attribute 'param_groups'"):
         lr.ConstantLR(object(), 0.1)
+    with pytest.raises(TypeError, match=r"is not an a cstorch.optim.Optimizer"):
+        lr.ConstantLR(SimpleNamespace(param_groups=[]), 0.1)
     with pytest.raises(ValueError, match="one more than the number of milestone points"):
         lr.PiecewiseConstantLR(o, [1.0, 2.0], [1, 2, 3])
     with pytest.raises(ValueError, match="Unsupported value of Parameters 'T_mult'"):

@@ -59,7 +59,9 @@ def test_a_tensor_is_on_the_cpu_and_nowhere_else():
     assert x.is_cpu and x.get_device() == -1 and not (x.is_xpu or x.is_mps or x.is_cuda)
     with pytest.raises(AssertionError, match="Torch not compiled with CUDA enabled"):
         x.cuda()
-    assert (len(x.storage()), x.untyped_storage().nbytes(), x.share_memory_().is_shared()) == (2, 8, True)
+    with pytest.warns(UserWarning, match="TypedStorage is deprecated"):
+        storage = x.storage()
+    assert (len(storage), x.untyped_storage().nbytes(), x.share_memory_().is_shared()) == (2, 8, True)
 
 
 def test_modules_without_values_draw_nothing():
