@@ -50,6 +50,7 @@ def tables(text: str) -> Iterator[tuple[str, set[str]]]:
                 yield ast.unparse(target), operations
 
 
+@pytest.mark.slow
 def test_facts_about_operations_stand_in_their_rows():
     spread = {
         f"{path.relative_to(ROOT)} {name}"

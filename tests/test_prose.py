@@ -12,6 +12,7 @@ def test_a_twentieth_of_the_lines_says_why(package):
     assert prose.share(package) >= LEAST_COMMENTS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [prose.undocumented, prose.positional, prose.colourless], ids=lambda r: r.__name__)
 def test_sources_keep_the_rule(rule):
     assert [f"{path.relative_to(prose.ROOT)}:{line} {what}" for path, line, what in rule()] == []

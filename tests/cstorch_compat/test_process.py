@@ -124,6 +124,7 @@ def module_state() -> dict[str, str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_module_keeps_anything_of_a_script(name, tmp_path):
     outcome(lazywafer, tmp_path / "first", name)  # imports what it needs

@@ -315,6 +315,7 @@ for batch in executor:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["CPU", "CSX"])
 def test_a_set_run_that_was_resumed_ends_as_the_one_that_was_not(script, tmp_path, backend):
     for part in ("whole", "half", "resume"):

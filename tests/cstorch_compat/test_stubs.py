@@ -48,6 +48,7 @@ def test_a_type_checker_finds_mistakes_in_scripts_and_none_in_the_examples(tmp_p
     assert sorted({int(line.split(":")[1]) for line in errors}) == FAULTY_LINES, checked.stdout
 
 
+@pytest.mark.slow
 def test_every_module_of_the_latest_release_has_a_stub_with_its_names():
     texts = dict(stubs.stubs())
     served = [p for p in table.entries() if p.startswith(("torch", "cerebras.pytorch"))]
@@ -58,6 +59,7 @@ def test_every_module_of_the_latest_release_has_a_stub_with_its_names():
     assert "tensorboard" not in texts["cerebras/pytorch/utils/__init__.pyi"]  # only there for those who import it
 
 
+@pytest.mark.slow
 def test_stubs_are_replaced_and_what_is_beside_them_stays(tmp_path):
     (tmp_path / "numpy").mkdir()
     (tmp_path / "torch" / "old").mkdir(parents=True)
