@@ -165,6 +165,7 @@ print("end", int(rate.last_epoch), float(optimizer.param_groups[0]["lr"]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SGD", "Adafactor", "Lamb"])
 def test_a_step_that_is_traced_once_follows_its_schedules(script, kind):
     found = {}

@@ -22,6 +22,8 @@ from lazytensor.tensor import Tensor
 from tests.conftest import lazywafer
 from tests.cstorch_compat.sparse_runs import Training, batches
 
+pytestmark = pytest.mark.slow
+
 amp = mirror("cerebras.pytorch.amp")
 
 
@@ -255,7 +257,6 @@ def test_the_compiler_is_told_the_range_of_the_sparsity(sparsity, extent, new_ba
     assert {n for n in arguments if n.endswith("_mask")} == {"model.0.weight_mask", "model.0.bias_mask"}
 
 
-@pytest.mark.slow
 def test_the_sparse_script_learns_and_resumes_bit_for_bit(tmp_path):
     def printed(*args):
         with config.override(jit=False):
@@ -315,7 +316,6 @@ for batch in executor:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["CPU", "CSX"])
 def test_a_set_run_that_was_resumed_ends_as_the_one_that_was_not(script, tmp_path, backend):
     for part in ("whole", "half", "resume"):
