@@ -145,6 +145,7 @@ def test_tied_arrays_stay_tied_in_h5_and_pytorch_files(tmp_path):
         assert tree["a"] is tree["n"][0] and tree["a"] is not tree["n"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", FORMATS)
 @pytest.mark.parametrize("second", FORMATS)
 def test_conversion_holds_one_tensor_at_a_time(first, second, tmp_path):

@@ -36,6 +36,7 @@ for batch in cstorch.utils.data.DataExecutor(data, num_steps=STEPS):
 """
 
 
+@pytest.mark.slow
 def test_fifty_losses_equal_pytorch_within_1e_5(script):
     done = script(SCRIPT)
     assert done.returncode == 0, done.stderr

@@ -222,6 +222,7 @@ for i, batch in enumerate(executor, 1):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["CPU", "CSX"])
 def test_a_resumed_run_continues_bit_for_bit(script, backend):
     whole = script(RESUME, backend, "8")

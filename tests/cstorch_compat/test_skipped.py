@@ -47,6 +47,7 @@ def schedules(optimizer):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_first", [True, False], ids=["schedule first", "scaler first"])
 @pytest.mark.parametrize("name", ["linear", "sequential", "chained"])
 def test_a_skipped_step_holds_the_schedule_back(name, is_first):

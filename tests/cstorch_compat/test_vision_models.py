@@ -21,6 +21,7 @@ def photograph():
     return Image.fromarray((np.arange(40 * 50 * 3) % 251).reshape(40, 50, 3).astype("uint8"))
 
 
+@pytest.mark.slow
 def test_resnet18_begins_and_answers_as_torchvisions():
     random.manual_seed(1)
     model = resnet.resnet18(num_classes=3)

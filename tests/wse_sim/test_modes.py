@@ -201,6 +201,7 @@ def test_auto_prefers_the_pipeline_and_falls_back_to_streaming():
         simulate(tiny_mlp(), TINY, "replica")
 
 
+@pytest.mark.slow
 def test_half_precision_and_newer_wafers_change_the_step():
     assert simulate(mlp(dtype=float16), WSE2).step_cycles < simulate(mlp(), WSE2).step_cycles
     assert simulate(mlp(), WSE3).step_cycles != simulate(mlp(), WSE2).step_cycles

@@ -187,6 +187,7 @@ def test_pictures_of_links_and_cores_hold_the_counters(done):
     np.testing.assert_allclose(sum(shares), 1)
 
 
+@pytest.mark.slow
 def test_picture_of_a_plan_has_a_rectangle_for_each_kernel_and_a_bar_for_each_span():
     report = simulate_program(mlp(), WSE2).pipelined
     drawn = pictures.floor_plan(report, WSE2).axes[0].patches
