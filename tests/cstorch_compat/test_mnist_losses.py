@@ -4,6 +4,7 @@ import json
 import pathlib
 
 import numpy as np
+import pytest
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
