@@ -93,13 +93,19 @@ def sources() -> dict[str, str]:
     return found
 
 
+@functools.cache
+def imports(text: str) -> list[ast.Import | ast.ImportFrom]:
+    """The import statements of a text, wherever they stand."""
+    return [n for n in ast.walk(parsed(text)) if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
 def imported(text: str, known: Sources) -> set[str]:
     """The modules of `known` that a text imports, wherever the import stands."""
     named = set()
-    for n in ast.walk(parsed(text)):
+    for n in imports(text):
         if isinstance(n, ast.Import):
             named |= {a.name for a in n.names}
-        elif isinstance(n, ast.ImportFrom):
+        else:
             paths = {a.name: f"{n.module}.{a.name}" for a in n.names}
             named |= {path if path in known else str(n.module) for path in paths.values()}
     return named & known.keys()
