@@ -21,8 +21,7 @@ def _over_lists(name: str) -> Callable[..., Any]:
         _require_equal_lengths(tensors, others)
         if "addc" in name and len(others) == 3:
             # The factor is an ordinary argument of the lists and a keyword of the method.
-            *others_, options["value"] = others
-            others = tuple(others_)
+            options["value"], others = others[-1], others[:-1]
         results = tuple(
             method(t, *(_at(o, i) for o in others), **{k: _at(v, i) for k, v in options.items()})
             for i, t in enumerate(tensors)
@@ -30,7 +29,7 @@ def _over_lists(name: str) -> Callable[..., Any]:
         return None if name.endswith("_") else results
 
     each.__name__ = each.__qualname__ = name
-    each.__doc__ = f"`{name.removeprefix(PREFIX)}` of each tensor of a list; ValueError if lists differ in length."
+    each.__doc__ = f"`{name.removeprefix(PREFIX)}` of each tensor of a list; RuntimeError if lists differ in length."
     return each
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from cstorch_compat.torch.parametrize import register_parametrization
 from lazytensor.functions.creation import empty
-from lazytensor.functions.statistics import norm
 from lazytensor.functions.writing import normal_
 from lazytensor.modes import no_grad
 from lazytensor.nn import Module, Parameter
 from lazytensor.nn.conv_layers import _ConvTransposeNd
 from lazytensor.nn.functional import normalize
+from lazytensor.nn.utils import _norm_but
 from lazytensor.tensor import Tensor
 
 BEGINNING = 15
@@ -27,9 +27,8 @@ class _WeightNorm(Module):
         self.dim = dim
 
     def _length(self, v: Tensor) -> Tensor:
-        if self.dim is None or self.dim == -1:
-            return norm(v)
-        return norm(v, 2, [d for d in range(v.ndim) if d != self.dim % v.ndim], True)
+        # PyTorch writes "all dimensions" as -1 too.
+        return _norm_but(v, None if self.dim == -1 else self.dim)
 
     def forward(self, weight_g: Tensor, weight_v: Tensor) -> Tensor:
         """The weight, of the shape of the direction."""

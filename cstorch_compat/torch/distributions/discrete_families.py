@@ -48,12 +48,10 @@ class _Given(Distribution):
         return self._param.shape
 
 
-class Bernoulli(_Given, ExponentialFamily):
-    """1 with a probability, else 0."""
+class _PerElement(_Given):
+    """A distribution for each element of the parameter, probs or logits of any shape."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.boolean
-    has_enumerate_support = True
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
         check_one(probs, logits)
@@ -62,6 +60,13 @@ class Bernoulli(_Given, ExponentialFamily):
         else:
             (self.logits,) = broadcast_all(logits)
         super().__init__(self._param.shape, validate_args=validate_args)
+
+
+class Bernoulli(_PerElement, ExponentialFamily):
+    """1 with a probability, else 0."""
+
+    support = constraints.boolean
+    has_enumerate_support = True
 
     @property
     def mean(self) -> Tensor:
@@ -104,19 +109,10 @@ class Bernoulli(_Given, ExponentialFamily):
         return values.expand(-1, *self._batch_shape) if expand else values
 
 
-class Geometric(_Given):
+class Geometric(_PerElement):
     """Failures before the first success."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
-
-    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
-        check_one(probs, logits)
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        super().__init__(self._param.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
