@@ -5,6 +5,7 @@ measurements. It sees programs only as `lazytensor.ir.program.Program`; nothing 
 """
 
 from wse_sim.backend import WaferBackend, WaferExecutable
+from wse_sim.host import APPLIANCE, Host
 from wse_sim.layout import Layout, Rect
 from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
 from wse_sim.mesh_backend import MeshBackend, MeshExecutable
@@ -17,6 +18,7 @@ from wse_sim.price.cost import Cost, cost
 from wse_sim.viz import floor_plan, gantt
 
 __all__ = [
+    "APPLIANCE",
     "MACHINES",
     "MODES",
     "RECIPES",
@@ -25,6 +27,7 @@ __all__ = [
     "WSE2",
     "WSE3",
     "Cost",
+    "Host",
     "KernelRow",
     "Layout",
     "Machine",

@@ -1,0 +1,98 @@
+"""The computers around the wafers as data: input workers, the control of steps, the weight host, the start of a job.
+
+Keys of the sources: ALCF, the logs of the Argonne testbeds' documentation (github.com/argonne-lcf, the same rows as in
+`validation/measured.json`). GLOSS, the vendor's glossary on MemoryX and SwarmX. SDKWP as in `machine.py`. A constant
+that was fitted names its row; that row is no test of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lazytensor.errors import LazyError
+from wse_sim.machine import Sourced
+
+# Everything else divides something, or is counted in.
+_MAY_BE_ZERO = ("step_control_s", "programming_s")
+
+
+@dataclass(frozen=True)
+class Host:
+    """What feeds a job from outside the wafers. Numbers of workers and rates are those of one system.
+
+    `workers` prepare batches, each `worker_bytes_per_s` of them as the step takes them (the bytes of all batch
+    tensors). `step_control_s` passes on the host between two steps whatever they compute. `programming_s` is what the
+    system takes before the first step, and then the weights are sent once at `first_weights_bytes_per_s`. While a job
+    streams, the weight host sends weights and receives gradients at `stream_bits_per_s` each way, whatever the number
+    of systems: each node of the tree between them serves `fan_out` at that rate, so more systems add depth alone.
+    """
+
+    workers: int
+    worker_bytes_per_s: float
+    step_control_s: float
+    programming_s: float
+    first_weights_bytes_per_s: float
+    stream_bits_per_s: float
+    fan_out: int
+    sources: Mapping[str, str] = field(compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in HOST_FIELDS:
+            value = getattr(self, name)
+            if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
+                raise LazyError(f"a host has {name} = {value}", hint="Give a positive number.")
+
+    def input_seconds(self, batch_bytes: int, systems: int = 1) -> float:
+        """Seconds in which the workers of all systems prepare a batch of `batch_bytes` in all."""
+        return batch_bytes / (systems * self.workers * self.worker_bytes_per_s)
+
+    def start_seconds(self, weight_bytes: int) -> float:
+        """Seconds from the end of compilation to the first step: programming, then the weights once."""
+        return self.programming_s + weight_bytes / self.first_weights_bytes_per_s
+
+    def tree_depth(self, systems: int) -> int:
+        """Nodes between the weight host and each of `systems` wafers."""
+        # Counted in whole numbers: a logarithm of 4 ** n may fall short of n.
+        depth, reach = 0, 1
+        while reach < systems:
+            depth, reach = depth + 1, reach * self.fan_out
+        return depth
+
+
+# Taken from the record, as `NUMERIC_FIELDS` of a machine is.
+HOST_FIELDS = tuple(f.name for f in fields(Host) if f.name != "sources")
+
+
+def _build(table: Sourced) -> Host:
+    values: dict[str, Any] = {key: value for key, (value, _) in table.items()}
+    return Host(sources={key: source for key, (_, source) in table.items()}, **values)
+
+
+# 479,188.55 samples/s of 784 float32 pixels and an int64 label, from five workers.
+_FC_MNIST_BYTES_PER_S = 479_188.55 * (784 * 4 + 8)
+
+APPLIANCE = _build(
+    {
+        "workers": (5, "ALCF: FC-MNIST under R1.5 ran with five worker nodes, the default of that release"),
+        "worker_bytes_per_s": (
+            _FC_MNIST_BYTES_PER_S / 5,
+            "fitted on fcmnist_cs2_a: 479,188.55 samples/s of 3,144 bytes from five workers, 1 % of the edge",
+        ),
+        "step_control_s": (
+            0,
+            "assumed none: FC-MNIST's 535 us a step are all charged to the workers, and as all rows have one batch "
+            "size the two cannot be told apart",
+        ),
+        "programming_s": (241.4, "fitted on prog_dit, ALCF: 241.4 s on a CS-3; other logs have 200 to 245 s"),
+        "first_weights_bytes_per_s": (
+            6.74e9 * 2 / 13.2,
+            "fitted on send_w_llama7, ALCF: 6.74 G weights of 2 bytes in 13.2 s, under 1 % of the edge",
+        ),
+        "stream_bits_per_s": (
+            1.2e12,
+            "GLOSS: weights are broadcast and gradients reduced at line rate, which is SDKWP's 12 x 100 Gb of a system",
+        ),
+        "fan_out": (4, "GLOSS: a node of the tree serves one to four"),
+    }
+)
+"""The hosts that a CS-1, CS-2 or CS-3 has by default."""
