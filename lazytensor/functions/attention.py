@@ -10,10 +10,11 @@ from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.activations import dropout
+from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear, matmul
 from lazytensor.functions.shapes import expand, reshape, transpose, unsqueeze
 from lazytensor.precision import half_type
-from lazytensor.tensor import Tensor, from_array
+from lazytensor.tensor import CONST_LIMIT, Tensor, from_array
 
 
 def scaled_dot_product_attention(
@@ -48,7 +49,7 @@ def attention_weights(
     factor = 1 / math.sqrt(query.spec.shape[-1]) if scale is None else scale
     scores = _scores(query, transpose(key, -2, -1), float(factor))
     if is_causal:
-        mask = from_array(np.tri(scores.spec.shape[-2], scores.spec.shape[-1], dtype=bool))
+        mask = _causal(scores)
     if mask is None:
         return reductions.softmax(scores, -1)
     if mask.dtype is not bool_:
@@ -56,6 +57,18 @@ def attention_weights(
     # A row without a single True is 0 / 0. A causal row always sees its own place, so only given masks are checked.
     seen = reductions.softmax(pw.where(mask, scores, -math.inf), -1)
     return seen if is_causal else pw.where(reductions.any(mask, -1, True), seen, 0.0)
+
+
+def _causal(scores: Tensor) -> Tensor:
+    """True where a query [..., L, S] may look: at its own place and those before."""
+    rows, columns = scores.spec.shape[-2:]
+    if rows * columns > CONST_LIMIT:
+        # Compared where it is used: a constant of this size would be sent and held for each layer.
+        places = arange(rows, device=scores.device), arange(columns, device=scores.device)
+        return pw.ge(unsqueeze(places[0], -1), places[1])
+    mask = from_array(np.tri(rows, columns, dtype=bool))
+    mask.device = scores.device
+    return mask
 
 
 def _scores(query: Tensor, columns: Tensor, factor: float) -> Tensor:

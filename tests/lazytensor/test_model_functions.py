@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from lazytensor.device import Device
 from lazytensor.nn import functional as F
 
 few = settings(max_examples=15, deadline=None)
@@ -76,6 +77,18 @@ def test_causal_attention_does_not_see_ahead(seed):
     whole = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     part = F.scaled_dot_product_attention(q[:, :3], k[:, :3], v[:, :3], is_causal=True)
     np.testing.assert_allclose(whole[:, :3].numpy(), part.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("length", [5, 300])  # the mask is a constant, and compared where it is used
+def test_causal_attention_is_that_with_a_mask_of_the_device(length):
+    q = lt.tensor(drawn(0, 1, length, 4))
+    mask = lt.tensor(np.tri(length, dtype=bool))
+    np.testing.assert_array_equal(
+        F.scaled_dot_product_attention(q, q, q, is_causal=True).numpy(),
+        F.scaled_dot_product_attention(q, q, q, attn_mask=mask).numpy(),
+    )
+    q.device = Device("lazy:0")
+    assert F.scaled_dot_product_attention(q, q, q, is_causal=True).device == q.device
 
 
 @few
