@@ -1,0 +1,139 @@
+"""Llama2-7B with the Cerebras PyTorch API: gated linear layers, norms by the root mean square, rotary embedding.
+
+python llama2_7b.py [--layers N] [--length N] [--batch_size N] [--steps N]
+
+Published (github.com/argonne-lcf): 20.45 samples/s on one CS-2, batch 99, March 2024; 31.98 on one CS-3 with release
+2.9, batch 1,024; weight streaming. Extents: the vendor's params_llama2_7b, 32 layers, d 4096, 32 heads, ff 11008,
+vocabulary 32000.
+Assumed: sequences of 4,096 tokens as in that configuration, which the logs do not print, and no clipping of gradients.
+The tokens here are random.
+"""
+
+import argparse
+import math
+
+import cerebras.pytorch as cstorch
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class RMSNorm(nn.Module):
+    """Divide by the root of the mean square."""
+
+    def __init__(self, width, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+def turned(x, cosines, sines):
+    """[batch, heads, length, d] turned by the place of the token; a pair is a dimension and its place in the half."""
+    low, high = x.chunk(2, dim=-1)
+    return torch.cat((low * cosines - high * sines, high * cosines + low * sines), dim=-1)
+
+
+class Attention(nn.Module):
+    """Each token looks at those before it."""
+
+    def __init__(self, width, heads, length):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width, bias=False) for _ in range(4))
+        size = width // heads
+        angles = torch.arange(length)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
+        self.register_buffer("cosines", angles.cos(), persistent=False)
+        self.register_buffer("sines", angles.sin(), persistent=False)
+
+    def split(self, x):
+        batch, length, width = x.shape
+        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+
+    def forward(self, x):
+        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        cosines, sines = self.cosines.to(query.dtype), self.sines.to(query.dtype)
+        scores = turned(query, cosines, sines) @ turned(key, cosines, sines).transpose(-1, -2)
+        places = torch.arange(x.shape[1], device=x.device)
+        scores = torch.where(places[:, None] >= places, scores / math.sqrt(query.shape[-1]), -1e4)
+        mixed = F.softmax(scores, dim=-1) @ value
+        return self.out(mixed.transpose(1, 2).reshape(x.shape))
+
+
+class Block(nn.Module):
+    """Attention and gated linear layers, each added to its input."""
+
+    def __init__(self, args):
+        super().__init__()
+        self.norm1, self.norm2 = RMSNorm(args.width), RMSNorm(args.width)
+        self.attention = Attention(args.width, args.heads, args.length)
+        self.gate, self.up = (nn.Linear(args.width, args.filter, bias=False) for _ in range(2))
+        self.down = nn.Linear(args.filter, args.width, bias=False)
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        normed = self.norm2(x)
+        return x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+
+
+class Llama(nn.Module):
+    """Tokens to the loss of the tokens that come next."""
+
+    def __init__(self, args):
+        super().__init__()
+        self.tokens = nn.Embedding(args.vocabulary, args.width)
+        self.blocks = nn.ModuleList(Block(args) for _ in range(args.layers))
+        self.norm = RMSNorm(args.width)
+        self.head = nn.Linear(args.width, args.vocabulary, bias=False)
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens)
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long())
+
+
+def input_fn(args):
+    """Random texts."""
+    texts = torch.randint(0, args.vocabulary, (args.batch_size, args.length + 1), dtype=torch.int32)
+    dataset = torch.utils.data.TensorDataset(texts[:, :-1], texts[:, 1:])
+    return torch.utils.data.DataLoader(dataset, batch_size=args.batch_size, drop_last=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", type=int, default=1)
+    sizes = {"layers": 32, "width": 4096, "heads": 32, "filter": 11008, "vocabulary": 32000, "length": 4096}
+    for name, size in {**sizes, "batch_size": 99}.items():
+        parser.add_argument(f"--{name}", type=int, default=size)
+    args = parser.parse_args()
+
+    torch.manual_seed(0)
+    backend = cstorch.backend("CSX")
+    with backend.device:
+        model = Llama(args)
+    compiled_model = cstorch.compile(model, backend)
+    optimizer = cstorch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
+
+    @cstorch.trace
+    def training_step(batch):
+        loss = compiled_model(*batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    @cstorch.step_closure
+    def log_loss(loss):
+        print(f"loss {loss.item():.5f}")
+
+    dataloader = cstorch.utils.data.DataLoader(input_fn, args)
+    for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=args.steps):
+        log_loss(training_step(batch))
+
+
+if __name__ == "__main__":
+    main()
