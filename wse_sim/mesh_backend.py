@@ -3,7 +3,8 @@
 A reading says how: as data with NumPy, or as wavelets, cycle by cycle.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime.backend import Store
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
-from wse_sim.kernels.calls import CARRIES, MeshCall, call_of
+from wse_sim.kernels.calls import CARRIES, call_of
+from wse_sim.kernels.mesh_call import MeshCall, operation
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.numbers.data import apply
@@ -23,17 +25,22 @@ from wse_sim.price.cost import cost
 
 
 class MeshBackend:
-    """Runs programs on `side` x `side` simulated cores of `machine`; with `wavelets` cycle by cycle, else as data."""
+    """Runs programs on simulated cores of `machine`; with `wavelets` cycle by cycle, else as data.
+
+    `side` is that of a square, or (width, height).
+    """
 
     name = "mesh"
 
-    def __init__(self, side: int = 4, machine: Machine = WSE2, wavelets: bool = False):
-        self.rect, self.machine, self.wavelets = Rect(0, 0, side, side), machine, wavelets
+    def __init__(self, side: int | tuple[int, int] = 4, machine: Machine = WSE2, wavelets: bool = False):
+        width, height = (side, side) if isinstance(side, int) else side
+        self.rect, self.machine, self.wavelets = Rect(0, 0, width, height), machine, wavelets
 
     def compile(self, program: Program, store: Store) -> "MeshExecutable":
         """Make the kernels of `program`.
 
-        Raises LazyError for an instruction that has none that runs, PlacementError for one that does not fit.
+        Raises LazyError where instructions have none that runs, and PlacementError where all that is wrong is that
+        they do not fit; the error lists each of them, with the line of the script and what to do.
         """
         return MeshExecutable(self, program, store)
 
@@ -46,11 +53,7 @@ class MeshExecutable:
     def __init__(self, backend: MeshBackend, program: Program, store: Store):
         self.program, self.cycles = program, 0
         self._backend, self._store = backend, store
-        types = [buffer.type for buffer in program.buffers]
-        self._calls = [
-            None if instr.kernel in CARRIES else _fitting(instr, [types[r] for r in instr.reads], backend)
-            for instr in program.instrs
-        ]
+        self._calls = _calls(program, backend)
 
     def placement(self) -> str:
         """The kernels that share the one rectangle, one after the other; see `Executable`."""
@@ -67,7 +70,7 @@ class MeshExecutable:
             if call:
                 call.run(reads, writes, self._read)
             else:
-                CARRIES[instr.kernel](instr, reads, writes[0])
+                CARRIES[operation(instr)](instr, reads, writes[0])
             # Cores round to the types of their tiles; the buffer's type may be narrower, as it is for a float32 sum
             # into float16.
             for w in instr.writes:
@@ -105,15 +108,49 @@ class MeshExecutable:
         return done.memory
 
 
+def _calls(program: Program, backend: MeshBackend) -> list[MeshCall | None]:
+    """The calls of a program, None for what the host carries. Raises LazyError with all that is refused."""
+    types = [buffer.type for buffer in program.buffers]
+    calls: list[MeshCall | None] = []
+    refusals: list[LazyError] = []
+    for instr in program.instrs:
+        try:
+            is_carried = operation(instr) in CARRIES
+            calls.append(None if is_carried else _fitting(instr, [types[r] for r in instr.reads], backend))
+        except LazyError as error:
+            refusals.append(error)
+    # One at a time would have the user mend a line, start again, and learn of the next.
+    if len(refusals) > 1:
+        kind = PlacementError if all(isinstance(refusal, PlacementError) for refusal in refusals) else LazyError
+        lines = "\n  ".join(_listed(refusals))
+        raise kind(f"{len(refusals)} of {len(program.instrs)} kernels do not run on the cores:\n  {lines}")
+    if refusals:
+        raise refusals[0]
+    return calls
+
+
+def _listed(refusals: Sequence[LazyError]) -> Iterator[str]:
+    """Each refusal once, with how often it came; those with one way out together, and it after them."""
+    for hint in dict.fromkeys(error.hint for error in refusals):
+        counts = Counter(f"{e.where}: {e.what}" if e.where else e.what for e in refusals if e.hint == hint)
+        yield from (f"{text} ({count} times)" if count > 1 else text for text, count in counts.items())
+        yield f"  {hint}"
+
+
 def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
     """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
     try:
         call = call_of(instr, reads, backend.rect)
     except LazyError as error:
-        raise LazyError(f"{instr.label}: {error.what}", where=instr.where, hint=error.hint) from None
+        raise LazyError(f"{_label(instr)}: {error.what}", where=instr.where, hint=error.hint) from None
     needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe
     if needed > usable:
-        side = backend.rect.width
-        text = f"{instr.label} needs {needed:,} bytes of {usable:,} on each of {side} x {side} cores"
+        rect = backend.rect
+        text = f"{_label(instr)} needs {needed:,} bytes of {usable:,} on each of {rect.width} x {rect.height} cores"
         raise PlacementError(text, where=instr.where, hint="Take more cores.")
     return call
+
+
+def _label(instr: Instr) -> str:
+    """The module and the kernel; a call by what is called."""
+    return instr.label.removesuffix(instr.kernel) + operation(instr) if instr.kernel == "call" else instr.label

@@ -260,10 +260,49 @@ def embedding_gradient(on: Draw) -> Case:
     rect, tokens, vocabulary, width = on.rect(), on.extent(), on.extent(), on.extent()
     dy, numbers = on.numbers(tokens, width), on.random.integers(0, vocabulary, tokens)
     chosen = (numbers == np.arange(vocabulary)[:, None]).astype(np.float32)
+    values, has_base = {"dy": dy, "tokens": numbers}, on.draw(st.booleans())
+    if has_base:
+        # The base is one more row that comes to each row of the table.
+        values["base"] = on.numbers(vocabulary, width)
+        chosen, dy = np.concatenate([chosen, np.eye(vocabulary)], 1), np.concatenate([dy, values["base"]])
     return Case(
-        KERNELS["embedding_gradient"](rect, tokens, vocabulary, width, on.dtype),
-        {"dy": dy, "tokens": numbers},
+        KERNELS["embedding_gradient"](rect, tokens, vocabulary, width, on.dtype, has_base=has_base),
+        values,
         {"gradient": sums(chosen, dy, on.dtype, rect.height)},
+    )
+
+
+def lists(on: Draw) -> tuple[Rect, tuple[int, int, int, int], np.ndarray]:
+    rows, columns, extent, count = (on.extent() for _ in range(4))
+    return on.rect(), (rows, columns, extent, count), on.random.integers(0, extent, (rows, columns, count))
+
+
+def at_places(on: Draw) -> Case:
+    rect, extents, places = lists(on)
+    x = on.numbers(*extents[:3])
+    exact = np.take_along_axis(x, places, -1).reshape(extents[0], -1)
+    return Case(
+        KERNELS["at_places"](rect, *extents, on.dtype),
+        {"x": x, "places": places},
+        {"y": Expected(exact, 0, on.dtype)},
+    )
+
+
+def put_places(on: Draw) -> Case:
+    """The last of several stays, or they are summed in float32, each sum half a unit, and rounded once."""
+    rect, extents, places = lists(on)
+    g, accumulate = on.numbers(*extents[:2], extents[3]), on.draw(st.booleans())
+    exact, scale = np.zeros((2, *extents[:3]))
+    at = (*np.indices(places.shape)[:2], places)
+    if accumulate:
+        np.add.at(exact, at, g)
+        np.add.at(scale, at, np.abs(g))
+    else:
+        exact[at] = g
+    flat = extents[0], -1
+    expected = Expected(exact.reshape(flat), scale.reshape(flat), on.dtype, own=1, wide=extents[3])
+    return Case(
+        KERNELS["put_places"](rect, *extents, on.dtype, accumulate), {"g": g, "places": places}, {"y": expected}
     )
 
 
@@ -397,6 +436,8 @@ ROWS: dict[str, Row] = {
     "bias_gelu": bias_gelu,
     "embedding": embedding,
     "embedding_gradient": embedding_gradient,
+    "at_places": at_places,
+    "put_places": put_places,
     "sgd_momentum": sgd_momentum,
     "adam": adam,
     "star": star,

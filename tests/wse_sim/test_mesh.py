@@ -6,18 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_rows import DTYPES, EPSILON
 from programs import Builder, computed, patient
+from small_nets import Cells, captured
 
 import lazytensor as lt
-from lazytensor.capture import Capture
-from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import bool_, by_name, float32, int32, int64
-from lazytensor.errors import LazyError
+from lazytensor.dtype import bool_, by_name, float32, float64, int32, int64
+from lazytensor.errors import LazyError, PlacementError
 from lazytensor.ir.nest import Access, Loop, Nest, Scalar, Store
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 from lazytensor.runtime.host import HostBackend
-from lazytensor.runtime.store import Store as States
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.packing import rounded
 from wse_sim.kernels import gather, scatter
@@ -96,6 +94,13 @@ def test_operation_is_numpys_within_its_units_of_the_last_place(op, dtype):
     error = np.abs(found - right)
     scale = np.abs(inputs[0] if op.startswith("gelu") else right)
     assert (error <= ulp * EPSILON[dtype] * scale).all()
+
+
+def test_casts_to_truth_and_to_integers_are_numpys():
+    values = np.array([[-2.5, -0.0, 0.7], [1e-9, 3.0, 8388607.5]], np.float32)
+    for kind in (bool_, int64):
+        (found,) = run(single("cast", [float32], kind, 2, 3), [values], Rect(0, 0, 2, 2))
+        np.testing.assert_array_equal(found, values.astype(kind.host))
 
 
 @pytest.mark.parametrize("narrow", ["float16", "bfloat16"])
@@ -191,31 +196,6 @@ def test_nests_of_any_form_are_the_oracles(nest, rect, seed, wavelets):
     terms = right[0].size / max(1, right[1].size)
     bound = np.abs(right[0]).max() * terms * (terms * EPSILON["float32"] + EPSILON[name])
     assert (np.abs(found[1].astype(np.float64) - right[1]) <= bound).all()
-
-
-class Cells:
-    """State of its own, copied from a store."""
-
-    def __init__(self, store, names):
-        self.cells = {name: store.copy(name) for name in names}
-
-    def array(self, name):
-        return self.cells[name]
-
-
-def captured(step, arrays: dict, named: dict):
-    """The compiled program of a step, its store and its batch."""
-    for name, cell in named.items():
-        lt.trace.register(cell, name)
-    store = States()
-    capture = Capture(store, readable=False)
-    for k, (name, tensor) in enumerate(arrays.items()):
-        capture.feed(tensor.cell, k, name)
-    with capture:
-        result = step(*arrays.values())
-        graph, _ = capture.graph()
-    assert result is not None
-    return compile_graph(graph, HOST), store, capture.arrays()
 
 
 class MLP(lt.nn.Module):
@@ -322,16 +302,37 @@ def compiled(build):
 @pytest.mark.parametrize(
     "build, text",
     [
-        (lambda b: b.pointwise("erf", (b.input((4, 4)),)), "no instructions for 'erf'"),
+        (lambda b: b.pointwise("sin", (b.input((4, 4)),)), "no instructions for 'sin'"),
         (lambda b: b.call("sort", (b.input((4,)),), [(4,)], 1), "no kernel that runs for 'sort'"),
         (lambda b: b.matmul(b.input((4, 3)), b.input((2, 4)), transpose_a=True, transpose_b=True), "one at most"),
         (
             lambda b: b.matmul(b.input((200, 200)), b.input((200, 200))),
             "matmul needs .* bytes of 44,976 on each of 2 x 2",
         ),
-        (lambda b: b.call("nest", (), [], 1, nest=single("neg", [int32], int32, 2, 2)), "a nest over int32"),
+        (lambda b: b.call("nest", (), [], 1, nest=single("neg", [float64], float64, 2, 2)), "a nest over float64"),
     ],
 )
 def test_what_cores_cannot_do_is_refused_before_it_runs(build, text):
     with pytest.raises(LazyError, match=text):
         compiled(build)
+
+
+def test_all_refusals_come_at_once_with_their_lines_and_ways_out():
+    def build(b):
+        x = b.input((4, 4))
+        b.pointwise("sin", (x,))
+        for _ in range(2):
+            b.call("sort", (x,), [(4, 4)], 1)
+        b.matmul(b.input((200, 200)), b.input((200, 200)))
+
+    with pytest.raises(LazyError) as refused:
+        compiled(build)
+    lines = str(refused.value).splitlines()
+    assert lines[0] == "4 of 4 kernels do not run on the cores:"
+    assert [line.strip().split(":")[-1].strip()[:40] for line in lines[1::2]] == [
+        "no instructions for 'sin'",
+        "no kernel that runs for 'sort' (2 times)",
+        "matmul needs 200,008 bytes of 44,976 on ",
+    ]
+    assert lines[-1].strip() == "Take more cores."
+    assert not isinstance(refused.value, PlacementError)

@@ -24,7 +24,8 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
-| bias_relu, embedding | 0: NumPy's bits |
+| bias_relu, embedding, at_places | 0: NumPy's bits |
+| put_places | 1; wide: one for each term of a sum |
 | bias_gelu | 1; wide: 8 |
 | sgd_momentum | 1; wide: 2 |
 | adam | 1; wide: 8; moments 2 and 3 |
@@ -39,6 +40,7 @@ from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
 from wse_sim.kernels.inplace import operand_in_place
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
+from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
@@ -65,6 +67,8 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "bias_gelu": bias_gelu,
     "embedding": embedding,
     "embedding_gradient": embedding_gradient,
+    "at_places": at_places,
+    "put_places": put_places,
     "sgd_momentum": sgd_momentum,
     "adam": adam,
     "star": star,

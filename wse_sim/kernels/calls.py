@@ -1,62 +1,42 @@
 """Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
 
 Between two calls the host holds the arrays: each call scatters its operands and gathers its results. What only moves
-whole arrays, a concatenation or the write into a part, the host does on the way.
+whole arrays, a concatenation or the write into a part, the host does on the way, and it draws random numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest
+from lazytensor.ir.operation import OPS
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.kernel import MeshKernel, gather, scatter
+from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.lookups import read_places, read_rows, write_places, write_rows
+from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.layout import Rect
-from wse_sim.phase import Phase
 
-Arrays = Sequence[np.ndarray]
-Reading = Callable[[Phase, np.ndarray], np.ndarray]
-"""A phase program and the memories before it -> the memories after it."""
 WIDE = "float32"
 
 
-@dataclass(frozen=True)
-class MeshCall:
-    """A kernel that runs `rounds` times, what it is given from the arrays that are read, and where its results go.
-
-    `give` and `take` get the number of the round last.
-    """
-
-    kernel: MeshKernel
-    give: Callable[[Arrays, int], Mapping[str, np.ndarray]]
-    take: Callable[[Mapping[str, np.ndarray], Arrays, int], None]
-    rounds: int = 1
-
-    def run(self, reads: Arrays, writes: Arrays, reading: Reading) -> None:
-        """Fill the arrays `writes`, which may be among those that are read."""
-        for number in range(self.rounds):
-            memory = reading(self.kernel.phase, scatter(self.kernel, self.give(reads, number)))
-            self.take(gather(self.kernel, memory), writes, number)
-
-
 def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
-    """The call of an instruction whose operands have the types `reads`, on the square `rect`.
+    """The call of an instruction whose operands have the types `reads`, on `rect`.
 
     Raises LazyError for what has no kernel that runs.
     """
     if instr.nest:
         return _nest(instr.nest, rect)
-    if instr.kernel not in CALLS:
+    name = operation(instr)
+    if name not in CALLS:
         known = ", ".join(["nest", *sorted(CALLS)])
-        raise LazyError(f"no kernel that runs for {instr.kernel!r}", hint=f"There are {known}.")
-    return CALLS[instr.kernel](instr, reads, rect)
+        raise LazyError(f"no kernel that runs for {name!r}", hint=f"There are {known}.")
+    return CALLS[name](instr, reads, rect)
 
 
 def _nest(nest: Nest, rect: Rect) -> MeshCall:
@@ -98,6 +78,8 @@ def _product(
     rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool
 ) -> MeshKernel:
     (rows, columns), (inner, outer) = a, b
+    # Tiles go around on rings of one length: on other rectangles the products take the largest square.
+    rect = Rect(rect.x, rect.y, min(rect.width, rect.height), min(rect.width, rect.height))
     # Whichever operand is transposed, no matrix is: another of the three stays and the others turn (`products`).
     if is_left:
         return weight_gradient(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
@@ -128,12 +110,8 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
 
 def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     *rows, columns = reads[0].shape
-
-    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(-1)[:] = results["y"].reshape(-1)
-
     kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
-    return MeshCall(kernel, lambda arrays, number: {"x": arrays[0]}, take)
+    return single(kernel, lambda arrays: {"x": arrays[0]})
 
 
 def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
@@ -150,17 +128,26 @@ def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
     write[tuple(slice(*bound) for bound in bounds)] = reads[1]
 
 
+def _draw(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
+    write[...] = OPS[operation(instr)].eval(*reads, **attributes(instr))
+
+
 CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
     "reshape": _view,
     "view": _view,
     "concat": _concat,
     "slice_update": _slice_update,
+    "random_uniform": _draw,
 }
-"""What the host does with whole arrays: kernel name -> function of the arrays read and the one written."""
+"""What the host does: kernel or operation -> function of the arrays read and the one written."""
 
 CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
     "matmul": _matmul,
     "softmax": _softmax,
     "softmax_cross_entropy": _loss,
+    "at_places": read_places,
+    "put_places": write_places,
+    "index_get": read_rows,
+    "index_put": write_rows,
 }
-"""Kernel name -> its call."""
+"""Kernel of the library, or operation -> its call."""

@@ -45,6 +45,11 @@ def _lookup(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, 2 * tile, pes * tile, dtype)
 
 
+def _listed(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
+    """A list for each PE and each row of a tile."""
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes, 2 * tile, tile, dtype)
+
+
 SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "gemv": _tiles("gemv"),
     **{
@@ -59,6 +64,7 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     **{name: _tiles(name) for name in ("sgd_momentum", "adam")},
     "embedding": _lookup("embedding"),
     "embedding_gradient": _lookup("embedding_gradient"),
+    **{name: _listed(name) for name in ("at_places", "put_places")},
     "spmm": _sparse,
     "convolution": lambda rect, pes, tile, dtype: KERNELS["convolution"](rect, pes * tile, pes * tile, 2, 3, 1, dtype),
     "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),

@@ -1,9 +1,11 @@
 """Rows of a table by number: the columns of the table are cut along x, and the numbers along y."""
 
+from dataclasses import replace
+
 from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.layout import Rect
-from wse_sim.phase import AllReduce, Local, Seq
+from wse_sim.phase import AllReduce, Local, Phase, Seq
 
 
 def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
@@ -18,8 +20,13 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
     return MeshKernel(Local(rect, body_of(build)), (table, numbers), (y,), room.words)
 
 
-def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32") -> MeshKernel:
-    """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from."""
+def embedding_gradient(
+    rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str = "float32", has_base: bool = False
+) -> MeshKernel:
+    """gradient [vocabulary, width] of a table: each row of dy [tokens, width] is added to the row that it came from.
+
+    With `has_base` the sums are added to the operand "base", a gradient from elsewhere.
+    """
     room, gradient, numbers, dy = _placed(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
     row = Memory(base_of(room.take(1, "uint16"), "uint16"), stride=1, dtype="uint16")
     build = room.builder()
@@ -30,7 +37,15 @@ def embedding_gradient(rect: Rect, tokens: int, vocabulary: int, width: int, dty
         target = _named(gradient, row)
         build.add(target, target, dy.vector(steps=(dy.tile_columns,)), dy.tile_columns)
     total = AllReduce(rect, axis="y", words=gradient.words, at=gradient.address, dtype=dtype)
-    return MeshKernel(Seq((Local(rect, body_of(build)), total)), (numbers, dy), (gradient,), room.words)
+    parts: list[Phase] = [Local(rect, body_of(build)), total]
+    operands = [numbers, dy]
+    if has_base:
+        base = replace(gradient, name="base", address=room.take(gradient.elements, dtype))
+        build = room.builder()
+        build.add(gradient.vector(), gradient.vector(), base.vector(), gradient.elements)
+        parts.append(Local(rect, body_of(build)))
+        operands.append(base)
+    return MeshKernel(Seq(tuple(parts)), tuple(operands), (gradient,), room.words)
 
 
 def _placed(

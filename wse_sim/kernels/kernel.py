@@ -33,7 +33,8 @@ class Placed:
     tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
     lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
     folded onto the line. With `is_turned` the rows run along x and the columns along y instead. Where a `constant` is
-    given all elements have that value.
+    given all elements have that value. Each place of the matrix is `depth` elements that stay together, as the pixels
+    of a channel do. A tile has room for `least` columns, also where the matrix has fewer.
     """
 
     name: str
@@ -49,6 +50,8 @@ class Placed:
     is_turned: bool = False
     fill: float = 0
     constant: float | None = None
+    depth: int = 1
+    least: int = 0
 
     @property
     def tile_rows(self) -> int:
@@ -58,7 +61,7 @@ class Placed:
     @property
     def tile_columns(self) -> int:
         """Columns of the largest tile."""
-        return len(part(self.column_kind, self.columns, self._across[1], 0))
+        return max(self.least, len(part(self.column_kind, self.columns, self._across[1], 0)))
 
     @property
     def _across(self) -> tuple[int, int]:
@@ -69,7 +72,7 @@ class Placed:
     @property
     def elements(self) -> int:
         """Elements of a tile."""
-        return self.tile_rows * self.tile_columns
+        return self.tile_rows * self.tile_columns * self.depth
 
     @property
     def words(self) -> int:
@@ -179,7 +182,7 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
         raise LazyError(f"operands {', '.join(sorted(values))}", hint=f"Give {', '.join(sorted(names))}.")
     memory = blank(kernel)
     for placed in kernel.operands:
-        extents = placed.rows, placed.columns
+        extents = placed.rows, placed.columns * placed.depth
         # What the kernel itself needs, as a row of ones, is no business of the caller.
         matrix = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
         _scatter(placed, np.asarray(matrix), memory)
@@ -187,7 +190,7 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
 
 
 def gather(kernel: MeshKernel, memory: np.ndarray) -> dict[str, np.ndarray]:
-    """Every result as a global matrix [rows, columns] of float32 from memories [height, width, words]."""
+    """Every result as a global matrix [rows, columns x depth] of float32 from memories [height, width, words]."""
     return {placed.name: _gather(placed, memory) for placed in kernel.results}
 
 
@@ -210,9 +213,10 @@ def _ring_index(length: int, position: int) -> int:
 
 
 def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
-    if values.size != placed.rows * placed.columns:
-        raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {placed.rows} x {placed.columns} elements.")
-    matrix = to_bits(values.reshape(placed.rows, placed.columns), placed.dtype)
+    if values.size != placed.rows * placed.columns * placed.depth:
+        extents = f"{placed.rows} x {placed.columns * placed.depth}"
+        raise LazyError(f"{placed.name!r} of {values.shape}", hint=f"Give {extents} elements.")
+    matrix = to_bits(values.reshape(placed.rows, placed.columns, placed.depth), placed.dtype)
     fill = to_bits(np.full(1, placed.fill, np.float32), placed.dtype)
     for x, y, tile in _tiles(placed, memory):
         rows, columns = placed.tile_of(x, y)
@@ -222,11 +226,11 @@ def _scatter(placed: Placed, values: np.ndarray, memory: np.ndarray) -> None:
 
 
 def _gather(placed: Placed, memory: np.ndarray) -> np.ndarray:
-    result = np.zeros((placed.rows, placed.columns), np.float32)
+    result = np.zeros((placed.rows, placed.columns, placed.depth), np.float32)
     for x, y, tile in _tiles(placed, np.ascontiguousarray(memory)):
         rows, columns = placed.tile_of(x, y)
         result[np.ix_(rows, columns)] = decode(tile[: len(rows), : len(columns)], placed.dtype)
-    return result
+    return result.reshape(placed.rows, -1)
 
 
 def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.ndarray]]:
@@ -235,4 +239,4 @@ def _tiles(placed: Placed, memory: np.ndarray) -> Iterator[tuple[int, int, np.nd
     for y in range(placed.rect.height):
         for x in range(placed.rect.width):
             tile = flat[placed.rect.y + y, placed.rect.x + x]
-            yield x, y, tile.reshape(placed.tile_rows, placed.tile_columns)
+            yield x, y, tile.reshape(placed.tile_rows, placed.tile_columns, placed.depth)

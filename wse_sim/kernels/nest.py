@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lazytensor.dtype import DType
+from lazytensor.dtype import DType, by_name
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, Scalar, Store
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
-from wse_sim.kernels.scalars import append, known
-from wse_sim.layout import Rect, part
+from wse_sim.kernels.scalars import Pointwise, append, cast, known
+from wse_sim.layout import Rect, ceil_div, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
 WIDE = "float32"
@@ -83,9 +83,8 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
     domain = Domain(nest)
     operands = {}
     for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
-        # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
-        if array.dtype.kind in "iu" and np.abs(array).max(initial=0) > LARGEST_INTEGER:
-            raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
+        if array.dtype.kind in "iu":
+            _require_exact(array)
         operands[f"in{k}"] = array.reshape(-1)[domain.read(access)]
     indices = {f"index{n}": domain.read(s.attr) for n, s in enumerate(nest.body) if s.op == "index"}
     return operands | indices
@@ -99,7 +98,17 @@ def nest_results(nest: Nest, results: Mapping[str, np.ndarray], outputs: Sequenc
         if store.reduce:
             # All columns of a sum have the same place.
             places = places[:, :1]
-        outputs[store.output].reshape(-1)[places] = results[f"out{store.output}"]
+        result = results[f"out{store.output}"]
+        if nest.outputs[store.output].dtype.kind == "i":
+            _require_exact(result)
+        outputs[store.output].reshape(-1)[places] = result
+
+
+def _require_exact(numbers: np.ndarray | float) -> None:
+    """Raise LazyError for integers that float32 does not hold."""
+    # Cores compute in floating point; beyond 2 ** 24 float32 skips integers.
+    if np.abs(numbers).max(initial=0) > LARGEST_INTEGER:
+        raise LazyError(f"integers beyond {LARGEST_INTEGER:,}", hint="Cores read them as float32.")
 
 
 class _NestBuilder:
@@ -112,7 +121,7 @@ class _NestBuilder:
         self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
         self.indices: list[Placed] = []
         self.scalars = self._scalars()
-        self.work = [self._tile("work", WIDE) for _ in range(3)]
+        self.work = [self._tile("work", WIDE) for _ in range(self._spares())]
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
         self.outputs = {s.output: self._output(s) for s in nest.stores}
 
@@ -158,6 +167,8 @@ class _NestBuilder:
 
     def _place(self, n: int, scalar: Scalar, free: dict[str, list[Placed]]) -> Placed | float:
         if scalar.op == "const":
+            if scalar.dtype.kind == "i":
+                _require_exact(np.asarray(scalar.attr))
             return float(scalar.attr)
         if scalar.op == "load":
             return self.inputs[int(scalar.attr)]
@@ -179,7 +190,7 @@ class _NestBuilder:
 
     def _work(self) -> Iterator[Phase]:
         """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
-        whole = self._tile_columns
+        whole = ceil_div(self.columns, self.rect.width)
         # Without a sum the fill of a short tile is worked on like the rest and never gathered.
         if not self.sums:
             yield Local(self.rect, self._body(whole))
@@ -190,14 +201,10 @@ class _NestBuilder:
             first, width = columns_of.index(count), columns_of.count(count)
             yield Local(Rect(self.rect.x + first, self.rect.y, width, self.rect.height), self._body(count))
 
-    @property
-    def _tile_columns(self) -> int:
-        return self.work[0].tile_columns
-
     def _body(self, count: int) -> tuple[Instruction, ...]:
         """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
         # All tiles of a nest have the same rows, whichever they are.
-        build, rows = self.room.builder(), self.work[0].tile_rows
+        build, rows = self.room.builder(), ceil_div(self.rows, self.rect.height)
         for store in self.nest.stores:
             if store.reduce:
                 build.move(self.sums[store.output].vector(), _STARTS[_known(store)], rows)
@@ -211,13 +218,13 @@ class _NestBuilder:
         return body_of(build)
 
     def _row(self, build: Builder, length: int, is_whole: bool = False) -> None:
-        s, t, u = (_vector(tile, is_whole) for tile in self.work)
+        spare = [_vector(tile, is_whole) for tile in self.work]
         for scalar, place in zip(self.nest.body, self.scalars, strict=True):
             if scalar.op not in GIVEN:
                 assert isinstance(place, Placed)
                 arguments = [_source(self.scalars[a], is_whole) for a in scalar.args]
-                operation = known(scalar.op, scalar.attr or {})
-                operation.emit(build, _vector(place, is_whole), arguments, length, (s, t, u))
+                operation = self._operation(scalar)
+                operation.emit(build, _vector(place, is_whole), arguments, length, spare)
         for store in self.nest.stores:
             value = _source(self.scalars[store.value], is_whole)
             if store.reduce:
@@ -225,6 +232,15 @@ class _NestBuilder:
                 append(build, _COMBINES[store.reduce][0], (total, total, value), length)
             else:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
+
+    def _spares(self) -> int:
+        """Tiles to work in, as many as the operation that needs the most."""
+        return max((self._operation(s).spares for s in self.nest.body if s.op not in GIVEN), default=0)
+
+    def _operation(self, scalar: Scalar) -> Pointwise:
+        if scalar.op == "cast":
+            return cast(self.nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
+        return known(scalar.op, scalar.attr or {})
 
     def _leaving(self, store: Store) -> Iterator[Phase]:
         """Sums go to the first column of PEs, where they are rounded."""
@@ -248,10 +264,11 @@ def _source(place: Placed | float, is_whole: bool) -> Operand:
 
 
 def _type(name: str) -> str:
-    """The element type of a core for what it works out; truth is a number there."""
-    if name == "bool":
+    """The element type of a core for what it works out; truth and integers are numbers of float32 there."""
+    kind = by_name(name).kind
+    if kind in "bi":
         return WIDE
-    if name not in ITEM_BYTES or name == "uint16":
+    if name not in ITEM_BYTES:
         raise LazyError(f"a nest over {name}", hint="Cores compute in float32, float16 and bfloat16.")
     return name
 

@@ -4,8 +4,9 @@ Truth is 1.0 or 0.0. What takes several instructions is worked out in float32 an
 that is not chosen by minus infinity and takes the larger one, so infinities are kept; a NaN shows from either side.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from lazytensor.errors import LazyError
@@ -14,20 +15,24 @@ from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.isa.operations import SPECIAL_OPS
 from wse_sim.kernels.elementwise import GELU_CUBIC, GELU_SCALE
 
-Spare = tuple[Memory, Memory, Memory]
+Spare = Sequence[Memory]
 Emit = Callable[[Builder, Memory, list[Operand], int, Spare], None]
-"""Appends instructions: (builder, target, arguments, length, three float32 vectors to work in)."""
+"""Appends instructions: (builder, target, arguments, length, float32 vectors to work in)."""
+SPARES = "stuv"
+"""Letters of the vectors to work in."""
 
 
 @dataclass(frozen=True)
 class Pointwise:
     """How an operation is done, and how far the result may be from NumPy's: units of the last place of itself.
 
-    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument.
+    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument. `spares` vectors are
+    needed to work in.
     """
 
     emit: Emit
     ulp: float
+    spares: int = 0
 
 
 def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
@@ -36,6 +41,13 @@ def known(op: str, attrs: Mapping[str, Any]) -> Pointwise:
     if name not in POINTWISE:
         raise LazyError(f"no instructions for {name!r}", hint=f"Use {', '.join(sorted(POINTWISE))}.")
     return POINTWISE[name]
+
+
+def cast(source: str, target: str) -> Pointwise:
+    """How a value of a kind, as types have it, becomes one of another."""
+    if target == "b" and source != "b":
+        return _NOT_ZERO
+    return _TO_WHOLE if (source, target) == ("f", "i") else POINTWISE["cast"]
 
 
 def append(build: Builder, op: str, operands: tuple[Operand, ...], length: int) -> None:
@@ -69,7 +81,7 @@ def _several(ulp: float, *steps: str) -> Pointwise:
 
     def run(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
         # Letters are short for operands within a step: a, b, c are read, s, t, u worked in.
-        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip("stu", spare, strict=True))
+        named: dict[str, Operand] = dict(zip("abc", arguments, strict=False)) | dict(zip(SPARES, spare, strict=False))
         for step in steps:
             to, _, name, *sources = step.split()
             operands = [named[s] if s in named else float(s) for s in sources]
@@ -77,8 +89,36 @@ def _several(ulp: float, *steps: str) -> Pointwise:
         # One rounding at the end, also where the target has 16 bits.
         build.convert(target, named["s"], length)
 
-    return Pointwise(run, ulp)
+    return Pointwise(run, ulp, spares=1 + max(SPARES.index(step[0]) for step in steps))
 
+
+# Adding and taking away the number from which on float32 has no fractions rounds; where that went up it is one too
+# many. Then the sign comes back.
+_TO_WHOLE = _several(
+    0,
+    *("s = mul a -1", "s = max a s", f"t = add s {2**23}", f"t = sub t {2**23}", "u = greater t s", "t = sub t u"),
+    *("u = greater 0 a", "u = mul u -2", "u = add u 1", "s = mul t u"),
+)
+"""The integer towards zero, of numbers below 2 ** 23."""
+_NOT_ZERO = _several(0, "s = greater a 0", "t = greater 0 a", "s = add s t")
+
+_NEAR = (0.12837923, -0.376126379, 0.112837829, -0.0268654451, 5.22107491e-3, -8.48471129e-4, 1.12705435e-4)
+_FAR = (1.88036924e-4, -1.12957835, -0.633219898, -0.108418554, 0.0252082404, -4.20455635e-3, 4.41335316e-4)
+_LAST = -9.68013501e-6, -2.16867666e-5
+_ERF_OF_1 = 0.842700793
+# The polynomials of the host's erf(|s|): near 0 it is u (1 + P(u u)), from 1 on 1 - exp(u Q(u)). What the second adds
+# to erf(1) is below zero before 1, so that the two parts need no choice. The sign is that of a.
+_ERF = (
+    *("u = mul s -1", "u = max u s", "u = mul u -1", "u = max u -4", "u = mul u -1"),
+    *(f"t = mul u {_LAST[1]}", f"t = add t {_FAR[-1]}"),
+    *(f"t = fmac t u {c}" for c in reversed(_FAR[:-1])),
+    *("t = exp t", "t = mul t -1", f"t = add t {1 - _ERF_OF_1}", "t = max t 0"),
+    *("u = mul u -1", "u = max u -1", "u = mul u -1"),
+    *("s = mul u u", f"v = mul s {_LAST[0]}", f"v = add v {_NEAR[-1]}"),
+    *(f"v = fmac v s {c}" for c in reversed(_NEAR[:-1])),
+    *("u = fmac v u u", "u = add u t"),
+    *("s = greater a 0", "t = greater 0 a", "s = sub s t", "s = mul s u"),
+)
 
 POINTWISE: dict[str, Pointwise] = {
     **{name: _one(name) for name in ("add", "sub", "mul")},
@@ -100,6 +140,8 @@ POINTWISE: dict[str, Pointwise] = {
     "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
     "div": _several(1.5, "s = reciprocal b", "s = mul a s"),
     "silu": _several(5, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s", "s = mul s a"),
+    "gelu none": _several(8, f"s = mul a {sqrt(0.5)}", *_ERF, "s = add s 1", "s = mul s 0.5", "s = mul s a"),
+    "erf": _several(4, "s = mul a 1", *_ERF),
     "gelu tanh": _several(
         8,
         "s = mul a a",

@@ -6,6 +6,10 @@ destination first, and every result is rounded to it; `fmac` rounds its product 
 float64 and rounded once, so they are right to half a unit in the last place but for one value in many millions.
 """
 
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
 import numpy as np
 
 from lazytensor.errors import LazyError
@@ -56,96 +60,184 @@ def _closing(body: tuple[Instruction, ...], start: int) -> int:
     raise LazyError(f"`{body[start]}` has no end", hint="Close the loop.")
 
 
+@dataclass(frozen=True)
+class _Places:
+    """Where the elements of an operand lie: `start` + `offsets`, and with an index `shifts` of each PE; sorted out."""
+
+    start: int
+    offsets: "_Offsets"
+    dtype: str
+    shifts: np.ndarray | None = None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The first byte, and that behind the last, on any PE."""
+        low, high = (0, 0) if self.shifts is None else (int(self.shifts.min()), int(self.shifts.max()))
+        size = ITEM_BYTES[self.dtype]
+        first, last = self.start + self.offsets.low + low, self.start + self.offsets.high + high
+        return first * size, (last + 1) * size
+
+    def of(self, words: np.ndarray, elements: slice | None = None) -> tuple[Any, ...]:
+        """An index into the elements of all PEs; `elements` of them, or all."""
+        offsets = self.offsets
+        if self.shifts is None and elements is None and offsets.is_dense:
+            # A slice is read and written without a copy of its addresses, and most operands are one.
+            return slice(None), slice(self.start, self.start + len(offsets.values))
+        addresses = self.start + (offsets.values if elements is None else offsets.values[elements])[None]
+        if self.shifts is None:
+            return slice(None), addresses[0]
+        return np.arange(len(words))[:, None], addresses + self.shifts
+
+    def is_same(self, other: "_Places") -> bool:
+        """Whether both are the same elements in the same order, on every PE."""
+        if self.dtype != other.dtype or self.start != other.start or self.offsets is not other.offsets:
+            return False
+        if self.shifts is None or other.shifts is None:
+            return self.shifts is other.shifts
+        return np.array_equal(self.shifts, other.shifts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Offsets:
+    """Elements from the first of an operand on, in the order in which they are taken."""
+
+    values: np.ndarray
+    low: int
+    high: int
+    is_dense: bool
+    repeats: bool
+    """Whether one comes twice."""
+
+
+@cache
+def _offsets(outer: tuple[tuple[int, int], ...], stride: int, length: int) -> _Offsets:
+    # The outer product of ranges, outermost first, as the engine's mixed radix counts them.
+    grid = np.zeros((), np.int64)
+    inner = length
+    for extent, step in outer:
+        grid = np.add.outer(grid, np.arange(extent) * step)
+        inner //= extent
+    values = np.add.outer(grid, np.arange(inner) * stride).reshape(-1)
+    return _Offsets(
+        values=values,
+        low=int(values.min()),
+        high=int(values.max()),
+        is_dense=bool((values == np.arange(length)).all()),
+        repeats=len(np.unique(values)) < length,
+    )
+
+
+Operands = list["_Places | None"]
+"""Of the destination and of the sources; None for a constant."""
+
+
 def _vector(vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> None:
     """One operation: at once where no element depends on another, else one by one."""
-    operands = [_addresses(o, vector, words, rounds) for o in vector.operands]
-    target = vector.operands[0]
-    assert isinstance(target, Memory)
+    places = [_places(o, vector, words, rounds) for o in vector.operands]
+    target = places[0]
+    assert target is not None
     # A core takes elements one after another. NumPy reads all before it writes any, which is the same only if no
     # element reads what an earlier one has written.
-    if _is_independent(vector.operands, operands):
-        _compute(vector, target.dtype, operands, words, slice(None))
-        return
-    for element in range(vector.length):
-        _compute(vector, target.dtype, operands, words, slice(element, element + 1))
+    if _is_independent(target, places):
+        _compute(vector, target, places, words, None)
+    elif _is_running(vector, target, places):
+        _accumulate(vector, target, places, words)
+    else:
+        for element in range(vector.length):
+            _compute(vector, target, places, words, slice(element, element + 1))
 
 
-Addresses = np.ndarray | None
-"""Of elements, [PEs or 1, elements]; None for a constant."""
-
-
-def _addresses(operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> Addresses:
+def _places(operand: Operand, vector: Vector, words: np.ndarray, rounds: tuple[int, ...]) -> _Places | None:
     if isinstance(operand, float | int):
         return None
     if not isinstance(operand, Memory):
         raise LazyError(f"`{vector}` in the body of a Local", hint="Use operands in memory; a move is a phase.")
-    offsets = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
-    # The outer product of ranges, outermost first, as the engine's mixed radix counts them.
-    grid = np.zeros((), np.int64)
-    inner = vector.length
-    for extent, stride in operand.outer:
-        grid = np.add.outer(grid, np.arange(extent) * stride)
-        inner //= extent
-    addresses = offsets + np.add.outer(grid, np.arange(inner) * operand.stride).reshape(1, -1)
+    start = operand.base + sum(step * done for step, done in zip(operand.steps, rounds, strict=False))
+    shifts = None
     if operand.index is not None:
-        # Every PE has its own index, so addresses get an axis of PEs here.
+        # Every PE has its own index.
         chosen = view(words, "uint16")[:, operand.index].astype(np.int64)
-        addresses = addresses + chosen[:, None] * operand.index_step
-    _check_bounds(addresses, vector, operand, words)
-    return addresses
+        shifts = chosen[:, None] * operand.index_step
+    places = _Places(start, _offsets(operand.outer, operand.stride, vector.length), operand.dtype, shifts)
+    _check_bounds(places, vector, words)
+    return places
 
 
-def _check_bounds(addresses: np.ndarray, vector: Vector, operand: Memory, words: np.ndarray) -> None:
-    limit = view(words, operand.dtype).shape[-1]
-    wrong = (addresses < 0) | (addresses >= limit)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise LazyError(
-            f"`{vector}` reaches element {addresses[row, column]} of {limit} on PE {row}",
-            hint="Stay inside the memory; an index counts too.",
-        )
+def _check_bounds(places: _Places, vector: Vector, words: np.ndarray) -> None:
+    limit = view(words, places.dtype).shape[-1]
+    size = ITEM_BYTES[places.dtype]
+    first, last = places.bounds
+    if first >= 0 and last <= limit * size:
+        return
+    shifts = np.zeros((1, 1), np.int64) if places.shifts is None else places.shifts
+    addresses = places.start + places.offsets.values + shifts
+    row, column = np.argwhere((addresses < 0) | (addresses >= limit))[0]
+    raise LazyError(
+        f"`{vector}` reaches element {addresses[row, column]} of {limit} on PE {row}",
+        hint="Stay inside the memory; an index counts too.",
+    )
 
 
-def _is_independent(operands: tuple[Operand, ...], addresses: list[Addresses]) -> bool:
+def _is_independent(target: _Places, places: Operands) -> bool:
     """True if all elements may be taken at once: none is written twice, or written and then read by another."""
-    target, written = operands[0], addresses[0]
-    assert isinstance(target, Memory) and written is not None
-    # A destination that stands still or crosses itself: a sum, in which each element needs the one before.
-    if len(np.unique(written[0])) < written.shape[1]:
+    # In place, element for element, each is read just before it is written.
+    return not target.offsets.repeats and all(p is None or p.is_same(target) or _apart(p, target) for p in places[1:])
+
+
+def _apart(a: _Places, b: _Places) -> bool:
+    """Whether the bytes of two operands are apart: where they touch, an overlap is not certain but may be."""
+    (first, last), (other_first, other_last) = a.bounds, b.bounds
+    return last <= other_first or other_last <= first
+
+
+def _is_running(vector: Vector, target: _Places, places: Operands) -> bool:
+    """True for a float32 sum or maximum that stands still while the other sources, which lie elsewhere, go by."""
+    own = {"add": 1, "max": 1, "fmac": 3}.get(vector.op)
+    if own is None or target.dtype != "float32" or target.offsets.low != target.offsets.high:
         return False
-    size = ITEM_BYTES[target.dtype]
-    first, last = written.min() * size, (written.max() + 1) * size
-    for operand, read in zip(operands[1:], addresses[1:], strict=True):
-        if read is None or not isinstance(operand, Memory):
-            continue
-        # In place, element for element: each is read just before it is written.
-        if operand.dtype == target.dtype and np.array_equal(read, written):
-            continue
-        width = ITEM_BYTES[operand.dtype]
-        # Ranges of bytes that touch: an overlap is not certain, but taking elements one by one is always right.
-        if read.min() * width < last and (read.max() + 1) * width > first:
-            return False
-    return True
+    running = places[own]
+    others = [p for k, p in enumerate(places) if k not in (0, own)]
+    return running is not None and running.is_same(target) and all(p is None or _apart(p, target) for p in others)
 
 
-def _compute(vector: Vector, dtype: str, addresses: list[Addresses], words: np.ndarray, which: slice) -> None:
-    """The elements `which` of an operation."""
-    raw = [_read(o, a, dtype, words, which) for o, a in zip(vector.operands[1:], addresses[1:], strict=True)]
-    pes = np.arange(len(words))[:, None]
-    assert addresses[0] is not None
+def _accumulate(vector: Vector, target: _Places, places: Operands, words: np.ndarray) -> None:
+    """A running sum or maximum."""
+    raw = [_read(o, p, "float32", words, None) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
+    types = [p.dtype if p is not None else "float32" for p in places[1:]]
+    values = [decode(r, t) for r, t in zip(raw, types, strict=True)]
+    terms = values[0] * values[1] if vector.op == "fmac" else values[1]
+    own = values[2 if vector.op == "fmac" else 0]
+    shape = len(words), vector.length
+    first, rest = (np.broadcast_to(part, shape) for part in (own, terms))
+    combine = np.maximum if vector.op == "max" else np.add
+    # Unlike a reduction, which adds in pairs, this rounds after each element in their order, as a core does.
+    running = combine.accumulate(np.concatenate([first[:, :1], rest], 1), 1)
+    view(words, "float32")[target.of(words, slice(0, 1))] = to_bits(running[:, -1:], "float32")
+
+
+def _compute(vector: Vector, target: _Places, places: Operands, words: np.ndarray, which: slice | None) -> None:
+    """The elements `which` of an operation, or all of them."""
+    dtype = target.dtype
+    raw = [_read(o, p, dtype, words, which) for o, p in zip(vector.operands[1:], places[1:], strict=True)]
     if vector.op == "move":
         result = raw[0]
     else:
-        types = [o.dtype if isinstance(o, Memory) else dtype for o in vector.operands[1:]]
+        types = [p.dtype if p is not None else dtype for p in places[1:]]
         result = to_bits(_result(vector.op, dtype, [decode(r, t) for r, t in zip(raw, types, strict=True)]), dtype)
-    view(words, dtype)[pes, addresses[0][:, which]] = result
+    view(words, dtype)[target.of(words, which)] = result
 
 
-def _read(operand: Operand, place: Addresses, dtype: str, words: np.ndarray, which: slice) -> np.ndarray:
+def _read(operand: Operand, places: _Places | None, dtype: str, words: np.ndarray, which: slice | None) -> np.ndarray:
     """Raw elements of a source; a constant has the type of the destination."""
-    if place is None or not isinstance(operand, Memory):
-        return to_bits(np.full((1, 1), operand, np.float32), dtype)
-    return view(words, operand.dtype)[np.arange(len(words))[:, None], place[:, which]]
+    if places is None or not isinstance(operand, Memory):
+        return _constant(float(operand), dtype) if isinstance(operand, float | int) else to_bits(0, dtype)
+    elements: np.ndarray = view(words, operand.dtype)[places.of(words, which)]
+    return elements
+
+
+@cache
+def _constant(value: float, dtype: str) -> np.ndarray:
+    return to_bits(np.full((1, 1), value, np.float32), dtype)
 
 
 def _result(op: str, dtype: str, sources: list[Values]) -> Values:
