@@ -18,6 +18,7 @@ from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, shim, stubs
 from cstorch_compat.names.mirror import Mirror
+from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor import config, dialect
 from wse_sim import MACHINES
@@ -40,6 +41,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
+    planning.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.set_defaults(execute=lambda options: coverage.report(options.list))

@@ -80,6 +80,8 @@ class Capture:
     otherwise that raises TraceError.
     """
 
+    way_out = "Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure."
+
     def __init__(self, store: Store, readable: bool):
         self.store, self.readable = store, readable
         self.phase = Phase.FEEDING
@@ -147,7 +149,7 @@ class Capture:
             error = kind(
                 f"{what} needs the value of a {n.type} inside a traced step, where it has none yet",
                 where=source.where(),
-                hint="Choose with torch.where(...) in the step, or read the value in a @cstorch.step_closure.",
+                hint=self.way_out,
                 lead=MATERIALIZED if what in FETCHING else "",
             )
             refuse(f"read {what}", error, str(n.type))

@@ -12,7 +12,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.errors import StateError
-from lazytensor.ir.graph import Node, leaf
+from lazytensor.ir.graph import Node, leaf, node, topological, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 
@@ -20,6 +20,8 @@ LOSSES_KEPT = 32
 """Cells that are remembered to have lost a value, before those that are gone are dropped."""
 PENDING_LIMIT = 4000
 """Unread operations after which everything alive is computed, so that a loop that reads nothing cannot grow."""
+SMALL = 65536
+"""Elements up to which a value that was computed for a reader is kept where else nothing is computed."""
 
 
 SPENT, REPLACED = "spent", "replaced"
@@ -102,6 +104,8 @@ class Epoch(Protocol):
 
 
 current: Epoch | None = None
+is_abstract = False
+"""Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract`)."""
 # Cells with a value to be computed outside of steps. Weakly: what nobody holds is never computed.
 _pending: list[weakref.ref[Cell]] = []
 
@@ -112,11 +116,21 @@ def adopt(n: Node) -> Cell:
     if current is not None:
         # Not by n.value: whether a constant was computed before must not change what the step returns.
         (current.settle if n.op in ("const", "leaf") else current.bear)(cell)
-    elif n.value is None:
+    elif n.value is None and not is_abstract:
         _pending.append(weakref.ref(cell))
         if len(_pending) > PENDING_LIMIT:
             sync()
     return cell
+
+
+def without_value(type: Type) -> Node:
+    """A new leaf that has a type and stands for no array."""
+    return node("leaf", (), {"uid": unique()}, type)
+
+
+def has_no_value(n: Node) -> bool:
+    """Whether a node is such a leaf: every other one is made around its array."""
+    return n.op == "leaf" and n.value is None
 
 
 def read(cell: Cell) -> Node:
@@ -133,6 +147,9 @@ def read(cell: Cell) -> Node:
 def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
     """Make `n` the value of a cell; what is not counted is a write that backward does not notice."""
     if current is None:
+        # Initial values of what has none: they would be drawn, and never seen.
+        if is_abstract and cell.node is not None and has_no_value(cell.node):
+            return
         if cell.home is not None:
             cell.home.claim(cell.state)
         if cell.node is not None and is_counted:
@@ -145,7 +162,7 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
     cell.node = n
     cell.version += is_counted
     if current is None:
-        if n.value is None:
+        if n.value is None and not is_abstract:
             _pending.append(weakref.ref(cell))
     elif cell.home is None:
         current.bear(cell)
@@ -206,8 +223,8 @@ def sync() -> None:
 
 def reset() -> None:
     """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
-    global current
-    current = None
+    global current, is_abstract
+    current, is_abstract = None, False
     _pending.clear()
 
 
@@ -217,10 +234,23 @@ def value_of(n: Node, what: str = "reading it") -> np.ndarray:
         return n.value
     if current is not None:
         return current.value_of(n, what)
+    if is_abstract:
+        return _shown(n)
     sync()
     if n.value is None:
         n.value = evaluate([n], {})[0]
     return n.value
+
+
+def _shown(n: Node) -> np.ndarray:
+    """What is seen of a value outside of the abstract step: zeros where it depends on what has no value."""
+    if not any(has_no_value(i) for i in topological([n], lambda i: i.value is not None)):
+        array = evaluate([n], {})[0]
+        # Small ones are asked for again and again; a large one is the caller's alone.
+        n.value = array if n.type.size <= SMALL else None
+        return array
+    # One zero under all elements: what is asked for may be as large as a model.
+    return np.broadcast_to(np.zeros((), n.type.dtype.host), n.type.shape)
 
 
 def outside(action: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ LAYERS = """
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
-    lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
+    lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.functions
     lazytensor.nn  lazytensor.data  lazytensor.special
     lazytensor.optim
@@ -62,7 +62,7 @@ LAYERS = """
     cstorch_compat.torch  cstorch_compat.ckpt
     cstorch_compat.torchvision
     cstorch_compat.generations
-    cstorch_compat.check
+    cstorch_compat.check  cstorch_compat.planning
     cstorch_compat
     cstorch_compat.__main__
 """

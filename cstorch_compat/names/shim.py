@@ -188,6 +188,11 @@ def install(api: str | None = None, numbers: str | None = None) -> None:
     sys.meta_path.insert(0, _finder)
 
 
+def is_installed() -> bool:
+    """Whether scripts find this package now."""
+    return _finder is not None
+
+
 def uninstall() -> None:
     """Take the shim away; modules that were imported through it leave the table of modules."""
     global _finder

@@ -34,7 +34,8 @@ class FusionGroup:
     reduced: tuple[int, ...]  # the loops that are reductions
     stores: list[tuple[Node, IndexMap]]
     members: set[tuple[Node, IndexMap]] = field(default_factory=set)
-    loads: set[tuple[Node, IndexMap]] = field(default_factory=set)
+    # A dictionary for its order: which groups are tried first, and so how they merge, must not differ from run to run.
+    loads: dict[tuple[Node, IndexMap], None] = field(default_factory=dict)
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -111,7 +112,7 @@ class Grouping:
 
     def _load(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> None:
         for group, index in demands:
-            group.loads.add((n, index))
+            group.loads[n, index] = None
 
     def _pass_on(self, n: Node, demands: Iterable[tuple[FusionGroup, IndexMap]]) -> list[tuple[FusionGroup, IndexMap]]:
         """Hand demands through a view to its input; the result lists those for which that is not affine."""
@@ -293,7 +294,7 @@ class _Units:
         a.members |= b.members
         # What the merged group makes itself is a scalar of its body now, no load.
         own = {(n, 0) for n, _ in a.stores}
-        a.loads = {(n, i) for n, i in a.loads | b.loads if value_of(n) not in own}
+        a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if value_of(n) not in own}
         for n, _ in b.stores:
             self.grouping.home[(n, 0)] = a
         self.after[a] = (self.after.get(a, set()) | self.after.pop(b, set())) - {a, b}

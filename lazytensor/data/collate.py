@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source
+from lazytensor import source, trace
 from lazytensor.data.dataset import Subset, TensorDataset
 from lazytensor.data.worker_errors import SampleTypeError
 from lazytensor.dtype import DType, float64
 from lazytensor.errors import DataError
 from lazytensor.functions import creation, shapes
-from lazytensor.tensor import CPU, Tensor
+from lazytensor.ir.types import Type
+from lazytensor.tensor import CPU, Tensor, handle
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -100,6 +101,8 @@ def stacked(tensors: Sequence[Tensor]) -> Tensor:
     )
     if not is_plain:
         return shapes.stack(tensors)
+    if not all(map(_is_known, tensors)):
+        return of_type(Type((len(tensors), *specs[0].shape), specs[0].dtype))
     return from_values(np.stack([t.array("collating a batch") for t in tensors]), specs[0].dtype)
 
 
@@ -124,7 +127,22 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
         return None
     # A list of numbers, unlike a slice, copies: the batch does not see what is written to the data set later.
     at = np.asarray(indices, np.intp)
-    return [from_values(t.array("collating a batch")[at], t.dtype) for t in dataset.tensors]
+    return [
+        from_values(t.array("collating a batch")[at], t.dtype)
+        if _is_known(t)
+        else of_type(Type((len(indices), *t.spec.shape[1:]), t.dtype))
+        for t in dataset.tensors
+    ]
+
+
+def _is_known(t: Tensor) -> bool:
+    """Whether a tensor has values to be copied: where none are computed, a large random one has a type alone."""
+    return not trace.is_abstract or t.node.value is not None
+
+
+def of_type(t: Type) -> Tensor:
+    """A tensor that has a type and no values."""
+    return handle(trace.Cell(trace.without_value(t)))
 
 
 def default_convert(sample: Any) -> Any:

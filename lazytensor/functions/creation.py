@@ -11,7 +11,7 @@ from lazytensor import random, source
 from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
-from lazytensor.functions.drawing import drawn, in_step, is_replayed
+from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
@@ -309,7 +309,7 @@ def rand(
     """Uniform random numbers in [0, 1) of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
     # In a step the numbers are a node, drawn anew by each replay; a generator of the user's is drawn from at once.
-    if generator is None and is_replayed():
+    if generator is None and (is_replayed() or is_put_off(shape)):
         return finished(in_step("random_uniform", shape, result_dtype), device, requires_grad)
     # The vendor's scope overlooks this one form, with several extents by place.
     plain = random.default_generator if len(given) > 1 else None
@@ -327,7 +327,7 @@ def randn(
 ) -> Tensor:
     """Normal random numbers of mean 0 and deviation 1, of the shape `size`. Raises ShapeError for a negative extent."""
     result_dtype, shape = dtype or default_dtype(), size_of(given if size is None else (size,))
-    if generator is None and is_replayed():
+    if generator is None and (is_replayed() or is_put_off(shape)):
         return finished(in_step("random_normal", shape, result_dtype), device, requires_grad)
     values = random.chosen(generator).normal(shape, result_dtype)
     return finished(drawn(values, result_dtype), device, requires_grad)

@@ -4,6 +4,8 @@ The state is (seed, counter). Each draw of a step has its own number; the counte
 numbers come from `lazytensor.random`, which is PyTorch's generator; on the CPU inside of steps too.
 """
 
+import math
+
 import numpy as np
 
 from lazytensor import dtype as dt
@@ -16,6 +18,8 @@ from lazytensor.tensor import Device, Tensor, from_array, handle, wrap
 from lazytensor.trace import Cell
 
 STATE = Type((2,), dt.int64)
+DRAWN_AT_ONCE = 65536
+"""Numbers up to which a script without arrays draws what it would draw: they may decide how it goes on."""
 
 
 class _Source:
@@ -64,6 +68,11 @@ def restart() -> None:
 def is_replayed() -> bool:
     """Whether operations are recorded into a step that runs again without Python: numbers are nodes of it."""
     return trace.current is not None and not trace.current.readable
+
+
+def is_put_off(shape: tuple[int, ...]) -> bool:
+    """Whether so many numbers are to be drawn by a node, when somebody reads them: where values may not be needed."""
+    return trace.is_abstract and math.prod(shape) > DRAWN_AT_ONCE
 
 
 def drawn(values: np.ndarray, dtype: DType) -> Tensor:

@@ -4,7 +4,7 @@ import numpy as np
 
 from lazytensor import random, source, trace
 from lazytensor.errors import ShapeError
-from lazytensor.functions.drawing import drawn, is_replayed
+from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared
 from lazytensor.members import method
 from lazytensor.ops import const, full
@@ -64,18 +64,27 @@ def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     return x
 
 
+def is_unseen(x: Tensor) -> bool:
+    """Whether a tensor shows no values, and so uses up no random numbers."""
+    stored = x.cell.node
+    return x.device.type == "meta" or (trace.is_abstract and stored is not None and trace.has_no_value(stored))
+
+
 @method
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write uniform random numbers from a to b."""
-    # A tensor without values uses up no random numbers.
-    if x.device.type == "meta":
+    if is_unseen(x):
         return x
+    if is_put_off(x.spec.shape):
+        return copy_(x, in_step("random_uniform", x.spec.shape, x.dtype) * (b - a) + a)
     return _filled(x, random.chosen(generator).uniform(x.spec.shape, x.dtype, a, b))
 
 
 @method
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: random.Generator | None = None) -> Tensor:
     """Write normal random numbers."""
-    if x.device.type == "meta":
+    if is_unseen(x):
         return x
+    if is_put_off(x.spec.shape):
+        return copy_(x, in_step("random_normal", x.spec.shape, x.dtype) * std + mean)
     return _filled(x, random.chosen(generator).normal(x.spec.shape, x.dtype, mean, std))

@@ -1,7 +1,9 @@
 """Initial values of parameters, drawn as PyTorch draws them."""
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -9,8 +11,10 @@ from lazytensor import dialect, random
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.elementary import erfinv
+from lazytensor.functions.writing import is_unseen
 from lazytensor.tensor import Tensor, from_array, grad_mode
 
+F = TypeVar("F", bound=Callable[..., Tensor])
 # PyTorch's values. Half of the signal does not pass relu, so its variance is doubled; those of tanh and selu are found
 # by trial. Linear layers and sigmoid have 1, and so has here what PyTorch refuses by name.
 _GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3, "selu": 3.0 / 4}
@@ -30,6 +34,16 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     # PyTorch reads every weight as [out, in, *kernel], that of a transposed convolution too, whose fans are swapped so.
     field = math.prod(tensor.shape[2:])
     return tensor.shape[1] * field, tensor.shape[0] * field
+
+
+def _seen_only(initialise: F) -> F:
+    """Leave a tensor that shows no values as it is: what takes long to compute is not computed for nobody."""
+
+    @functools.wraps(initialise)
+    def seen(tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return tensor if is_unseen(tensor) else initialise(tensor, *args, **kwargs)
+
+    return cast(F, seen)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: random.Generator | None = None) -> Tensor:
@@ -104,6 +118,7 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+@_seen_only
 def eye_(tensor: Tensor) -> Tensor:
     """Ones on the diagonal of a matrix, zeros elsewhere. Raises ValueError for another rank."""
     if tensor.ndim != 2:
@@ -116,6 +131,7 @@ def _set(tensor: Tensor, values: np.ndarray) -> Tensor:
         return tensor.copy_(from_array(values.astype(tensor.dtype.host), tensor.dtype))
 
 
+@_seen_only
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """The weight of a convolution that gives its input back. Raises ValueError for other ranks than 3 to 5."""
     if tensor.ndim not in (3, 4, 5):
@@ -132,6 +148,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     return _set(tensor, values)
 
 
+@_seen_only
 def trunc_normal_(
     tensor: Tensor,
     mean: float = 0.0,
@@ -194,6 +211,7 @@ def _beside(tensor: Tensor, mean: float, std: float, a: float, b: float, generat
     return values
 
 
+@_seen_only
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | None = None) -> Tensor:
     """Rows (or columns, if there are more rows) that are orthonormal, times gain. Raises ValueError below rank 2."""
     if tensor.ndim < 2:
@@ -212,6 +230,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: random.Generator | N
     return _set(tensor, (q * gain).reshape(tensor.spec.shape))
 
 
+@_seen_only
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: random.Generator | None = None) -> Tensor:
     """Normal, with a fraction of each column set to zero. Raises ValueError for another rank than 2."""
     if tensor.ndim != 2:

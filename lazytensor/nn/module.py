@@ -4,7 +4,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from lazytensor import source
+from lazytensor import source, trace
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_, zero_
@@ -32,7 +32,11 @@ class Parameter(Tensor):
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
         is_shared = not (source_tensor.lens or source_tensor.requires_grad)
-        parameter = of_class(cls, source_tensor.cell if is_shared else adopt(untracked(source_tensor.node)))
+        if trace.is_abstract and not trace.current:
+            # Whatever was to be its first value is never computed.
+            parameter = of_class(cls, adopt(trace.without_value(source_tensor.spec)))
+        else:
+            parameter = of_class(cls, source_tensor.cell if is_shared else adopt(untracked(source_tensor.node)))
         parameter.device = source_tensor.device
         if requires_grad:
             parameter.requires_grad_()

@@ -2,7 +2,7 @@
 
 The rules compute in NumPy on values that exist, and write the results back as leaves: an eager loop records no graph
 for its updates, so it neither grows nor slows down. Inside a traced step values do not exist; there the optimizers of
-`lazytensor.optim` (cstorch.optim) are the ones to use.
+`lazytensor.optim` (cstorch.optim) are the ones to use; a step that is planned, without arrays, records these rules.
 """
 
 from abc import ABCMeta
@@ -17,8 +17,9 @@ from lazytensor.dtype import DType, round_to
 from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
+from lazytensor.optim.eager.recorded import RecordedArray, RecordedState
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, from_array, grad_mode, wrap
+from lazytensor.tensor import Tensor, from_array, grad_mode, untracked, wrap
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
@@ -74,7 +75,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if trace.current is not None:
+        if trace.current is not None and not trace.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
@@ -89,7 +90,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
                 for p in group["params"]:
                     if p.grad is not None:
-                        self._apply(plain, p)
+                        (self._apply if trace.current is None else self._record)(plain, p)
         self.steps_taken += 1
         return loss
 
@@ -107,6 +108,18 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         for name, value in arrays.items():
             _set(state, name, np.asarray(value, np.float32 if name in SCALARS else value.dtype), p)
         p.write(_leaf(updated, p.dtype))
+
+    def _record(self, group: dict[str, Any], p: Tensor) -> None:
+        """The rule as nodes of the step that is recorded."""
+        gradient = p.grad.node  # type: ignore[union-attr]
+        number = next(i for i, other in enumerate(self._parameters()) if other is p)
+        name = f"optimizer_{self._number}" if self._number else "optimizer"
+        state = RecordedState(p, self.state[p], f"{name}.state.{number}", SCALARS)
+        g = RecordedArray(-gradient if group.get("maximize") else gradient, p.spec)
+        value = RecordedArray(untracked(p.node), p.spec)
+        updated: Any = self.rule(group, value, g, state)  # type: ignore[arg-type]
+        state.write()
+        p.write(updated.node)
 
     def rule(self, group: dict[str, Any], p: np.ndarray, g: np.ndarray, s: State) -> np.ndarray:
         """The new value of a parameter. State is read from `s` and put back there; arrays given are not written to."""

@@ -1,0 +1,73 @@
+"""The command `plan`: records a script's training step from types alone, and prints what systems would take for it."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_table, planned
+from cstorch_compat.planning.recording import record_script
+from cstorch_compat.run import script, user_traceback
+from lazytensor import dtype
+from lazytensor.errors import LazyError
+from wse_sim import MACHINES
+
+HALVES = ("float16", "bfloat16", "cbfloat16")
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    planner = commands.add_parser("plan", help="print what systems would take for a script's training step")
+    planner.add_argument("--batch", type=_list(_count), default=(), metavar="N,...", help="batch sizes (the script's)")
+    planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
+    planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
+    planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
+    planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
+    planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    script.add_arguments(planner)
+    planner.set_defaults(execute=plan_script)
+
+
+def plan_script(options: argparse.Namespace) -> int:
+    """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
+    if not script.is_there(options.script):
+        return 2
+    wanted = Wanted(options.batch, options.machine, options.mode)
+    half = getattr(dtype, options.half)
+    try:
+        family = record_script(options.script, options.args, options.api, half, options.output)
+        rows = planned(family, wanted)
+    except LazyError as e:
+        print(f"lazywafer: {e}", file=sys.stderr)
+        return 1
+    except Exception as e:
+        # A fault of the script's own: where it happened is all there is to say.
+        print(user_traceback.text(e), end="", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(as_document(options.script, family, rows), indent=1))
+    else:
+        print(as_table(rows).text())
+    return 0
+
+
+def _list(one: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """Values between commas."""
+
+    def values(text: str) -> tuple[Any, ...]:
+        return tuple(one(part) for part in text.split(",") if part)
+
+    return values
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected whole numbers from 1 on, got {text!r}")
+    return int(text)
+
+
+def _machine(text: str) -> str:
+    if text not in MACHINES:
+        raise argparse.ArgumentTypeError(f"there is no machine {text!r}, use one of {', '.join(sorted(MACHINES))}")
+    return text

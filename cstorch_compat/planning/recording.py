@@ -1,0 +1,93 @@
+"""Records the step of a script from types alone: `record_script(path, args)` gives its program for any batch."""
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator
+
+from cstorch_compat.names import shim
+from cstorch_compat.planning.plain_step import PlainStep
+from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
+from cstorch_compat.planning.traced_steps import AbstractSession
+from cstorch_compat.run import process, script
+from lazytensor import abstract
+from lazytensor.abstract import StepFamily, leading
+from lazytensor.dtype import DType, float16
+from lazytensor.errors import TraceError
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.program import Program
+
+NOTHING = "the script was followed to its end, and called no model and no traced function"
+
+
+def record_script(
+    path: str, args: list[str] | None = None, api: str | None = None, half: DType = float16, shows_output: bool = False
+) -> StepFamily:
+    """The training step of a script as a family of programs, one for each size of the batch.
+
+    The script runs as `python path args` would, with parameters that have no arrays, until its first step is recorded;
+    a script of plain PyTorch, of cstorch or of an older release (`api`). It runs again, once or twice, when the program
+    for another batch than its own is asked for. What it prints is let through, on stderr, with `shows_output`.
+    The process's run starts over with it: models and tensors of before are not to be used afterwards.
+    Raises TraceError, with the script's line, where the script asks for a value of the step; what else it raises.
+    """
+
+    def record(batch: StepBatch) -> tuple[int, Program]:
+        # Each recording is a run of its own, since a second step of the same run may differ from the first.
+        with _run_of_its_own(path, half, batch, api):
+            shown = sys.stderr if shows_output else io.StringIO()
+            with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
+                graph = _followed(path, args or [], batch)
+            return leading(n.type for n in graph.inputs), abstract.program_of(graph)
+
+    own, program = record(StepBatch())
+    return StepFamily(own, program, lambda size: record(StepBatch(own, size))[1])
+
+
+def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:
+    """The graph of the first step. Raises TraceError if there is none."""
+    with PlainStep(batch) as plain:
+        try:
+            script.run_as_main(path, args)
+        except StepRecorded as e:
+            return e.graph
+        except SystemExit as e:
+            if e.code not in (None, 0):
+                raise
+        except TraceError:
+            # A script that reads the answers of a model and trains nothing: its step is the call of the model.
+            if plain.capture is None or plain.trains:
+                raise
+        graph = plain.finish()
+        if graph is None:
+            raise TraceError(NOTHING, where=path, hint="Plan a script that calls its model on a batch.")
+        return graph
+
+
+@contextlib.contextmanager
+def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -> Iterator[None]:
+    """A run whose steps are recorded; the one before it is the process's run again behind it."""
+    before = {**vars(process.RUN), "slots": dict(process.RUN.slots)}
+    was_shimmed = shim.is_installed()
+    argv, folders, modules = sys.argv, list(sys.path), set(sys.modules)
+    process.RUN.reset()
+    shim.install(api)
+    options = process.RUN.options
+    # As `check` has it: whatever backend the script asks for, its steps are those of the wafer.
+    options.backend, options.steps, options.half = "CSX", 1, half
+    options.session = lambda backend: AbstractSession(batch)
+    try:
+        with abstract.mode():
+            yield
+    finally:
+        process.RUN.reset()
+        vars(process.RUN).update(before)
+        sys.argv, sys.path[:] = argv, folders
+        # The script's own modules are made anew by its next run, with models that belong to that one.
+        folder = os.path.dirname(os.path.abspath(path))
+        for name in set(sys.modules) - modules:
+            if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder + os.sep):
+                del sys.modules[name]
+        if not was_shimmed:
+            shim.uninstall()

@@ -1,0 +1,45 @@
+"""The batch of a step that is recorded: as the script has it, or of another size."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from cstorch_compat.files.tree import map_tensors
+from lazytensor import trace
+from lazytensor.abstract import scaled
+from lazytensor.ir.graph import Graph
+from lazytensor.tensor import Tensor, handle
+from lazytensor.trace import Cell
+
+
+class StepRecorded(BaseException):
+    """The step is recorded, and the script has nothing more to show. Not for the script to catch."""
+
+    def __init__(self, graph: Graph):
+        super().__init__("the step is recorded")
+        self.graph = graph
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """Batches of `own` samples, as the script has them, are to have `wanted` of them; 0 and 0 where they stay."""
+
+    own: int = 0
+    wanted: int = 0
+
+    def resized(self, batch: Any) -> Any:
+        """A batch of the size that is wanted: of a tensor that changes the type alone is left."""
+        return map_tensors(batch, self._resized) if self.wanted else batch
+
+    def _resized(self, t: Tensor) -> Tensor:
+        spec = scaled(t.spec, self.own, self.wanted)
+        if spec is t.spec or spec == t.spec:
+            return t
+        other = handle(Cell(trace.without_value(spec)))
+        other.device = t.device
+        return other
+
+    def resize(self, cell: Cell) -> None:
+        """The same for a cell that no loader gave, where it lies."""
+        spec = scaled(cell.type, self.own, self.wanted) if self.wanted else cell.type
+        if spec != cell.type:
+            cell.type, cell.node, cell.synced = spec, trace.without_value(spec), None

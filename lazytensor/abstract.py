@@ -1,0 +1,139 @@
+"""Abstract steps: recorded with parameters and batches that have a type and no array.
+
+Inside `mode()` a parameter gets no array, and nothing is computed that nobody reads. A step is then recorded from types
+alone: it costs neither the memory nor the time of its tensors, however large the model is. What does not depend on such
+a tensor (a mask, a number of the script) still has its value; to ask for any other is refused as on the wafer.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from lazytensor import precision, trace
+from lazytensor.capture import Capture
+from lazytensor.captured_cells import CapturedCells, FedCell
+from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
+from lazytensor.dtype import DType, float32
+from lazytensor.errors import CompileError
+from lazytensor.ir.family import StepFamily as StepFamily
+from lazytensor.ir.graph import Graph, Node, node, topological
+from lazytensor.ir.program import Program
+from lazytensor.ir.types import Type
+from lazytensor.runtime.reference import evaluate
+from lazytensor.runtime.store import Store
+from lazytensor.tensor import Tensor, handle
+from lazytensor.trace import Cell
+
+PLANNED = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
+"""What a step is compiled for that is planned and not executed: the passes of CSX, without its text."""
+
+
+@contextmanager
+def mode() -> Iterator[None]:
+    """Parameters made in the block have no array, and what nobody reads is not computed."""
+    before, trace.is_abstract = trace.is_abstract, True
+    try:
+        yield
+    finally:
+        trace.is_abstract = before
+
+
+def tensor(shape: Sequence[int], dtype: DType = float32) -> Tensor:
+    """A tensor that has a type and no array."""
+    return handle(Cell(trace.without_value(Type(tuple(shape), dtype))))
+
+
+class AbstractCells(CapturedCells):
+    """The cells of a step whose values are not asked for."""
+
+    def feed(self, cell: Cell, index: int, name: str) -> None:
+        """Make the cell's value input number `index` of the step."""
+        batch = node("batch", (), {"index": index, "name": name, "type": cell.type}, cell.type)
+        self.inputs.append(FedCell(cell, cell.node, batch, _no_array(cell.type)))
+        cell.node, cell.epoch = batch, self.epoch
+
+    def _bring(self, cell: Cell) -> None:
+        """Leave the store without the value."""
+
+    def values_before(self) -> dict[Node, np.ndarray]:
+        """The values that are known when the step begins: those of small tensors that the script holds."""
+        befores = {state: before for _, before, state in self.touched if before is not None}
+        return {state: n.value for state, n in befores.items() if n.value is not None}
+
+
+def _no_array(t: Type) -> np.ndarray:
+    return np.broadcast_to(np.zeros((), t.dtype.host), t.shape)
+
+
+class AbstractCapture(Capture):
+    """A step that is recorded and never executed."""
+
+    def __init__(self) -> None:
+        super().__init__(Store(), readable=False)
+        self.cells = AbstractCells(self.store, self)
+        self.touch = self.cells.touch
+
+    def value_of(self, n: Node, what: str) -> np.ndarray:
+        """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
+        known = self.cells.values_before()
+        order = topological([n], lambda i: i in known or i.value is not None)
+        if any((i.op in ("batch", "state") and i not in known) or trace.has_no_value(i) for i in order):
+            return super().value_of(n, what)
+        return evaluate([n], known)[0]
+
+
+def program_of(graph: Graph) -> Program:
+    """The program of a recorded step, which is bound to nothing."""
+    return compile_graph(graph, PLANNED)
+
+
+def record(
+    step: Callable[..., Any], batch: Mapping[str, Tensor] | Sequence[Tensor], half: DType | None = None
+) -> StepFamily:
+    """The family of `step(*batch)`, or of `step(**batch)`, which updates parameters and returns what is fetched.
+
+    Of the tensors of the batch the types alone are used; the leading extent of the first is the batch size. `half` is
+    the type that products run in. Parameters are to be made in `mode()`, or they keep their arrays.
+    Raises TraceError where the step asks for a value, with the user's line.
+    """
+    given = dict(batch) if isinstance(batch, Mapping) else {str(i): t for i, t in enumerate(batch)}
+    own = leading(t.spec for t in given.values())
+
+    def again(size: int) -> Program:
+        tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
+        with mode():
+            capture = AbstractCapture()
+            for i, (name, t) in enumerate(tensors.items()):
+                capture.feed(t.cell, i, f"input.{name}")
+            with precision.autocast(half), capture:
+                result = step(**tensors) if isinstance(batch, Mapping) else step(*tensors.values())
+                graph = graph_of(capture, result)
+            capture.abandon()
+            return program_of(graph)
+
+    return StepFamily(own, again(own), again)
+
+
+def graph_of(capture: Capture, fetches: Any) -> Graph:
+    """What a capture has recorded, as a function whose outputs are the tensors of `fetches` alone."""
+    traced, _ = capture.graph()
+    listed = [fetches] if isinstance(fetches, Tensor) else list(fetches or ())
+    outputs = tuple(dict.fromkeys(t.node for t in listed if isinstance(t, Tensor)))
+    return Graph(traced.inputs, traced.state, outputs, traced.updates)
+
+
+def leading(types: Any) -> int:
+    """The batch size: the leading extent of the first of the types that has one. Raises CompileError without any."""
+    size = next((t.shape[0] for t in types if t.shape and t.shape[0]), None)
+    if size is None:
+        raise CompileError("no tensor of the batch has a leading extent", hint="Give the step its batch as tensors.")
+    return int(size)
+
+
+def scaled(t: Type, own: int, size: int) -> Type:
+    """The type for another batch: where the leading extent is the batch size it is the other one."""
+    if not t.shape or t.shape[0] != own:
+        return t
+    return Type((size, *t.shape[1:]), t.dtype)

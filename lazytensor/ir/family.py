@@ -1,0 +1,212 @@
+"""Families of programs: the programs of one step for every size of its batch, read off two of them.
+
+Of the records of a program whatever depends on the batch lies on a straight line: extents, strides, loop bounds, work.
+Two programs of the same step, recorded with different batches, give the line; nothing is traced for a third.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import CompileError
+from lazytensor.ir.nest import Scalar, Store
+from lazytensor.ir.program import Buffer, Instr, Program
+from lazytensor.ir.types import Type, Where
+
+MULTIPLES = (2, 3, 5)
+"""Batches, as multiples of the first one, that are recorded until two of them have programs of one form."""
+NEAR = 1e-6
+"""How far two constants may be from one over the batch: float32 rounds them."""
+
+
+def _itself(x: float) -> float:
+    return x
+
+
+def _inverse(x: float) -> float:
+    return 1 / x
+
+
+def _corrected(x: float) -> float:
+    return x / (x - 1)
+
+
+LAWS = ((_itself, _itself), (_inverse, _inverse), (_corrected, _corrected))
+"""How constants follow the number n of samples, or of what they consist of: n of a sum, 1 / n of a mean, and
+n / (n - 1) of a variance; each with its inverse."""
+
+
+PLACES: Mapping[type, tuple[str, ...]] = {
+    Instr: ("reads", "writes"),
+    Program: ("state", "batch", "fetches"),
+    Buffer: ("index",),
+    Scalar: ("args",),
+    Store: ("output", "value"),
+}
+"""Members that number other records, and follow no batch."""
+
+
+class NotAffine(Exception):
+    """Two records differ in more than numbers that depend on the batch; says where."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Numbers at the batches `first` and `second`, carried on to the batch `at`."""
+
+    first: int
+    second: int
+    at: int
+
+    def through(self, a: Any, b: Any) -> Any:
+        """What stands in the place of `a` and `b`, records of the same form. Raises NotAffine if they are not."""
+        # The line of an equal operation is that of whoever recorded it first.
+        if a is b or isinstance(a, Where) or (a.__class__ is b.__class__ and not isinstance(a, np.ndarray) and a == b):
+            return a
+        if a.__class__ is not b.__class__:
+            raise NotAffine(f"{_short(a)} and {_short(b)}")
+        if isinstance(a, bool | str):
+            raise NotAffine(f"{a!r} and {b!r}")
+        if isinstance(a, int):
+            return self._whole(a, b)
+        if isinstance(a, float):
+            return self._number(a, b)
+        return self._record(a, b)
+
+    def _record(self, a: Any, b: Any) -> Any:
+        if isinstance(a, np.ndarray):
+            # What it holds is known for the batches that were recorded, and for no other.
+            return a if a.shape == b.shape and np.array_equal(a, b) else None
+        if isinstance(a, tuple | list):
+            if len(a) != len(b):
+                raise NotAffine(f"{len(a)} and {len(b)} entries")
+            return type(a)(self.through(x, y) for x, y in zip(a, b, strict=True))
+        if isinstance(a, Mapping):
+            if a.keys() != b.keys():
+                raise NotAffine(f"{', '.join(map(str, a))} and {', '.join(map(str, b))}")
+            return {key: self.through(a[key], b[key]) for key in a}
+        if is_dataclass(a):
+            make: Any = type(a)
+            return make(**{f.name: self._member(f.name, a, b) for f in fields(a) if f.init})
+        raise NotAffine(f"{_short(a)} and {_short(b)}")
+
+    def _member(self, name: str, a: Any, b: Any) -> Any:
+        x, y = getattr(a, name), getattr(b, name)
+        if x != y and name in PLACES.get(type(a), ()):
+            raise NotAffine(f"the {name} {_short(x)} and {_short(y)}")
+        return self.through(x, y)
+
+    def _whole(self, a: int, b: int) -> int:
+        rise, rest = divmod((b - a) * (self.at - self.first), self.second - self.first)
+        if rest:
+            raise NotAffine(f"{a} and {b}, which give no whole number for {self.at}")
+        return a + rise
+
+    def _number(self, a: float, b: float) -> float:
+        for samples, constant in LAWS:
+            if a and (samples is not _corrected or a > 1):
+                more = constant(samples(a) / self.first * self.second)
+                if abs(more - b) <= NEAR * abs(b):
+                    return constant(samples(a) / self.first * self.at)
+        raise NotAffine(f"the constants {a} and {b}")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{type(value).__name__} ..."
+
+
+@dataclass
+class StepFamily:
+    """A step for every batch: `program(n)` is its program for a batch of n samples.
+
+    `batch_size` is that of the recording that came first. `record(n)` records the step again for another batch; it is
+    called a few times at most, when the first other batch is asked for.
+    """
+
+    batch_size: int
+    first: Program
+    record: Callable[[int], Program] = field(repr=False)
+    _ends: dict[int, Program] = field(default_factory=dict, repr=False)
+
+    def program(self, batch_size: int | None = None) -> Program:
+        """The program for a batch of that many samples; without a number, as the script has it.
+
+        Raises CompileError, with the user's line, where the script fixes its batch, or leaves the straight line.
+        """
+        if batch_size in (None, self.batch_size):
+            return self.first
+        assert batch_size is not None
+        if batch_size < 1:
+            raise CompileError(f"there is no batch of {batch_size} samples", hint="Give a number from 1 on.")
+        ends = self._recorded()
+        if batch_size in ends:
+            return ends[batch_size]
+        (first, a), (second, b) = list(ends.items())[-2:]
+        return _between(Line(first, second, batch_size), a, b)
+
+    def _recorded(self) -> Mapping[int, Program]:
+        """Programs of two batches at least, the last two of one form."""
+        if len(self._ends) > 1:
+            return self._ends
+        # Extents of 1 are no loops: the form of a program for one sample is that of no other.
+        ends = {self.batch_size: self.first} if self.batch_size > 1 else {}
+        for multiple in MULTIPLES:
+            size = multiple * self.batch_size
+            difference, program = None, self.record(size)
+            if ends:
+                last, before = list(ends.items())[-1]
+                difference = unlike(before, program, last, size)
+            ends[size] = program
+            # An extent that equals another one by chance may give one of the programs another form.
+            if len(ends) > 1 and difference is None:
+                self._ends.update(ends)
+                return self._ends
+        assert difference is not None
+        raise difference
+
+
+def _between(line: Line, a: Program, b: Program) -> Program:
+    try:
+        program: Program = line.through(a, b)
+    except NotAffine as e:
+        raise _refused(str(e), None, line.first, line.second) from None
+    return program
+
+
+def unlike(a: Program, b: Program, first: int, second: int) -> CompileError | None:
+    """Why no straight line goes through two programs, with the line of the user; None if one does."""
+    line = Line(first, second, 2 * second - first)
+    for x, y in zip(a.instrs, b.instrs, strict=False):
+        try:
+            line.through(x, y)
+        except NotAffine as e:
+            return _refused(f"{x.label}: {e}", x, first, second)
+        if x.work != y.work and _is_square(x, y, a, b):
+            return _refused(f"{x.label}: its work grows with the square of the batch", x, first, second)
+    if len(a.instrs) != len(b.instrs):
+        return _refused(f"{len(a.instrs)} and {len(b.instrs)} kernels", None, first, second)
+    try:
+        line.through(a, b)
+    except NotAffine as e:
+        return _refused(str(e), None, first, second)
+    return None
+
+
+def _is_square(x: Instr, y: Instr, a: Program, b: Program) -> bool:
+    """Whether two extents of one operand follow the batch: a straight line is not the law of their product."""
+    pairs: list[tuple[Type, Type]] = [
+        (a.buffers[i].type, b.buffers[j].type)
+        for i, j in zip((*x.reads, *x.writes), (*y.reads, *y.writes), strict=True)
+    ]
+    return any(sum(m != n for m, n in zip(s.shape, t.shape, strict=True)) > 1 for s, t in pairs)
+
+
+def _refused(what: str, instr: Instr | None, first: int, second: int) -> CompileError:
+    return CompileError(
+        f"the program does not follow the batch: with {first} and {second} samples it has {what}",
+        where=instr.where if instr is not None else None,
+        hint="Take the batch from the data (x.shape[0]) instead of fixing it; the script's own batch can be planned.",
+    )
