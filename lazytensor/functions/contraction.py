@@ -24,7 +24,8 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alph
 
     Raises ShapeError for other ranks.
     """
-    return matrix.combined(x, reductions.sum(matrix.bmm(batch1, batch2), 0, dtype=batch1.dtype), beta, alpha)
+    products = matrix.bmm(batch1, batch2)
+    return matrix.combined(matrix.addend(x), reductions.sum(products, 0, dtype=products.dtype), beta, alpha)
 
 
 @method(in_place=True)

@@ -14,7 +14,7 @@ from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
-from lazytensor.precision import host_half_type, multiplied, raised
+from lazytensor.precision import host_autocast, host_half_type, multiplied, raised
 from lazytensor.tensor import Tensor, arg
 
 
@@ -86,13 +86,16 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     """The inner product of two vectors [n]: a number. Raises ShapeError for other ranks or lengths."""
     if a.ndim != 1 or b.ndim != 1 or a.shape != b.shape:
         raise ShapeError(f"dot needs two vectors of one length, got {list(a.shape)} and {list(b.shape)}")
-    return matmul(a, b)
+    with host_autocast(None):
+        return matmul(a, b)
 
 
 @method
 def mv(a: Tensor, b: Tensor) -> Tensor:
     """A matrix times a vector: [m, k] @ [k] -> [m]. Raises ShapeError as `mm` does."""
-    return matmul(a, b)
+    # Of all products these two are those that PyTorch's casts on a CPU leave alone.
+    with host_autocast(None):
+        return matmul(a, b)
 
 
 @method
@@ -118,16 +121,21 @@ def _scaled(x: Tensor, factor: Operand) -> Tensor:
     return x * (int(factor) if x.dtype.kind == "i" and isinstance(factor, float) else factor)
 
 
+def addend(x: Tensor) -> Tensor:
+    """What is added to a product: in its type where PyTorch's casts on a CPU are on."""
+    return x if host_half_type() is None else tensor_of(multiplied(arg(x))[0], x)
+
+
 @method(in_place=True)
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
-    return combined(x, mm(a, b), beta, alpha)
+    return combined(addend(x), mm(a, b), beta, alpha)
 
 
 @method(in_place=True)
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
-    return combined(x, bmm(a, b), beta, alpha)
+    return combined(addend(x), bmm(a, b), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

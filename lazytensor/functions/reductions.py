@@ -183,11 +183,11 @@ def _truth(x: Tensor, kind: str, dim: Dim, keepdim: bool) -> Tensor:
     return pw.cast_to(out, x.dtype) if x.dtype is dt.uint8 else out
 
 
-def _along(x: Tensor, name: str, n: Node, dim: int) -> Tensor:
+def _along(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
     """An operation along a dimension; a scalar counts as one element of one dimension."""
     if n.type.shape:
-        return tensor_of(call(name, n, dim=dim), x)
-    return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0), ()), x)
+        return tensor_of(call(name, n, dim=dim, **attrs), x)
+    return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0, **attrs), ()), x)
 
 
 @method
@@ -204,7 +204,9 @@ def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     Raises IndexError for a dimension out of range.
     """
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
-    return _along(x, "log_softmax", n, dim_of(dim, x.ndim))
+    along = dim_of(dim, x.ndim)
+    is_rounded = n.type.dtype.is_half and along == x.ndim - 1
+    return _along(x, "log_softmax", n, along, **({"kept": n.type.dtype} if is_rounded else {}))
 
 
 @method

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lazytensor.cirh.spelling import number, typed
-from lazytensor.dtype import float32, int64
+from lazytensor.dtype import DType, float32, int64, round_to
 from lazytensor.errors import ShapeError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, per_element
@@ -20,19 +20,27 @@ def _softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
     return np.asarray(e / np.sum(e, axis=dim, keepdims=True))
 
 
-def _log_softmax(x: np.ndarray, *, dim: int) -> np.ndarray:
+def _log_softmax(x: np.ndarray, *, dim: int, kept: DType | None = None) -> np.ndarray:
+    # PyTorch's kernel for half types keeps the sum and its logarithm in them, so that probabilities do not add up to 1
+    # and gradients lean: losses of a training part in the second digit where this is left out.
+    store = (lambda a: a) if kept is None else (lambda a: round_to(np.asarray(a, np.float32), kept))
     shifted = x - np.max(x, axis=dim, keepdims=True, initial=-np.inf)
-    return np.asarray(shifted - np.log(np.sum(np.exp(shifted), axis=dim, keepdims=True)))
+    return np.asarray(shifted - store(np.log(store(np.sum(np.exp(shifted), axis=dim, keepdims=True)))))
 
 
-def _log_softmax_parts(x: Node, *, dim: int) -> Node:
-    shape = x.type.shape
-    shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
+def _log_softmax_parts(x: Node, *, dim: int, kept: DType | None = None) -> Node:
+    shape, type = x.type.shape, x.type.dtype
+    wide = x if kept is None else cast(x, float32)
+    shifted = wide - spread(reduce(wide, "maximum", (dim,)), shape, (dim,))
+    total = reduce(call("exp", shifted), "add", (dim,))
     # The logarithm of each sum is taken once and then repeated; the front end's order below takes it for every element.
-    return shifted - spread(call("log", reduce(call("exp", shifted), "add", (dim,))), shape, (dim,))
+    if kept is None:
+        return shifted - spread(call("log", total), shape, (dim,))
+    logarithm = cast(call("log", cast(cast(total, kept), float32)), kept)
+    return cast(shifted - spread(cast(logarithm, float32), shape, (dim,)), type)
 
 
-def _log_softmax_cirh(x: Node, *, dim: int) -> Node:
+def _log_softmax_cirh(x: Node, *, dim: int, kept: DType | None = None) -> Node:
     """The front end repeats the sum before it takes the logarithm."""
     shape = x.type.shape
     shifted = x - spread(reduce(x, "maximum", (dim,)), shape, (dim,))
@@ -53,10 +61,12 @@ def _softmax_grad_parts(g: Node, y: Node, *, dim: int) -> Node:
     return cast(probability * (wide - inner), y.type.dtype)
 
 
-def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int) -> tuple[Node]:
-    total = spread(reduce(g, "add", (dim,)), x.type.shape, (dim,))
+def _log_softmax_vjp(g: Node, y: Node, x: Node, *, dim: int, kept: DType | None = None) -> tuple[Node]:
+    # In float32 for half types, as PyTorch's backward kernel accumulates.
+    wide, logp = (cast(n, float32) if n.type.dtype.is_half else n for n in (g, y))
+    total = spread(reduce(wide, "add", (dim,)), x.type.shape, (dim,))
     # From the result: exp(y) is the softmax, already normalized.
-    return (g - call("exp", y) * total,)
+    return (cast(wide - call("exp", logp) * total, x.type.dtype),)
 
 
 op(
@@ -78,7 +88,7 @@ op(
 )
 op(
     "log_softmax",
-    lambda x, *, dim: x,
+    lambda x, *, dim, kept=None: x,
     _log_softmax,
     vjp=_log_softmax_vjp,
     work=per_element(24),

@@ -52,3 +52,20 @@ def test_mixed_precision_is_on_where_the_run_is_on_the_wafer(script, half):
         """
     )
     assert done.stdout.startswith(f"True {half}")
+
+
+def test_casts_of_a_block_on_a_cpu_are_pytorch_s(script):
+    # As release 2.10 does it on its CPU backend: sums and logarithms stay in the half type, losses do not.
+    done = script(
+        """
+        cstorch.backend("CPU")
+        cstorch.amp.set_half_dtype("bfloat16")
+        x = torch.rand(4, 8)
+        with cstorch.amp.autocast():
+            h = x @ x.t()
+            given = h, h.sum(), F.log_softmax(h, 1), F.layer_norm(x, (8,)), F.nll_loss(h, torch.zeros(4).long())
+        print([str(t.dtype) for t in given])
+        """
+    )
+    half, full = "torch.bfloat16", "torch.float32"
+    assert done.stdout.strip() == str([half, half, half, full, full]), done.stderr

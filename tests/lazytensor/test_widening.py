@@ -87,3 +87,29 @@ def test_every_name_of_the_table_is_public(name):
 def test_norms_of_the_linear_algebra_stay_in_the_half_type_as_the_original_s_do(half):
     with precision.autocast(half.dtype):
         assert linalg.vector_norm(half, dim=1).dtype is linalg.norm(half, dim=1).dtype is half.dtype
+
+
+def test_log_softmax_of_half_types_is_pytorch_s_to_the_last_bit():
+    # Recorded from PyTorch 2.13.0: along the last dimension it keeps the sum and its logarithm in the half type.
+    x = lt.tensor([[0.5, -1.25, 2.0, 0.125], [3.0, 2.5, -0.75, 1.5]], dtype=lt.bfloat16, requires_grad=True)
+    y = F.log_softmax(x, -1)
+    y.backward(lt.tensor([[0.0, -0.25, 0.0, 0.0], [-0.25, 0.0, 0.0, 0.5]], dtype=lt.bfloat16))
+    assert y.tolist() == [[-1.84375, -3.59375, -0.345703125, -2.21875], [-0.6171875, -1.1171875, -4.375, -2.125]]
+    assert x.grad.tolist() == [
+        [0.03955078125, -0.2431640625, 0.1767578125, 0.0272216796875],
+        [-0.384765625, -0.08203125, -0.003143310546875, 0.470703125],
+    ]
+    assert F.log_softmax(x, 0).tolist() == [
+        [-2.578125, -3.765625, -0.06201171875, -1.6015625],
+        [-0.0791015625, -0.023193359375, -2.8125, -0.2255859375],
+    ]
+
+
+def test_casts_on_a_cpu_lower_sums_with_products_and_leave_vectors_alone(half):
+    # As PyTorch 2.13.0 does it.
+    x = half.float()
+    with precision.host_autocast(half.dtype):
+        assert lt.addmm(x, x, x).dtype is lt.baddbmm(x[None], x[None], x[None]).dtype is half.dtype
+        assert lt.addbmm(x, x[None], x[None]).dtype is (x @ x[0]).dtype is half.dtype
+        assert lt.mv(x, x[0]).dtype is lt.dot(x[0], x[0]).dtype is lt.addmv(x[0], x, x[0]).dtype is lt.float32
+        assert F.gaussian_nll_loss(half, half, half).dtype is half.dtype

@@ -68,7 +68,10 @@ def get_floating_point_dtype_str() -> str:
 
 
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
-    """Make casts in a block. The CPU backend knows bfloat16 only: ValueError for others."""
+    """Make casts in a block: the wafer's on CSX, on a CPU PyTorch's.
+
+    The CPU backend knows bfloat16 only: ValueError for others.
+    """
     half = process.RUN.options.half if dtype is None else dtype
     if not process.use_cs() and half is not bfloat16:
         raise ValueError(
@@ -76,7 +79,7 @@ def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[No
             "cstorch.amp.set_half_dtype(torch.bfloat16) or pass the dtype to "
             "cstorch.amp.autocast(dtype=torch.bfloat16)"
         )
-    return precision.autocast(half)
+    return precision.autocast(half) if process.use_cs() else precision.host_autocast(half)
 
 
 @contextlib.contextmanager

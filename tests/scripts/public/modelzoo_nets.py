@@ -12,6 +12,7 @@ import sys
 import traceback
 
 import cerebras.pytorch as cstorch
+import modelzoo_dino
 import torch
 
 B, S, V, H = 2, 12, 61, 32
@@ -141,15 +142,6 @@ def described():
         "labels": integers(V, B, S),
         "loss_mask": ones(B, S),
         "key_padding_mask": torch.zeros(B, S, dtype=torch.int32),
-    }
-
-
-def distilled():
-    """Views of images for a teacher and a student."""
-    return {
-        "global_view": torch.rand(B, 2, 3, 16, 16),
-        "local_view": torch.rand(B, 3, 3, 8, 8),
-        "collated_masks": torch.rand(B, 2, 4) < 0.5,
     }
 
 
@@ -430,6 +422,8 @@ NETS = {
         },
         diffused,
     ),
+    "dino": (VISION + "dino.model", "DinoModel", modelzoo_dino.CONFIG, modelzoo_dino.views),
+    "dino_koleo": (VISION + "dino.model", "DinoModel", modelzoo_dino.SPREAD_OUT, modelzoo_dino.views),
     "llava": (
         MULTIMODAL + "llava.model",
         "LlavaModel",

@@ -1,8 +1,8 @@
 """The Model Zoo's Trainer from a YAML of its form, on synthetic data: a script for either stack.
 
-`modelzoo_trainer.py NET DEVICE PHASE FOLDER`: NET is fc_mnist or gpt2, DEVICE a backend, PHASE train (10 steps, saved
-after 5 and at the end), resume (the last 5 of them from the saved state) or eval. It prints the losses that the
-Trainer logs. Needs `cerebras.modelzoo` on PYTHONPATH.
+`modelzoo_trainer.py NET DEVICE PHASE FOLDER`: NET is fc_mnist or gpt2, DEVICE CPU, CSX or CPU-mixed (a CPU in
+bfloat16, as CSX always is), PHASE train (10 steps, saved after 5 and at the end), resume (the last 5 from the saved
+state) or eval. It prints the losses that the Trainer logs. Needs `cerebras.modelzoo` on PYTHONPATH.
 """
 
 import importlib
@@ -75,9 +75,10 @@ def corpus(folder):
 def settings(net, device, phase, folder):
     """The configuration, as a file would hold it."""
     data = DATA[net].format(folder=folder)
-    half = "true" if device == "CSX" else "false"
+    backend, _, precision = device.partition("-")
+    half = "true" if backend == "CSX" or precision else "false"
     rest = {"model": MODELS[net], "optimizer": OPTIMIZERS[net], "data": data, "half": half, "rate": RATES[net]}
-    params = yaml.safe_load(COMMON.format(folder=folder, device=device, steps=STEPS, saved=SAVED, **rest))
+    params = yaml.safe_load(COMMON.format(folder=folder, device=backend, steps=STEPS, saved=SAVED, **rest))
     at = {"resume": SAVED, "eval": STEPS}.get(phase)
     if at is not None:
         where = params["trainer"]["validate" if phase == "eval" else "fit"]
