@@ -40,7 +40,7 @@ LAYERS = """
     lazytensor
 
     wse_sim.machine
-    wse_sim.layout  wse_sim.isa  wse_sim.host
+    wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
     wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives
     wse_sim.price.reduction_tree
     wse_sim.fabric

@@ -12,6 +12,7 @@ from cstorch_compat.__main__ import main
 from lazytensor.errors import LazyError
 from tests.conftest import ROOT, python
 from wse_sim.fabric import simulate_phase
+from wse_sim.host import HOST_FIELDS
 from wse_sim.kernels import gemm, solver, sparse, stencil
 from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, NUMERIC_FIELDS, WSE2
@@ -40,6 +41,7 @@ MEDIANS = {
     "solver": 0.11,
     "fft": 0.27,
     "llm": 0.03,
+    "appliance": 0.001,
     "all": 0.02,
     "all but spmm": 0.04,
     "test": 0.02,
@@ -55,6 +57,7 @@ SIMULATED_MEDIANS = {
     "solver": 0.11,
     "fft": 0.26,
     "llm": 0.03,
+    "appliance": 0.001,
     "all": 0.02,
     "all but spmm": 0.05,
     "test": 0.02,
@@ -93,7 +96,7 @@ def test_no_entry_of_a_table_is_without_its_row():
 def test_fitted_constants_belong_to_a_machine_or_a_program():
     for text in FITTED.values():
         names, owner = text.split(" of ")
-        known = NUMERIC_FIELDS if owner in MACHINES else vars(sparse)
+        known = NUMERIC_FIELDS if owner in MACHINES else HOST_FIELDS if owner == "host" else vars(sparse)
         assert set(names.split(", ")) <= set(known)
 
 
@@ -223,7 +226,8 @@ def everything():
 
 @pytest.mark.slow
 def test_every_covered_row_is_simulated():
-    assert [r.row.id for r in everything() if r.is_covered and (r.simulated is None or r.gap)] == []
+    priced = [r for r in everything() if r.closed is not None]
+    assert [r.row.id for r in priced if r.simulated is None or r.gap] == []
 
 
 @pytest.mark.slow
@@ -266,7 +270,8 @@ def test_reading_that_cannot_take_a_program_leaves_a_gap():
         raise NotRead("too large", hint="Take fewer PEs.")
 
     found = results(ROWS, refuse)
-    assert all(r.simulated is None for r in found)
+    # What passes before a job begins runs no phase program.
+    assert {r.row.category for r in found if r.simulated is not None} == {"appliance"}
     assert summary(found) == summary(FOUND)
 
 
@@ -283,11 +288,12 @@ def test_text_names_every_row_once_with_its_error():
     lines = table.text(FOUND).splitlines()
     for r in FOUND:
         named = [line for line in lines if r.row.id in line.replace("*", " ").replace(":", " ").split()]
-        assert len(named) == 1 + bool(r.is_covered and r.reason)
+        is_noted = r.run is not None and (r.run.peak_share > 1 or not r.run.planned)
+        assert len(named) == 1 + bool(r.is_covered and r.reason) + is_noted
 
 
 def test_lazywafer_validate_prints_every_row_as_json(capsys):
-    assert main(["validate", "--json"]) == 0
+    assert main(["validate", "--json", "--recorded"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert [r["id"] for r in data["rows"]] == [r.id for r in ROWS]
     assert all(r["source"] for r in data["rows"])
@@ -297,7 +303,7 @@ def test_lazywafer_validate_prints_every_row_as_json(capsys):
 def test_module_runs_as_a_command(tmp_path):
     done = python("-m", "wse_sim.validation", "--markdown", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == table.markdown(FOUND) + "\n"
+    assert done.stdout.startswith(table.markdown(FOUND) + "\n")
 
 
 def test_other_rows_can_be_given(tmp_path, capsys):

@@ -8,46 +8,57 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.validation import table
+from wse_sim.validation.coverage import FITTED
 from wse_sim.validation.results import results
 from wse_sim.validation.rows import MEASURED, load
 from wse_sim.validation.simulated import simulated
+from wse_sim.validation.whole_runs import Recorder, choose, plan_runs, write
 
 HELP = "hold the wafer model to published measurements and print the errors"
 
 
-def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
-    """Add `validate` to a command line."""
+def add_parser(commands: "argparse._SubParsersAction[Any]", record: Recorder | None = None) -> None:
+    """Add `validate` to a command line; `record` gives the steps of the scripts of published runs."""
     parser = commands.add_parser("validate", help=HELP)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, recorder=record)
     add_arguments(parser)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command, for both of its entries."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help="beginnings of ids, or categories; all without any")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="every row with its source and errors, for tools")
-    form.add_argument("--markdown", action="store_true", help="the table of errors that the READMEs show")
+    form.add_argument("--markdown", action="store_true", help="the tables of errors that the READMEs show")
     parser.add_argument("--simulate", action="store_true", help="also cycle by cycle (half a minute)")
+    parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
+    parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
     parser.add_argument("--rows", type=pathlib.Path, default=MEASURED, metavar="FILE", help="other measured rows")
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the table. Returns the exit status: 2 if there are no rows, and 0 however large the errors are."""
+    """Print the tables. Returns the exit status: 2 for rows that there are not, and 0 however large the errors are."""
     try:
-        rows = load(options.rows)
+        rows = choose(load(options.rows), options.names)
+        runs = None if options.recorded or options.recorder is None else plan_runs(rows, options.recorder, FITTED)
     except LazyError as e:
         print(f"validate: {e}", file=sys.stderr)
         return 2
-    verdicts = results(rows, simulated if options.simulate else None)
+    if options.record and runs is not None:
+        write(runs)
+    verdicts = results(rows, simulated if options.simulate else None, runs)
     if options.json:
         print(json.dumps(table.as_dict(verdicts), indent=1))
+    elif options.markdown:
+        print("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
-        print(table.markdown(verdicts) if options.markdown else table.text(verdicts))
+        print(table.text(verdicts))
     return 0
 
 
 def main(argv: list[str] | None = None) -> int:
     """Parse `argv`, by default that of the process, and print. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m wse_sim.validation", description=HELP)
+    parser.set_defaults(recorder=None)
     add_arguments(parser)
     return execute(parser.parse_args(argv))

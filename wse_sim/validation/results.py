@@ -1,6 +1,6 @@
 """Every row with what the model says about it, and the errors of groups of rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -8,6 +8,7 @@ from wse_sim.validation.coverage import FITTED, LARGE_ERRORS, UNCOVERED
 from wse_sim.validation.models import MODELS, Model
 from wse_sim.validation.reading import Cycles, NotRead, closed_form
 from wse_sim.validation.rows import MeasuredRow, beginning
+from wse_sim.validation.whole_runs import RUNS, PlannedRun, last_planned
 
 LARGE = 0.30
 UNKNOWN_FAMILY = "no model is known for a row of this name"
@@ -18,7 +19,8 @@ class RowResult:
     """A row beside the closed form and the simulated fabric, in the row's unit; None where there is no such figure.
 
     `fitted` names the constants that the row went into, `reason` says why it is not covered or why an error is large,
-    `gap` why it is covered but not simulated, if a simulation was asked for.
+    `gap` why it is covered but not simulated, if a simulation was asked for. A whole training run has a plan in the
+    place of both figures: it is judged by a factor, and releases of one compiler differ by more than any error here.
     """
 
     row: MeasuredRow
@@ -27,11 +29,12 @@ class RowResult:
     fitted: str = ""
     reason: str = ""
     gap: str = ""
+    run: PlannedRun | None = None
 
     @property
     def is_covered(self) -> bool:
-        """Whether a model gives the row a figure."""
-        return self.closed is not None
+        """Whether a model or a plan gives the row a figure."""
+        return self.closed is not None or self.run is not None
 
     @property
     def closed_error(self) -> float | None:
@@ -53,9 +56,21 @@ def _error(value: float | None, row: MeasuredRow) -> float | None:
     return value / row.value - 1 if value is not None and isinstance(row.value, int | float) else None
 
 
-def results(rows: Iterable[MeasuredRow], simulated: Cycles | None = None) -> list[RowResult]:
-    """Each row priced by the closed forms, and by the reading `simulated` where one is given and can."""
-    return [_result(row, simulated) for row in rows]
+def results(
+    rows: Iterable[MeasuredRow], simulated: Cycles | None = None, runs: Iterable[PlannedRun] | None = None
+) -> list[RowResult]:
+    """Each row priced by the closed forms, and by the reading `simulated` where one is given and can.
+
+    Whole training runs are as in `runs`, or as they were planned when they were last recorded.
+    """
+    planned = {run.id: run for run in (last_planned() if runs is None else runs)}
+    return [_whole_run(row, planned) if row.id in RUNS else _result(row, simulated) for row in rows]
+
+
+def _whole_run(row: MeasuredRow, planned: Mapping[str, PlannedRun]) -> RowResult:
+    if row.id not in planned:
+        return RowResult(row, reason=f"no plan of {RUNS[row.id].script} is recorded; `lazywafer validate` makes one")
+    return RowResult(row, run=planned[row.id], fitted=FITTED.get(row.id, ""))
 
 
 def _result(row: MeasuredRow, simulated: Cycles | None) -> RowResult:

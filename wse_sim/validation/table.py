@@ -1,12 +1,14 @@
 """The validation as text, as Markdown and as data for JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from textwrap import wrap
 from typing import Any
 
 from lazytensor.table import Column, Table
+from wse_sim.bands import Band, band_of
 from wse_sim.validation.cut import CORNER_PES, RELAY_HOPS
 from wse_sim.validation.results import ErrorGroup, RowResult, summary
+from wse_sim.validation.whole_runs import PlannedRun
 
 _NONE = "-"
 _WIDTH = 118
@@ -40,7 +42,7 @@ def share(error: float | None) -> str:
 
 def text(verdicts: Sequence[RowResult]) -> str:
     """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
-    covered = [r for r in verdicts if r.is_covered]
+    covered = [r for r in verdicts if r.is_covered and r.run is None]
     notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(verdicts) else [])]
     lines = [
         *(f"{r.row.id}: {_both_errors(r)}. {r.reason}" for r in covered if r.reason),
@@ -48,8 +50,8 @@ def text(verdicts: Sequence[RowResult]) -> str:
         "Not covered:",
         *(f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered),
     ]
-    tables = (_row_table(verdicts).text(), "\n".join(notes), _group_table(verdicts).text())
-    return "\n\n".join((*tables, "\n".join(lines)))
+    tables = (_row_table(verdicts).text(), "\n".join(notes), _group_table(verdicts).text()) if covered else ()
+    return "\n\n".join((*tables, *run_parts(runs_of(verdicts), Table.text), "\n".join(lines)))
 
 
 def _gaps(covered: Sequence[RowResult]) -> list[str]:
@@ -95,7 +97,7 @@ def _row_table(verdicts: Sequence[RowResult]) -> Table:
             *(r.row.unit, r.row.value, r.closed, r.closed_error, r.simulated, r.simulated_error),
         )
         for r in verdicts
-        if r.is_covered
+        if r.is_covered and r.run is None
     ]
     return _cut(_ROW_COLUMNS, rows, _has_simulated(verdicts))
 
@@ -123,10 +125,72 @@ def markdown(verdicts: Sequence[RowResult]) -> str:
     return "\n".join(lines)
 
 
+def runs_markdown(verdicts: Sequence[RowResult]) -> str:
+    """The whole runs as a table, and below it their bands and the runs that are no test."""
+    return "\n\n".join(run_parts(runs_of(verdicts), Table.markdown))
+
+
+def runs_of(verdicts: Sequence[RowResult]) -> list[PlannedRun]:
+    """The planned runs among the rows."""
+    return [r.run for r in verdicts if r.run is not None]
+
+
+_RUN_COLUMNS = (
+    *(Column(head, is_words=True) for head in ("run", "mode", "systems")),
+    *(Column("batch"), Column("published", figure), Column("planned", figure), Column("factor", "{:.2f}".format)),
+    *(Column("of peak", "{:.0%}".format), Column("limit", is_words=True)),
+)
+
+
+def run_parts(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[str]:
+    """The table of the runs in samples/s, their bands, and what is to be said of single runs; nothing without runs."""
+    if not runs:
+        return []
+    rows = [
+        (
+            run.id + ("*" if run.is_fitted else ""),
+            *(run.mode, f"{run.systems} x {run.machine}", run.batch_size, run.published, run.planned, run.factor),
+            *(run.peak_share, run.limit),
+        )
+        for run in runs
+    ]
+    return [form(Table(_RUN_COLUMNS, rows)), "\n".join([*_band_lines(runs), *_run_notes(runs)])]
+
+
+def bands(runs: Sequence[PlannedRun]) -> list[Band]:
+    """The bands of the runs that are a test: by mode, and of all."""
+    tests = [run for run in runs if run.is_test]
+    modes = dict.fromkeys(run.mode for run in tests)
+    families = [band_of(mode, (r.factor for r in tests if r.mode == mode)) for mode in modes]
+    return [band for band in (*families, band_of("all", (r.factor for r in tests))) if band is not None]
+
+
+def _band_lines(runs: Sequence[PlannedRun]) -> list[str]:
+    return [
+        f"{band.family}: {band.rows} runs, median factor {band.median:.2f}, worst {band.worst:.2f}"
+        for band in bands(runs)
+    ]
+
+
+def _run_notes(runs: Sequence[PlannedRun]) -> list[str]:
+    """Runs that cannot be as published, and runs that are refused."""
+    notes = [
+        f"{run.id}: the published rate would take {run.peak_share:.0%} of the machine record's peak, so the record or "
+        f"an extent of the script is wrong; no test"
+        for run in runs
+        if run.peak_share > 1
+    ]
+    return notes + [f"{run.id}: refused. {run.verdict}" for run in runs if not run.planned]
+
+
 def as_dict(verdicts: Sequence[RowResult]) -> dict[str, Any]:
     """Rows in full, and the groups of both columns."""
     columns = ("closed", "simulated")
-    return {"rows": [_row(r) for r in verdicts], **{c: [vars(g) for g in summary(verdicts, c)] for c in columns}}
+    return {
+        "rows": [_row(r) for r in verdicts],
+        **{c: [vars(g) for g in summary(verdicts, c)] for c in columns},
+        "bands": [vars(band) for band in bands(runs_of(verdicts))],
+    }
 
 
 def _row(r: RowResult) -> dict[str, Any]:
@@ -139,4 +203,5 @@ def _row(r: RowResult) -> dict[str, Any]:
         "fitted": r.fitted,
         "reason": r.reason,
         "gap": r.gap,
+        "run": {**vars(r.run), "factor": r.run.factor, "is_test": r.run.is_test} if r.run else None,
     }

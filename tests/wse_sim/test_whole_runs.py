@@ -1,0 +1,134 @@
+"""Whole training runs: every published rate has its script, goes through `plan`, and gives reports their error band."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cstorch_compat.__main__ import main
+from lazytensor.errors import LazyError
+from tests.conftest import ROOT
+from wse_sim import bands
+from wse_sim.bands import band_of, error_band, factor
+from wse_sim.machine import MACHINES
+from wse_sim.validation import command, load, results, table, whole_runs
+from wse_sim.validation.whole_runs import RUNS, PlannedRun, choose, last_planned, plan_runs
+
+ROWS = {row.id: row for row in load()}
+SCRIPTS = ROOT / "notebooks" / "scripts" / "published"
+
+RUN = PlannedRun(
+    id="bert_r203",
+    machine="wse2",
+    mode="streaming",
+    systems=1,
+    batch_size=1024,
+    published=4000.0,
+    planned=8000.0,
+    limit="compute",
+    verdict="Wafer compute limits.",
+    peak_share=0.5,
+)
+
+
+def test_every_published_rate_has_its_script():
+    rates = {i for i, row in ROWS.items() if row.category == "appliance" and row.unit == "samples/s"}
+    assert RUNS.keys() == rates
+    assert {run.script for run in RUNS.values()} == {path.name for path in SCRIPTS.glob("*.py")}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_what_its_row_says(name):
+    run, params = RUNS[name], ROWS[name].params
+    assert run.machine in MACHINES and run.mode in ("pipelined", "streaming")
+    assert run.systems == params.get("csx", 1)
+    assert run.batch_size == params["batch"]
+
+
+def test_a_factor_is_the_same_both_ways():
+    assert factor(10, 20) == factor(20, 10) == 2
+    assert factor(10, 0) == float("inf")
+
+
+def test_a_run_above_the_peak_says_so_and_is_no_test():
+    impossible = replace(RUN, id="llama7_cs2", peak_share=1.36)
+    assert RUN.is_test and not impossible.is_test and not replace(RUN, is_fitted=True).is_test
+    verdicts = results([ROWS[RUN.id], ROWS["llama7_cs2"]], runs=[RUN, impossible])
+    for text in (table.text(verdicts), table.runs_markdown(verdicts)):
+        assert "llama7_cs2: the published rate would take 136% of the machine record's peak" in text
+        assert "all: 1 runs, median factor 2.00, worst 2.00" in text
+
+
+def test_a_refused_run_says_why():
+    refused = replace(RUN, planned=0.0, verdict="a layer is 3 bytes over.")
+    assert f"{RUN.id}: refused. a layer is 3 bytes over." in table.text(results([ROWS[RUN.id]], runs=[refused]))
+
+
+class Recorded:
+    """A step that counts how often it is asked for."""
+
+    batch_size = 1
+
+    def __init__(self, script, args):
+        self.name = script, args
+
+    def program(self, batch_size):
+        raise AssertionError("planned by a stand-in")
+
+
+def test_a_script_is_recorded_once_for_all_its_rows(monkeypatch):
+    recorded = []
+
+    def plan_run(row, run, step):
+        assert step.name == (run.script, run.args)
+        return replace(RUN, id=row.id)
+
+    def record(script, args):
+        recorded.append((script, args))
+        return Recorded(script, args)
+
+    monkeypatch.setattr(whole_runs, "plan_run", plan_run)
+    rows = [ROWS[i] for i in ("bert_r171", "bert_r192", "bert_eval_cs3", "gptj_cs2_1", "prog_dit")]
+    planned = plan_runs(rows, record, fitted=["bert_r192"])
+    assert [run.id for run in planned] == ["bert_r171", "bert_r192", "bert_eval_cs3", "gptj_cs2_1"]
+    assert [run.is_fitted for run in planned] == [False, True, False, False]
+    assert recorded == [("bert_large.py", ()), ("bert_large.py", ("--mode", "eval")), ("gptj.py", ())]
+
+
+def test_recording_some_runs_keeps_the_others(tmp_path):
+    path = tmp_path / "runs.json"
+    whole_runs.write([RUN], path)
+    data = json.loads(path.read_text())["runs"]
+    assert [run["id"] for run in data] == [i for i in RUNS if i in {RUN.id, *(r.id for r in last_planned())}]
+    assert next(run for run in data if run["id"] == RUN.id)["planned"] == RUN.planned
+
+
+def runs(mode, machine, *planned):
+    """Recorded runs with rates that were published as 1."""
+    return [{"mode": mode, "machine": machine, "published": 1, "planned": p, "is_test": True} for p in planned]
+
+
+def test_band_of_a_report_is_that_of_the_nearest_family(monkeypatch):
+    known = (*runs("streaming", "wse2", 1, 2, 0.25), *runs("streaming", "wse3", 8), *runs("pipelined", "wse2", 16))
+    monkeypatch.setattr(bands, "recorded", lambda: known)
+    assert error_band("streaming", "wse2") == band_of("streaming, wse2", [1, 2, 4])
+    assert error_band("streaming", "wse3") == band_of("streaming", [1, 2, 4, 8])
+    assert error_band("pipelined", "wse1") == band_of("all modes", [1, 2, 4, 8, 16])
+    assert "off by a factor of 2.00 in the median and 4.00 at worst" in error_band("streaming", "wse2").text()
+    monkeypatch.setattr(bands, "recorded", tuple)
+    assert error_band("streaming", "wse2") is None
+
+
+def test_rows_are_chosen_by_beginning_or_category():
+    rows = list(ROWS.values())
+    assert choose(rows, []) == rows
+    assert {row.id for row in choose(rows, ["prog_", "fft"])} == {"prog_dit", "prog_esm2", "fft512"}
+
+
+@pytest.mark.parametrize("entry", [main, lambda argv: command.main(argv[1:])], ids=["lazywafer", "module"])
+def test_unknown_row_is_refused_with_what_there_is(entry, capsys):
+    assert entry(["validate", "novelty"]) == 2
+    err = capsys.readouterr().err
+    assert "no row is called 'novelty'" in err and "appliance" in err
+    with pytest.raises(LazyError, match="novelty"):
+        choose(ROWS.values(), ["novelty"])

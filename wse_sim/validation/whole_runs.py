@@ -1,0 +1,162 @@
+"""Whole training runs: their scripts planned as a user's are, beside the published rates.
+
+A run is a script of `notebooks/scripts/published` with arguments, and the systems that it ran on. What records a
+script's step is above this package, so it is given by the command line that does both.
+"""
+
+import json
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.program import Program
+from wse_sim.bands import RECORDED, factor, recorded
+from wse_sim.host import APPLIANCE
+from wse_sim.machine import Machine
+from wse_sim.plan.modes import plan
+from wse_sim.validation.rows import MeasuredRow
+
+
+class Source(Protocol):
+    """A step that is known for any number of samples."""
+
+    def program(self, batch_size: int) -> Program:
+        """The step with so many samples."""
+
+
+Recorder = Callable[[str, tuple[str, ...]], Source]
+"""From the name of a script and its arguments to its recorded step."""
+
+
+@dataclass(frozen=True)
+class WholeRun:
+    """A published run: which script, and on what it ran; `batch_size` is that of all systems together."""
+
+    script: str
+    machine: str
+    mode: str
+    batch_size: int
+    systems: int = 1
+    workers: int = APPLIANCE.workers
+    args: tuple[str, ...] = ()
+
+
+# Up to release 1.8 a run was pipelined if its log says so; from 1.9 on weight streaming is the only mode.
+RUNS: Mapping[str, WholeRun] = {
+    "fcmnist_cs1": WholeRun("fc_mnist.py", "wse1", "pipelined", 256),
+    "fcmnist_cs2_a": WholeRun("fc_mnist.py", "wse2", "pipelined", 256),
+    "fcmnist_cs2_b": WholeRun("fc_mnist.py", "wse2", "pipelined", 256),
+    "bert_r171": WholeRun("bert_large.py", "wse2", "pipelined", 1024, workers=1),
+    "bert_r192": WholeRun("bert_large.py", "wse2", "streaming", 1024, workers=1),
+    "bert_r203": WholeRun("bert_large.py", "wse2", "streaming", 1024, workers=1),
+    "bert_eval_cs3": WholeRun("bert_large.py", "wse3", "streaming", 256, args=("--mode", "eval")),
+    "gpt2s_cs2": WholeRun("gpt2.py", "wse2", "streaming", 112, workers=1),
+    "gptj_cs2_1": WholeRun("gptj.py", "wse2", "streaming", 66, workers=1),
+    "gptj_cs2_2": WholeRun("gptj.py", "wse2", "streaming", 120, systems=2),
+    "gptj_cs2_2_r171": WholeRun("gptj.py", "wse2", "streaming", 130, systems=2),
+    "gptj_cs2_2_r192": WholeRun("gptj.py", "wse2", "streaming", 130, systems=2),
+    "gptj_cs3": WholeRun("gptj.py", "wse3", "streaming", 120),
+    "llama7_cs2": WholeRun("llama2_7b.py", "wse2", "streaming", 99),
+    "llama7_cs3": WholeRun("llama2_7b.py", "wse3", "streaming", 1024),
+}
+"""Row -> its run."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """What `plan` says about a published run: samples/s of all systems, 0 where it does not fit, and why no more.
+
+    `peak_share` is what the published rate would take of the peak of the machine record, counting the program's own
+    operations. Above 1 the record or an extent of the script is wrong, and the run is no test.
+    """
+
+    id: str
+    machine: str
+    mode: str
+    systems: int
+    batch_size: int
+    published: float
+    planned: float
+    limit: str
+    verdict: str
+    peak_share: float
+    is_fitted: bool = False
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the run can tell how good the model is: no constant was fitted on it, and it is possible."""
+        return not self.is_fitted and self.peak_share <= 1
+
+    @property
+    def factor(self) -> float:
+        """How many times the planned rate is off."""
+        return factor(self.published, self.planned)
+
+
+def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
+    """Plan the runs among `rows`; those of one script are recorded once."""
+    steps: dict[tuple[str, tuple[str, ...]], Source] = {}
+    planned = []
+    for row in rows:
+        if row.id not in RUNS:
+            continue
+        run = RUNS[row.id]
+        if (run.script, run.args) not in steps:
+            steps[run.script, run.args] = record(run.script, run.args)
+        outcome = plan_run(row, run, steps[run.script, run.args])
+        planned.append(replace(outcome, is_fitted=row.id in fitted))
+    return planned
+
+
+def plan_run(row: MeasuredRow, run: WholeRun, step: Source) -> PlannedRun:
+    """Plan one run, in the mode that it was published in."""
+    machine = Machine.by_name(run.machine)
+    report = plan(step.program(run.batch_size // run.systems), machine, run.mode).report
+    return PlannedRun(
+        id=row.id,
+        machine=run.machine,
+        mode=run.mode,
+        systems=run.systems,
+        batch_size=run.batch_size,
+        published=row.value,
+        planned=run.systems * report.samples_per_s if report.fits else 0.0,
+        limit=report.limit if report.fits else "does not fit",
+        verdict=report.limit if report.fits else report.chosen.reason,
+        peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
+    )
+
+
+def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: Machine) -> float:
+    """What a rate takes of the peak of all systems: two operations for each multiply-add of 16 bits of a PE."""
+    peak = machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz
+    return samples_per_s * program.work.flops / run.batch_size / (run.systems * peak)
+
+
+def last_planned() -> list[PlannedRun]:
+    """The runs as they were planned when they were last recorded."""
+    names = PlannedRun.__dataclass_fields__
+    return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in recorded()]
+
+
+def write(runs: Iterable[PlannedRun], path: pathlib.Path = RECORDED) -> None:
+    """Record the runs, for the error bands of reports; runs of before that are not among them stay."""
+    latest = {run.id: run for run in (*last_planned(), *runs)}
+    data: list[dict[str, Any]] = [{**asdict(latest[i]), "is_test": latest[i].is_test} for i in RUNS if i in latest]
+    path.write_text(json.dumps({"runs": data}, indent=1) + "\n", encoding="utf-8")
+    recorded.cache_clear()
+
+
+def choose(rows: Iterable[MeasuredRow], names: Iterable[str]) -> list[MeasuredRow]:
+    """The rows whose ids, or categories, begin with one of `names`; all without any. Raises LazyError for unknown."""
+    listed, wanted = list(rows), list(names)
+    for name in wanted:
+        if not any(_is_named(row, name) for row in listed):
+            known = ", ".join(dict.fromkeys(row.category for row in listed))
+            raise LazyError(f"no row is called {name!r}", hint=f"Give the beginning of a row's id, or one of {known}.")
+    return [row for row in listed if not wanted or any(_is_named(row, name) for name in wanted)]
+
+
+def _is_named(row: MeasuredRow, name: str) -> bool:
+    return row.id.startswith(name) or row.category == name
