@@ -88,6 +88,56 @@ class GPT(lt.nn.Module):
         return self.head(self.norm(self.layers(x))).flatten(0, 1)
 
 
+class ViT(lt.nn.Module):
+    """Patches by a convolution, a class token, positions; no dropout, as in the paper's small sets."""
+
+    def __init__(self, size: int = 8, patch: int = 4, width: int = 16, classes: int = 5):
+        super().__init__()
+        self.patches = lt.nn.Conv2d(3, width, patch, stride=patch)
+        self.token = lt.nn.Parameter(lt.randn(1, 1, width) * 0.02)
+        self.positions = lt.nn.Parameter(lt.randn(1, (size // patch) ** 2 + 1, width) * 0.02)
+        self.layer = Layer(width, 2, False, 0.0, "none")
+        self.norm, self.head = lt.nn.LayerNorm(width), lt.nn.Linear(width, classes)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = lt.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
+        return self.head(self.norm(self.layer(x))[:, 0])
+
+
+class Residual(lt.nn.Module):
+    """Two convolutions with batch norms, and a shortcut, by a convolution where the extents change."""
+
+    def __init__(self, channels: int, outputs: int, stride: int):
+        super().__init__()
+        self.first = lt.nn.Conv2d(channels, outputs, 3, stride, 1, bias=False)
+        self.second = lt.nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norms = lt.nn.ModuleList(lt.nn.BatchNorm2d(outputs) for _ in range(2))
+        self.short = lt.nn.Identity()
+        if stride > 1:
+            convolution = lt.nn.Conv2d(channels, outputs, 1, stride, bias=False)
+            self.short = lt.nn.Sequential(convolution, lt.nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = F.relu(self.norms[0](self.first(x)))
+        return F.relu(self.norms[1](self.second(y)) + self.short(x))
+
+
+class ResNet(lt.nn.Module):
+    """A stem with maximum pooling, a block of one size and one that halves it, mean pooling."""
+
+    def __init__(self, width: int = 3, classes: int = 5):
+        super().__init__()
+        self.stem, self.norm = lt.nn.Conv2d(3, width, 3, 1, 1, bias=False), lt.nn.BatchNorm2d(width)
+        self.pool, self.mean = lt.nn.MaxPool2d(3, 2, 1), lt.nn.AvgPool2d(2)
+        self.blocks = lt.nn.Sequential(Residual(width, width, 1), Residual(width, 2 * width, 2))
+        self.head = lt.nn.Linear(2 * width, classes)
+
+    def forward(self, x):
+        x = self.pool(F.relu(self.norm(self.stem(x))))
+        return self.head(self.mean(self.blocks(x)).flatten(1))
+
+
 def trained(model, loss_of, optimizer, arrays: dict, half=None):
     """The program of a step in float32, or with automatic casts to a half type, its store and its batch."""
 
@@ -116,4 +166,17 @@ def gpt(half=None):
     return trained(model, F.cross_entropy, lt.optim.AdamW(model.parameters(), lr=1e-3), arrays, half)
 
 
-NETS = {"fc_mnist": fc_mnist, "gpt": gpt}
+def vit(half=None):
+    model = ViT()
+    arrays = {"x": lt.randn(2, 3, 8, 8), "labels": lt.arange(2)}
+    return trained(model, F.cross_entropy, lt.optim.AdamW(model.parameters(), lr=1e-3), arrays, half)
+
+
+def resnet(half=None):
+    model = ResNet()
+    arrays = {"x": lt.randn(3, 3, 8, 8), "labels": lt.arange(3)}
+    optimizer = lt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    return trained(model, F.cross_entropy, optimizer, arrays, half)
+
+
+NETS = {"fc_mnist": fc_mnist, "gpt": gpt, "vit": vit, "resnet": resnet}

@@ -19,12 +19,13 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | kernel | ULP |
 |---|---|
 | products, gemv, spmm, convolution, embedding_gradient | one for each term of a sum and each PE that it is over |
+| channel_convolution and its gradients, window_sum, window_spread | 1; wide: one for each term of a sum |
 | linear_step | one for each term of a sum, wide; 1 where dy and w are rounded, and what comes of it |
 | bicgstab | 8 after one iteration, wide: 8 (cells + PEs of both sides), of the largest element of b |
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
-| bias_relu, embedding, at_places | 0: NumPy's bits |
+| bias_relu, embedding, at_places, window_argmax | 0: NumPy's bits |
 | put_places | 1; wide: one for each term of a sum |
 | bias_gelu | 1; wide: 8 |
 | sgd_momentum | 1; wide: 2 |
@@ -34,6 +35,12 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 from collections.abc import Callable, Mapping
 
 from wse_sim.kernels.bicgstab import bicgstab
+from wse_sim.kernels.channel_convolution import (
+    Images,
+    channel_convolution,
+    convolution_input_gradient,
+    convolution_weight_gradient,
+)
 from wse_sim.kernels.convolution import convolution
 from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.kernels.embedding import embedding, embedding_gradient
@@ -41,12 +48,14 @@ from wse_sim.kernels.gemv import gemv_kernel
 from wse_sim.kernels.inplace import operand_in_place
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
 from wse_sim.kernels.places import at_places, put_places
+from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
 from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
 from wse_sim.kernels.stencil import star
 from wse_sim.kernels.streamed import stream_of, streamed_product, wavelets_of
 from wse_sim.kernels.training import linear_step
+from wse_sim.kernels.windows import Window
 
 # Every row is run by the tests in all three readings, so a kernel that is added here has to have its sample there.
 KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
@@ -74,5 +83,11 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "star": star,
     "bicgstab": bicgstab,
     "convolution": convolution,
+    "channel_convolution": channel_convolution,
+    "convolution_input_gradient": convolution_input_gradient,
+    "convolution_weight_gradient": convolution_weight_gradient,
+    "window_sum": window_sum,
+    "window_spread": window_spread,
+    "window_argmax": window_argmax,
 }
 """Name -> a function that takes a rectangle, extents and an element type."""

@@ -20,6 +20,7 @@ from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, s
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
+from wse_sim.kernels.window_calls import convolve, find_largest, pool
 from wse_sim.layout import Rect
 
 WIDE = "float32"
@@ -149,5 +150,8 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
     "put_places": write_places,
     "index_get": read_rows,
     "index_put": write_rows,
+    **dict.fromkeys(("conv", "conv_input", "conv_weight"), convolve),
+    **dict.fromkeys(("window_sum", "window_spread"), pool),
+    "window_argmax": find_largest,
 }
 """Kernel of the library, or operation -> its call."""

@@ -8,7 +8,9 @@ import numpy as np
 from lazytensor.table import Column, Table
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
+from wse_sim.kernels.channel_convolution import Images
 from wse_sim.kernels.kernel import MeshKernel, blank
+from wse_sim.kernels.windows import Window
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.price.cost import cost
@@ -50,6 +52,19 @@ def _listed(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes * tile, pes, 2 * tile, tile, dtype)
 
 
+def _channels(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
+    """Two channels a PE, and an image for each row of PEs."""
+    window = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
+    return lambda rect, pes, tile, dtype: KERNELS[name](
+        rect, Images(pes, 2 * pes, 2 * pes, (tile, tile)), window, dtype
+    )
+
+
+def _pooled(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
+    window = Window((3, 3), (2, 2), ((1, 1), (1, 1)))
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes, 2 * pes, (tile, tile), window, dtype)
+
+
 SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "gemv": _tiles("gemv"),
     **{
@@ -67,6 +82,11 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     **{name: _listed(name) for name in ("at_places", "put_places")},
     "spmm": _sparse,
     "convolution": lambda rect, pes, tile, dtype: KERNELS["convolution"](rect, pes * tile, pes * tile, 2, 3, 1, dtype),
+    **{
+        name: _channels(name)
+        for name in ("channel_convolution", "convolution_input_gradient", "convolution_weight_gradient")
+    },
+    **{name: _pooled(name) for name in ("window_sum", "window_spread", "window_argmax")},
     "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
     "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
 }

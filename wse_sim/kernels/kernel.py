@@ -33,8 +33,9 @@ class Placed:
     tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
     lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
     folded onto the line. With `is_turned` the rows run along x and the columns along y instead. Where a `constant` is
-    given all elements have that value. Each place of the matrix is `depth` elements that stay together, as the pixels
-    of a channel do. A tile has room for `least` columns, also where the matrix has fewer.
+    given all elements have that value, and where the matrix `is_counted` they are 0, 1, 2 and so on. Each place of the
+    matrix is `depth` elements that stay together, as the pixels of a channel do. A tile has room for `least` columns,
+    also where the matrix has fewer.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Placed:
     is_turned: bool = False
     fill: float = 0
     constant: float | None = None
+    is_counted: bool = False
     depth: int = 1
     least: int = 0
 
@@ -83,6 +85,16 @@ class Placed:
     def base(self) -> int:
         """The address in elements."""
         return base_of(self.address, self.dtype)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the caller has to give its elements."""
+        return self.constant is None and not self.is_counted
+
+    def own(self) -> np.ndarray:
+        """The elements of what is not given."""
+        size = self.rows * self.columns * self.depth
+        return np.arange(size) if self.is_counted else np.full(size, self.constant, np.float32)
 
     def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
         """Elements of the tile as an operand."""
@@ -177,14 +189,13 @@ def scatter(kernel: MeshKernel, values: Mapping[str, Any]) -> np.ndarray:
     `values` are global matrices by name, of any shape with as many elements. They count from PE (0, 0), as float32 of
     which the bits count. Raises LazyError for a name or a size that is not the kernel's.
     """
-    names = {placed.name for placed in kernel.operands if placed.constant is None}
+    names = {placed.name for placed in kernel.operands if placed.is_given}
     if names != set(values):
         raise LazyError(f"operands {', '.join(sorted(values))}", hint=f"Give {', '.join(sorted(names))}.")
     memory = blank(kernel)
     for placed in kernel.operands:
-        extents = placed.rows, placed.columns * placed.depth
         # What the kernel itself needs, as a row of ones, is no business of the caller.
-        matrix = values[placed.name] if placed.constant is None else np.full(extents, placed.constant, np.float32)
+        matrix = values[placed.name] if placed.is_given else placed.own()
         _scatter(placed, np.asarray(matrix), memory)
     return memory
 

@@ -1,0 +1,86 @@
+"""Calls of operations over windows: convolution with its gradients, and pooling."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.kernels.channel_convolution import (
+    Images,
+    channel_convolution,
+    convolution_input_gradient,
+    convolution_weight_gradient,
+)
+from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.lookups import matrix
+from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, single
+from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
+from wse_sim.kernels.windows import Window, image
+from wse_sim.layout import Rect
+
+_CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
+    "conv": (channel_convolution, "x", "weights", "y"),
+    "conv_input": (convolution_input_gradient, "g", "weights", "x"),
+    "conv_weight": (convolution_weight_gradient, "x", "g", "weights"),
+}
+"""Operation -> its kernel, the kernel's names of both operands, and of the result."""
+# Which axis of each of the three has the groups of channels: a weight's outputs are its first.
+_GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
+
+
+def convolve(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+    """A convolution or one of its gradients; a round for each group of channels."""
+    attrs, groups = attributes(instr), attributes(instr)["groups"]
+    kernel_of, *names = _CONVOLUTIONS[operation(instr)]
+    shapes = {name: read.shape for name, read in zip(names[:2], reads, strict=True)}
+    shapes.setdefault("weights", (0, 0, *attrs.get("kernel", ())))
+    window = Window.of(attrs, shapes["weights"][2:])
+    if "x" in shapes:
+        channels, extents = shapes["x"][1] // groups, shapes["x"][2:]
+    else:
+        channels, extents = shapes["weights"][1], attrs["extents"]
+    outputs = shapes["g"][1] if "g" in shapes else shapes["weights"][0]
+    images = Images(reads[0].shape[0], channels, outputs // groups, image(extents))
+    kernel = kernel_of(rect, images, window, reads[0].dtype.name)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        return {name: _group(name, a, groups, number) for name, a in zip(names[:2], arrays, strict=True)}
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        part = _group(names[2], writes[0], groups, number)
+        part[...] = results[names[2]].reshape(part.shape)
+
+    return MeshCall(kernel, give, take, groups)
+
+
+def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray:
+    """A view of the channels of one group."""
+    axis = _GROUPED_AXIS[name]
+    size = array.shape[axis] // groups
+    return array[(*(slice(None),) * axis, slice(number * size, (number + 1) * size))]
+
+
+def pool(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+    """Sums under windows, or the gradient of them."""
+    attrs, (x,) = attributes(instr), reads
+    rank = len(attrs["kernel"])
+    extents = attrs.get("extents", x.shape[-rank:])
+    run = {"window_sum": window_sum, "window_spread": window_spread}[operation(instr)]
+    window = Window.of(attrs, attrs["kernel"])
+    kernel = run(rect, *matrix(x.shape[:-rank]), image(extents), window, x.dtype.name)
+    return single(kernel, lambda arrays: {kernel.operands[0].name: arrays[0]})
+
+
+def find_largest(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+    """The places of the largest elements under windows."""
+    attrs, (x,) = attributes(instr), reads
+    rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
+    extents = image(x.shape[-rank:])
+    kernel = window_argmax(rect, *matrix(x.shape[:-rank]), extents, window, x.dtype.name)
+    numbers = window_numbers(extents, window)
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(-1)[:] = results["places"].reshape(-1)
+
+    return MeshCall(kernel, lambda arrays, number: {"x": arrays[0], **numbers}, take)
