@@ -63,10 +63,12 @@ class Grouping:
         self._demands: dict[Node, dict[tuple[FusionGroup, IndexMap], None]] = {}
         self._whole: set[Node] = set()  # needed in memory by a kernel
         self._roots = {value_of(r)[0] for r in graph.roots()}
+        nodes = graph.nodes()
+        self.rank = {n: k for k, n in enumerate(nodes)}
         for r in graph.roots():
             self._need(r, is_root=True)
         # Users come before their inputs here, so every demand for a value is there when the value is visited.
-        for n in reversed(graph.nodes()):
+        for n in reversed(nodes):
             self._visit(n)
 
     def _need(self, n: Node, is_root: bool = False) -> None:
@@ -215,6 +217,12 @@ class _Units:
         self.grouping = grouping
         self.moved: dict[FusionGroup, FusionGroup] = {}
         self.after: dict[object, set[object]] = {}
+        self.before: dict[object, set[object]] = {}
+        # The ranks of the first and the last value that each gives: no path leads from a later one to an earlier one.
+        rank = grouping.rank
+        self.first: dict[object, int] = {g: min(rank[n] for n, _ in g.stores) for g in grouping.groups}
+        self.last: dict[object, int] = {g: max(rank[n] for n, _ in g.stores) for g in grouping.groups}
+        self.first |= {n: rank[n] for n in grouping.kernels}
         for group in grouping.groups:
             for n, _ in group.loads:
                 self._edge(value_of(n), group)
@@ -225,6 +233,7 @@ class _Units:
     def _edge(self, value: Value, user: object) -> None:
         maker = self.grouping.home.get(value, value[0])
         self.after.setdefault(maker, set()).add(user)
+        self.before.setdefault(user, set()).add(maker)
 
     def current(self, group: FusionGroup) -> FusionGroup:
         # Chains of merges: the group that was merged into may have been merged itself since.
@@ -276,13 +285,14 @@ class _Units:
 
     def _detour(self, start: FusionGroup, goal: FusionGroup) -> bool:
         """True if a path leads from one to the other through some third call."""
-        stack = [u for u in self.after.get(start, ()) if u is not goal]
+        latest, first = self.last[goal], self.first
+        stack = [u for u in self.after.get(start, ()) if u is not goal and first[u] < latest]
         seen = set(stack)
         while stack:
             for u in self.after.get(stack.pop(), ()):
                 if u is goal:
                     return True
-                if u not in seen:
+                if u not in seen and first[u] < latest:
                     seen.add(u)
                     stack.append(u)
         return False
@@ -297,10 +307,13 @@ class _Units:
         a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if value_of(n) not in own}
         for n, _ in b.stores:
             self.grouping.home[(n, 0)] = a
-        self.after[a] = (self.after.get(a, set()) | self.after.pop(b, set())) - {a, b}
-        for users in self.after.values():
-            if b in users:
-                users.discard(b)
-                users.add(a)
+        self.first[a], self.last[a] = min(self.first[a], self.first[b]), max(self.last[a], self.last[b])
+        for edges, back in ((self.after, self.before), (self.before, self.after)):
+            ends = edges.pop(b, set())
+            edges[a] = (edges.get(a, set()) | ends) - {a, b}
+            for end in ends:
+                back[end].discard(b)
+                if end is not a:
+                    back[end].add(a)
         self.moved[b] = a
         self.grouping.groups.remove(b)

@@ -102,7 +102,7 @@ class _Planner:
         self.buffers: list[Buffer] = []
         self.instrs: list[Instr] = []
         self.holder: dict[Value, int] = {}
-        self.views: dict[tuple[int, Type], int] = {}
+        self.views: dict[int, dict[Type, int]] = defaultdict(dict)  # of each buffer, in other shapes
         # The order of these matters: last reads know of kept values, donation of last reads.
         self.kept = self._fetched_old_state()
         self.last = self._last_reads()
@@ -201,12 +201,12 @@ class _Planner:
         stored = self._stored(n)
         if self.buffers[stored].type.shape == n.type.shape:
             return stored
-        if (stored, n.type) not in self.views:
-            view = self.views[stored, n.type] = self._buffer(n.type, "temp")
+        if n.type not in self.views[stored]:
+            view = self.views[stored][n.type] = self._buffer(n.type, "temp")
             self.instrs.append(
                 Instr("reshape", reads=(stored,), writes=(view,), attrs={"shape": n.type.shape}, where=n.where)
             )
-        return self.views[stored, n.type]
+        return self.views[stored][n.type]
 
     def _place(self, time: int, c: KernelCall) -> None:
         # A nest addresses flat elements and does not care for shapes; a kernel of the library does.
@@ -224,7 +224,7 @@ class _Planner:
         for value, target in zip(c.results, writes, strict=True):
             self.holder[value] = target
             # The buffer has new elements, so that views of the old ones may not be found again.
-            self.views = {key: view for key, view in self.views.items() if key[0] != target}
+            self.views.pop(target, None)
         instr = Instr(
             kernel=c.kernel,
             reads=reads,

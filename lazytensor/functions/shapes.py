@@ -17,6 +17,7 @@ from lazytensor.functions.promotion import broadcast_shape, result_type
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.strided import order_strides
 from lazytensor.tensor import Tensor, arg, from_array
 
 NAMES = {
@@ -110,15 +111,46 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
     # Only a view can lie out of order.
     if x.lens:
         layout = _layout(x)
-        # NumPy copies exactly where no strides describe the new shape.
-        if not np.may_share_memory(layout, layout.reshape(shape)):
+        if not _is_described(layout, shape):
             x = clone(x)
     return view(x, shape)
 
 
+def stand_in(x: Tensor) -> np.ndarray:
+    """An array of as many bytes as the storage of x has elements, for views of it to be asked for their strides."""
+    extents = x.cell.type.shape
+    # A window copies what does not lie in order, and so needs bytes that are there; else there are none but one.
+    if any(name == "as_strided" for name, _ in x.lens):
+        return np.empty(extents, np.uint8)
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.uint8), extents, order_strides(extents))
+
+
+def _is_described(layout: np.ndarray, shape: Sequence[int]) -> bool:
+    """Whether strides describe the elements of `layout` in another shape; NumPy would try, and copy them if none do."""
+    if not layout.size:
+        return True
+    have = [(e, s) for e, s in zip(layout.shape, layout.strides, strict=True) if e != 1]
+    want = [e for e in shape if e != 1]
+    i = j = 0
+    # Where the running products of both shapes meet a run of dimensions ends, which has to lie in memory as one.
+    while i < len(have):
+        first, size, wanted = i, have[i][0], want[j]
+        while size != wanted:
+            if size < wanted:
+                i += 1
+                size *= have[i][0]
+            else:
+                j += 1
+                wanted *= want[j]
+        if any(have[k][1] != have[k + 1][0] * have[k + 1][1] for k in range(first, i)):
+            return False
+        i, j = i + 1, j + 1
+    return True
+
+
 def _layout(x: Tensor) -> np.ndarray:
     """Bytes that lie in memory as the elements of x lie in its storage: NumPy knows which views of them exist."""
-    layout = np.empty(x.cell.type.shape, np.uint8)
+    layout = stand_in(x)
     for name, attrs in x.lens:
         layout = OPS[name].eval(layout, **dict(attrs))
     return layout

@@ -13,7 +13,7 @@ from lazytensor.functions import reductions, shapes
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.pointwise import clone
 from lazytensor.functions.promotion import prepared
-from lazytensor.functions.shapes import dim_of, sliced
+from lazytensor.functions.shapes import dim_of, sliced, stand_in
 from lazytensor.ir.types import Type
 from lazytensor.members import fact, method
 from lazytensor.ops import OPS, full
@@ -27,8 +27,7 @@ def _place(x: Tensor) -> tuple[tuple[int, ...], int]:
     if all(name in ("reshape", "variable") for name, _ in x.lens):
         return order_strides(x.spec.shape), 0
     # A stand-in of one byte for each element: NumPy's strides in bytes are ours in elements.
-    bytes_ = np.empty(x.cell.type.shape, np.uint8)
-    layout = bytes_
+    layout = bytes_ = stand_in(x)
     for name, attrs in x.lens:
         layout = OPS[name].eval(layout, **dict(attrs))
     offset = layout.__array_interface__["data"][0] - bytes_.__array_interface__["data"][0] if layout.size else 0

@@ -1,10 +1,12 @@
 """`lazywafer plan`: a script's step recorded from types alone, and a row for each combination that is asked for."""
 
 import json
+import tracemalloc
 
 import pytest
 
-from tests.conftest import PREAMBLE, lazywafer
+from cstorch_compat.planning.recording import record_script
+from tests.conftest import PREAMBLE, ROOT, lazywafer
 
 PLAIN = """
 import torch, torch.nn as nn, torch.nn.functional as F
@@ -67,16 +69,16 @@ def plan(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text, own", [(PLAIN, 64), (TRACED, 4)], ids=["plain", "traced"])
-def test_table_has_a_row_for_each_combination(plan, text, own):
-    outcome = plan(text, "--batch", f"{own},{3 * own}", "--machine", "wse2,wse3", "--mode", "all")
+@pytest.mark.parametrize("text, own, machines", [(PLAIN, 64, ["tiny"]), (TRACED, 4, ["wse2", "wse3"])])
+def test_table_has_a_row_for_each_combination(plan, text, own, machines):
+    outcome = plan(text, "--batch", f"{own},{3 * own}", "--machine", ",".join(machines), "--mode", "all")
     assert outcome.returncode == 0, outcome.stderr
     head, *rows = outcome.stdout.splitlines()
     assert head.split()[:3] == ["batch", "machine", "mode"]
     assert [r.split()[:3] for r in rows] == [
         [str(size), machine, mode]
         for size in (own, 3 * own)
-        for machine in ("wse2", "wse3")
+        for machine in machines
         for mode in ("pipelined", "streaming")
     ]
     assert "loss" not in outcome.stdout
@@ -108,3 +110,14 @@ def test_script_without_a_step_says_so(plan):
     outcome = plan("print(1)")
     assert outcome.returncode == 1
     assert "called no model" in outcome.stderr
+
+
+@pytest.mark.slow
+def test_large_model_costs_no_memory():
+    tracemalloc.start()
+    family = record_script(str(ROOT / "notebooks/scripts/published/gptj.py"), ["--layers", "1"])
+    program = family.program()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sum(b.type.nbytes for b in program.buffers if b.kind == "state") > 4e9
+    assert peak < 60e6

@@ -275,3 +275,20 @@ def test_wrong_use_is_refused_as_pytorch_does(name):
 def test_sizes_are_numbers_or_a_sequence_or_a_keyword(name):
     method = getattr(lt.ones(3), name)
     assert method(2, 3).shape == method((2, 3)).shape == method(size=[2, 3]).shape == (2, 3)
+
+
+@given(st.data())
+def test_reshape_of_a_view_is_a_view_where_numpy_finds_one(data):
+    shape = data.draw(st.lists(st.sampled_from([1, 2, 3, 4]), min_size=2, max_size=4))
+    order = data.draw(st.permutations(range(len(shape))))
+    cut = data.draw(st.integers(1, shape[order[0]]))
+    array = np.arange(np.prod(shape)).reshape(shape)
+    view = lt.from_numpy(array).permute(*order)[:cut]
+    seen = array.transpose(order)[:cut]
+    left = seen.size
+    wanted = []
+    while left > 1:
+        wanted.append(data.draw(st.sampled_from([e for e in range(2, left + 1) if left % e == 0])))
+        left //= wanted[-1]
+    assert (view.reshape(wanted).cell is view.cell) == np.may_share_memory(seen, seen.reshape(wanted))
+    assert view.reshape(wanted).tolist() == seen.reshape(wanted).tolist()
