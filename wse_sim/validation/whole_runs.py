@@ -45,21 +45,23 @@ class WholeRun:
 
 # Up to release 1.8 a run was pipelined if its log says so; from 1.9 on weight streaming is the only mode.
 RUNS: Mapping[str, WholeRun] = {
-    "fcmnist_cs1": WholeRun("fc_mnist.py", "wse1", "pipelined", 256),
-    "fcmnist_cs2_a": WholeRun("fc_mnist.py", "wse2", "pipelined", 256),
-    "fcmnist_cs2_b": WholeRun("fc_mnist.py", "wse2", "pipelined", 256),
-    "bert_r171": WholeRun("bert_large.py", "wse2", "pipelined", 1024, workers=1),
-    "bert_r192": WholeRun("bert_large.py", "wse2", "streaming", 1024, workers=1),
-    "bert_r203": WholeRun("bert_large.py", "wse2", "streaming", 1024, workers=1),
-    "bert_eval_cs3": WholeRun("bert_large.py", "wse3", "streaming", 256, args=("--mode", "eval")),
-    "gpt2s_cs2": WholeRun("gpt2.py", "wse2", "streaming", 112, workers=1),
-    "gptj_cs2_1": WholeRun("gptj.py", "wse2", "streaming", 66, workers=1),
-    "gptj_cs2_2": WholeRun("gptj.py", "wse2", "streaming", 120, systems=2),
-    "gptj_cs2_2_r171": WholeRun("gptj.py", "wse2", "streaming", 130, systems=2),
-    "gptj_cs2_2_r192": WholeRun("gptj.py", "wse2", "streaming", 130, systems=2),
-    "gptj_cs3": WholeRun("gptj.py", "wse3", "streaming", 120),
-    "llama7_cs2": WholeRun("llama2_7b.py", "wse2", "streaming", 99),
-    "llama7_cs3": WholeRun("llama2_7b.py", "wse3", "streaming", 1024),
+    "fcmnist_cs1": WholeRun(script="fc_mnist.py", machine="wse1", mode="pipelined", batch_size=256),
+    "fcmnist_cs2_a": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
+    "fcmnist_cs2_b": WholeRun(script="fc_mnist.py", machine="wse2", mode="pipelined", batch_size=256),
+    "bert_r171": WholeRun(script="bert_large.py", machine="wse2", mode="pipelined", batch_size=1024, workers=1),
+    "bert_r192": WholeRun(script="bert_large.py", machine="wse2", mode="streaming", batch_size=1024, workers=1),
+    "bert_r203": WholeRun(script="bert_large.py", machine="wse2", mode="streaming", batch_size=1024, workers=1),
+    "bert_eval_cs3": WholeRun(
+        script="bert_large.py", machine="wse3", mode="streaming", batch_size=256, args=("--mode", "eval")
+    ),
+    "gpt2s_cs2": WholeRun(script="gpt2.py", machine="wse2", mode="streaming", batch_size=112, workers=1),
+    "gptj_cs2_1": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=66, workers=1),
+    "gptj_cs2_2": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=120, systems=2),
+    "gptj_cs2_2_r171": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=130, systems=2),
+    "gptj_cs2_2_r192": WholeRun(script="gptj.py", machine="wse2", mode="streaming", batch_size=130, systems=2),
+    "gptj_cs3": WholeRun(script="gptj.py", machine="wse3", mode="streaming", batch_size=120),
+    "llama7_cs2": WholeRun(script="llama2_7b.py", machine="wse2", mode="streaming", batch_size=99),
+    "llama7_cs3": WholeRun(script="llama2_7b.py", machine="wse3", mode="streaming", batch_size=1024),
 }
 """Row -> its run."""
 
