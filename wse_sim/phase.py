@@ -1,8 +1,9 @@
 """Phase programs: what a kernel does on its rectangle, as data, to be read in several ways.
 
-Leaves say what every PE of a rectangle does: compute, or move words along an axis. Three forms compose them: `Seq` one
-after another, `Par` at the same time, `Repeat` a number of times. There are three readings of a program: as cycles by
-closed forms (`price`), as data with NumPy (`numbers`) and as wavelets on routers (`fabric`).
+Leaves say what every PE of a rectangle does: compute, or move words along an axis. Four forms compose them: `Seq` one
+after another, `Par` at the same time, `Repeat` a number of times, `Rounds` a number of times with other addresses each
+time. There are three readings of a program: as cycles by closed forms (`price`), as data with NumPy (`numbers`) and as
+wavelets on routers (`fabric`).
 
 Words are wavelets of 32 bits, for each PE that sends; addresses count the same words in the memory of each PE. Types of
 16 bits lie two to a word. An axis is "x" (along the rows), "y" (along the columns) or "xy" (the whole rectangle). With
@@ -10,7 +11,9 @@ Words are wavelets of 32 bits, for each PE that sends; addresses count the same 
 idle and keep what they have. Position 0 of a line is its left or upper end.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lazytensor.errors import LazyError
@@ -242,7 +245,39 @@ class Repeat:
             raise LazyError(f"a phase cannot repeat {self.times} times", hint="Give a count of at least 0.")
 
 
-Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat
+@dataclass(frozen=True)
+class Rounds:
+    """`times` rounds one after another, of which `body` gives the phase by its number, from 0.
+
+    What runs is every round; what is priced are `looks` of them, evenly spread, each for as many rounds as lie around
+    it. One is enough where rounds differ in addresses alone; where a cost rises along the way, as that of a broadcast
+    from each PE of a line in turn, a few are.
+    """
+
+    times: int
+    body: "Callable[[int], Phase]"
+    looks: int = 1
+
+    def __post_init__(self) -> None:
+        _require_not_negative(times=self.times)
+        if self.looks < 1:
+            raise LazyError(f"rounds that are looked at {self.looks} times", hint="Look at one of them at least.")
+
+    @property
+    def parts(self) -> "Iterator[Phase]":
+        """Every round."""
+        return (self.body(number) for number in range(self.times))
+
+    @property
+    def looked_at(self) -> "Iterator[tuple[Phase, int]]":
+        """Rounds that stand for others, with how many rounds each stands for."""
+        looks = min(self.looks, self.times)
+        bounds = [self.times * n // looks for n in range(looks + 1)] if looks else []
+        for start, end in pairwise(bounds):
+            yield self.body((start + end) // 2), end - start
+
+
+Phase = Compute | Local | Shift | Broadcast | Reduce | AllReduce | Stream | Seq | Par | Repeat | Rounds
 # The neutral element of `Seq` and `Par`, so that recipes need no case for nothing to do.
 IDLE = Seq(())
 """Does nothing and takes no time."""

@@ -67,13 +67,40 @@ def linear_step(on: Draw) -> Case:
 
 
 def operand_in_place(on: Draw) -> Case:
-    rect, passing, inner, outer = on.rect(), on.extent(), on.extent(), on.extent()
-    a, b = on.numbers(passing, inner), on.numbers(inner, outer)
-    return Case(
-        KERNELS["operand_in_place"](rect, passing, inner, outer, on.dtype, on.draw(st.integers(1, 4))),
-        {"a": a, "b": b},
-        {"c": sums(a, b, on.dtype, rect.height)},
+    """Several of them beside each other, either way round, with the one in place as it is or transposed."""
+    rect, passing, inner, outer = on.rect(), 3 * on.extent(), on.extent(), on.extent()
+    is_turned, is_transposed = on.draw(st.booleans()), on.draw(st.booleans())
+    line = rect.width if is_turned else rect.height
+    strips, sum_dtype = on.draw(st.integers(1, line)), on.draw(st.sampled_from([on.dtype, "float32"]))
+    is_shared = strips == line and on.draw(st.booleans())
+    kernel = KERNELS["operand_in_place"](
+        *(rect, passing, inner, outer, on.dtype, on.draw(st.integers(1, 9)), "", sum_dtype, strips),
+        *(is_turned, is_transposed, is_shared),
     )
+    right = [on.numbers(inner, outer) for _ in range(strips)]
+    left = [on.numbers(passing, inner)] * strips if is_shared else [on.numbers(passing, inner) for _ in range(strips)]
+    return Case(
+        kernel,
+        numbered("a", left[:1] if is_shared else left) | numbered("b", [b.T if is_transposed else b for b in right]),
+        numbered("c", [sums(a, b, sum_dtype, line) for a, b in zip(left, right, strict=True)]),
+    )
+
+
+def result_in_place(on: Draw) -> Case:
+    rect, m, n, k = on.rect(), on.extent(), on.extent(), 3 * on.extent()
+    strips, sum_dtype = on.draw(st.integers(1, rect.height)), on.draw(st.sampled_from([on.dtype, "float32"]))
+    kernel = KERNELS["result_in_place"](rect, m, n, k, on.dtype, on.draw(st.integers(1, 9)), sum_dtype, strips)
+    pairs = [(on.numbers(k, m), on.numbers(k, n)) for _ in range(strips)]
+    return Case(
+        kernel,
+        numbered("a", [a for a, _ in pairs]) | numbered("b", [b for _, b in pairs]),
+        numbered("c", [sums(a.T, b, sum_dtype, 0) for a, b in pairs]),
+    )
+
+
+def numbered(name: str, values: list) -> dict:
+    """Operands or results of several strips by their names; one strip has no number."""
+    return {f"{name}{i}" if len(values) > 1 else name: value for i, value in enumerate(values)}
 
 
 def streamed_product(on: Draw) -> Case:
@@ -350,6 +377,7 @@ ROWS: dict[str, Row] = {
     **{name: product(name) for name in ("summa", "cannon", "two_hop", "weight_gradient", "input_gradient")},
     "linear_step": linear_step,
     "operand_in_place": operand_in_place,
+    "result_in_place": result_in_place,
     "streamed_product": streamed_product,
     "softmax": softmax,
     "softmax_cross_entropy": softmax_cross_entropy,

@@ -10,7 +10,7 @@ from programs import leaves, machines, patient, phases
 from lazytensor.errors import LazyError
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.phase import IDLE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import IDLE, AllReduce, Broadcast, Compute, Par, Reduce, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.cost import FREE, Cost, cost
 
 PES = Rect(0, 0, 8, 8)
@@ -77,6 +77,17 @@ def test_traffic_adds_whatever_the_order(a, b):
 @given(phases(), st.integers(0, 6))
 def test_repeat_is_a_sequence_of_copies(a, n):
     assert cost(Repeat(n, a), TINY) == cost(Seq((a,) * n), TINY)
+
+
+@patient
+@given(st.lists(phases(), max_size=6), st.integers(1, 8))
+def test_rounds_are_priced_by_those_looked_at(parts, looks):
+    """All of them, if each round is; with one look the middle one stands for all."""
+    rounds = Rounds(len(parts), parts.__getitem__, len(parts) + looks)
+    assert cost(rounds, TINY) == cost(Seq(tuple(parts)), TINY)
+    if parts:
+        middle = parts[len(parts) // 2]
+        assert cost(replace(rounds, looks=1), TINY) == cost(Repeat(len(parts), middle), TINY)
 
 
 @patient
@@ -194,6 +205,8 @@ def test_stream_is_bound_by_the_side_or_by_the_edge():
         lambda: Stream(PES, 1, "up"),
         lambda: Stream(PES, 1, "in", "window"),
         lambda: Repeat(-1, IDLE),
+        lambda: Rounds(-1, lambda number: IDLE),
+        lambda: Rounds(1, lambda number: IDLE, looks=0),
     ],
 )
 def test_impossible_phases_are_refused(make):

@@ -45,7 +45,7 @@ from wse_sim.kernels.convolution import convolution
 from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
-from wse_sim.kernels.inplace import operand_in_place
+from wse_sim.kernels.inplace import operand_in_place, result_in_place
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
 from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
@@ -67,6 +67,7 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "input_gradient": input_gradient,
     "linear_step": linear_step,
     "operand_in_place": operand_in_place,
+    "result_in_place": result_in_place,
     "streamed_product": streamed_product,
     "spmm": spmm,
     "softmax": softmax,

@@ -74,6 +74,9 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "operand_in_place": lambda rect, pes, tile, dtype: KERNELS["operand_in_place"](
         rect, tile, pes * tile, pes * tile, dtype, 4
     ),
+    "result_in_place": lambda rect, pes, tile, dtype: KERNELS["result_in_place"](
+        rect, pes * tile, pes * tile, 2 * tile, dtype, 4
+    ),
     "streamed_product": _streamed,
     **{name: _tiles(name) for name in ("softmax", "softmax_cross_entropy", "layer_norm", "bias_relu", "bias_gelu")},
     **{name: _tiles(name) for name in ("sgd_momentum", "adam")},

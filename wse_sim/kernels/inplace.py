@@ -1,86 +1,213 @@
-"""A product with one operand in place: rows of the other flow by, and partial sums leave along the other axis.
+"""Products with one matrix in place, on any rectangle: the others flow by in chunks.
 
-This is how weights that lie in the PEs' memories are used, and what the recipe of a matmul prices as one long stream.
-Here the rows come in chunks, and three stages overlap: a chunk arrives while the one before is multiplied and the sums
-of the one before that leave.
+With an operand in place (a weight in pipelined mode, an activation where weights are streamed) rows of the other come
+in along one axis, each PE multiplies them by its tile, and partial sums leave along the other axis. With the result in
+place both operands come in, one along each axis, and each PE adds up. Chunk by chunk the stages overlap: one arrives
+while the one before is multiplied and the sums of the one before that leave.
+
+`strips` products of one size lie beside each other on the rectangle, across the axis along which rows come in.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.tiles import MatrixView, clear, multiply
 from wse_sim.layout import Rect
-from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
+from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
+
+
+def whole_chunk(chunk: int, dtype: str) -> int:
+    """`chunk` rows, rounded up so that every chunk begins in the same pair of banks.
+
+    Then no chunk's operands conflict where those of another do not, and all rounds take as long.
+    """
+    rows = BANK_PAIRS * WORD_BYTES // ITEM_BYTES[dtype]
+    return -(-max(1, chunk) // rows) * rows
 
 
 def operand_in_place(
-    rect: Rect, passing: int, inner: int, outer: int, dtype: str = "float32", chunk: int = 1, algorithm: str = ""
+    rect: Rect,
+    passing: int,
+    inner: int,
+    outer: int,
+    dtype: str = "float32",
+    chunk: int = 1,
+    algorithm: str = "",
+    sum_dtype: str = "",
+    strips: int = 1,
+    is_turned: bool = False,
+    is_transposed: bool = False,
+    is_shared: bool = False,
 ) -> MeshKernel:
-    """c [passing, outer] = a b of a [passing, inner], `chunk` rows at a time, and b [inner, outer], which stays.
+    """c [passing, outer] = a b of a [passing, inner], some rows at a time, and b [inner, outer], which stays.
 
-    a begins in the first column of PEs, inner along y; c ends in the first row of PEs, outer along x. Chunks of 16-bit
-    elements are of an even number of rows.
+    a begins in the first column of PEs, inner along y; c ends in the first row of PEs, outer along x; `is_turned`
+    exchanges the axes. With `is_transposed` b is given as [outer, inner]. `chunk` is rounded by `whole_chunk`. With
+    several `strips` their operands are a0, a1, ..., b0, ..., c0, ...; if `is_shared` there is but one a, which begins
+    on the first PE and goes to all. Raises LazyError for a shared operand and strips of more than one line.
     """
-    room = Room()
-    # Phases count words: a chunk of 16-bit rows is rounded up to whole ones.
-    chunk = -(-chunk * ITEM_BYTES[dtype] // WORD_BYTES) * WORD_BYTES // ITEM_BYTES[dtype]
-    column, row = Rect(rect.x, rect.y, 1, rect.height), Rect(rect.x, rect.y, rect.width, 1)
-    a = room.place("a", column, passing, inner, dtype, is_turned=True)
-    b = room.place("b", rect, inner, outer, dtype)
-    c = room.place("c", row, passing, outer, dtype)
-    buffers = [room.take(chunk * a.tile_columns, dtype, a.address % BANK_PAIRS) for _ in range(2)]
-    starts = range(0, passing, chunk)
-    parts: list[Phase] = [clear(rect, room, c)]
-    # A pipeline of three stages takes two steps more than there are chunks, to fill and to drain.
-    for i in range(len(starts) + 2):
-        stages: list[Phase] = []
-        if i < len(starts):
-            stages.append(_arrive(rect, a, starts[i], chunk, buffers[i % 2]))
-        if 0 < i <= len(starts):
-            stages.append(_work(rect, room, (a, b, c), starts[i - 1], chunk, buffers[(i - 1) % 2]))
-        # The stages of one step touch different chunks and different buffers, so they may overlap.
-        if i > 1:
-            stages.append(_leave(rect, c, starts[i - 2], chunk, algorithm))
-        parts.append(Par(tuple(stages)))
-    return MeshKernel(Seq(tuple(parts)), (a, b), (c,), room.words)
+    room, sums = Room(), sum_dtype or dtype
+    chunk = min(whole_chunk(chunk, dtype), whole_chunk(passing, dtype))
+    cut = _Strips(rect, strips, across="x" if is_turned else "y")
+    first = cut.rects[0]
+    if is_shared and cut.line != 1:
+        # Each line would need another part of what is shared.
+        raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
+    # What comes in lies where the axis along which it is sent begins, and so do the sums on the other axis.
+    begin = {"x": replace(first, width=1), "y": replace(first, height=1)}
+    a = room.place("a", begin[cut.along], passing, inner, dtype, is_turned=not is_turned)
+    extents = (outer, inner) if is_transposed else (inner, outer)
+    b = room.place("b", first, *extents, dtype, is_turned=is_transposed != is_turned)
+    c = room.place("c", begin[cut.across], passing, outer, sums, is_turned=is_turned)
+
+    def arrive(rows: range) -> Phase:
+        # To the same address on all PEs: those at the beginning have it there already, and copy nothing.
+        address, words = _rows(a, rows)
+        axis = "xy" if is_shared else cut.along
+        return Broadcast(cut.used, axis=axis, words=words, take=address, put=address)
+
+    def work(rows: range) -> Phase:
+        builder = room.builder()
+        multiply(builder, _view(a, rows), MatrixView.of(b, is_transposed), _view(c, rows), begins=True)
+        return Local(cut.used, body_of(builder))
+
+    def leave(rows: range) -> Phase:
+        address, words = _rows(c, rows)
+        return Reduce(
+            cut.used, axis=cut.across, words=words, groups=strips, algorithm=algorithm, at=address, dtype=sums
+        )
+
+    phase = in_chunks(passing, chunk, (arrive, work, leave))
+    passing_operands = (a,) if is_shared else cut.each(a)
+    return MeshKernel(phase, (*passing_operands, *cut.each(b)), cut.each(c), room.words)
 
 
-def _rows(placed: Placed, start: int, chunk: int) -> tuple[int, int]:
+def result_in_place(
+    rect: Rect,
+    m: int,
+    n: int,
+    k: int,
+    dtype: str = "float32",
+    chunk: int = 1,
+    sum_dtype: str = "",
+    strips: int = 1,
+) -> MeshKernel:
+    """c [m, n] = a^T b of a [k, m] and b [k, n], some of the k rows of each at a time; c stays.
+
+    a begins in the first column of PEs, m along y, and b in the first row, n along x. `chunk` and `strips` as in
+    `operand_in_place`.
+    """
+    room, cut = Room(), _Strips(rect, strips, across="y")
+    chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
+    first = cut.rects[0]
+    a = room.place("a", replace(first, width=1), k, m, dtype, is_turned=True)
+    b = room.place("b", replace(first, height=1), k, n, dtype)
+    c = room.place("c", first, m, n, sum_dtype or dtype)
+
+    def arrive(rows: range) -> Phase:
+        moves = []
+        for tile, axis, groups in ((a, "x", 1), (b, "y", strips)):
+            address, words = _rows(tile, rows)
+            moves.append(Broadcast(cut.used, axis=axis, words=words, groups=groups, take=address, put=address))
+        return Par(tuple(moves))
+
+    def work(rows: range) -> Phase:
+        builder = room.builder()
+        multiply(builder, _view(a, rows).turned(), _view(b, rows), MatrixView.of(c))
+        return Local(cut.used, body_of(builder))
+
+    phase = Seq((clear(cut.used, room, c), in_chunks(k, chunk, (arrive, work))))
+    return MeshKernel(phase, (*cut.each(a), *cut.each(b)), cut.each(c), room.words)
+
+
+Stage = Callable[[range], Phase]
+"""What is done with a chunk, given its rows."""
+
+
+def in_chunks(rows: int, chunk: int, stages: Sequence[Stage]) -> Phase:
+    """Every chunk of `rows` through all stages, the stages at the same time on chunks that follow one another."""
+    starts = range(0, rows, chunk)
+
+    def step(number: int) -> Phase:
+        # Stages of one step touch different chunks, so they may overlap.
+        parts = []
+        for n, stage in enumerate(stages):
+            if 0 <= number - n < len(starts):
+                start = starts[number - n]
+                parts.append(stage(range(start, min(start + chunk, rows))))
+        return Par(tuple(parts))
+
+    # A pipeline takes some steps more than there are chunks, to fill and to drain; between lie equal rounds, of whole
+    # chunks in all stages.
+    filling, full = len(stages) - 1, rows // chunk
+    steps, equal = len(starts) + filling, max(0, full - filling)
+    if not equal:
+        return Seq(tuple(step(i) for i in range(steps)))
+    before, after = (range(filling), range(full, steps))
+    rounds = Rounds(equal, lambda number: step(filling + number))
+    return Seq((*(step(i) for i in before), rounds, *(step(i) for i in after)))
+
+
+@dataclass(frozen=True)
+class _Strips:
+    """Equal parts of a rectangle beside each other along the axis `across`."""
+
+    rect: Rect
+    count: int
+    across: str
+
+    @property
+    def along(self) -> str:
+        """The other axis."""
+        return "x" if self.across == "y" else "y"
+
+    @property
+    def line(self) -> int:
+        """PEs of a strip along the axis that they are cut across."""
+        return (self.rect.height if self.across == "y" else self.rect.width) // self.count
+
+    @property
+    def rects(self) -> list[Rect]:
+        """Each strip. PEs that are left over belong to none."""
+        rect, line = self.rect, self.line
+        if self.across == "y":
+            return [replace(rect, y=rect.y + i * line, height=line) for i in range(self.count)]
+        return [replace(rect, x=rect.x + i * line, width=line) for i in range(self.count)]
+
+    @property
+    def used(self) -> Rect:
+        """All strips together."""
+        one = self.rects[0]
+        if self.across == "y":
+            return replace(one, height=one.height * self.count)
+        return replace(one, width=one.width * self.count)
+
+    def each(self, placed: Placed) -> tuple[Placed, ...]:
+        """What lies on the first strip, on all of them."""
+        if self.count == 1:
+            return (placed,)
+        first = self.rects[0]
+        return tuple(
+            replace(
+                placed,
+                name=f"{placed.name}{i}",
+                rect=replace(placed.rect, x=placed.rect.x + r.x - first.x, y=placed.rect.y + r.y - first.y),
+            )
+            for i, r in enumerate(self.rects)
+        )
+
+
+def _rows(placed: Placed, rows: range) -> tuple[int, int]:
     """Address and words of some rows of a tile."""
-    rows = min(chunk, placed.tile_rows - start)
-    first = words_of(start * placed.tile_columns, placed.dtype)
-    return placed.address + first, words_of(rows * placed.tile_columns, placed.dtype)
+    first = words_of(rows.start * placed.tile_columns, placed.dtype)
+    return placed.address + first, words_of(len(rows) * placed.tile_columns, placed.dtype)
 
 
-def _arrive(rect: Rect, a: Placed, start: int, chunk: int, buffer: int) -> Broadcast:
-    address, words = _rows(a, start, chunk)
-    return Broadcast(rect, axis="x", words=words, take=address, put=buffer)
-
-
-def _leave(rect: Rect, c: Placed, start: int, chunk: int, algorithm: str) -> Reduce:
-    address, words = _rows(c, start, chunk)
-    return Reduce(rect, axis="y", words=words, algorithm=algorithm, at=address, dtype=c.dtype)
-
-
-def _work(rect: Rect, room: Room, tiles: tuple[Placed, Placed, Placed], start: int, chunk: int, buffer: int) -> Local:
-    """The rows of a chunk times the tile that stays."""
-    a, b, c = tiles
-    rows, builder = min(chunk, a.tile_rows - start), room.builder()
-    left = MatrixView(
-        base=base_of(buffer, a.dtype),
-        rows=rows,
-        columns=a.tile_columns,
-        row_stride=a.tile_columns,
-        column_stride=1,
-        dtype=a.dtype,
-    )
-    sums = MatrixView(
-        base=c.base + start * c.tile_columns,
-        rows=rows,
-        columns=c.tile_columns,
-        row_stride=c.tile_columns,
-        column_stride=1,
-        dtype=c.dtype,
-    )
-    multiply(builder, left, MatrixView.of(b), sums)
-    return Local(rect, body_of(builder))
+def _view(placed: Placed, rows: range) -> MatrixView:
+    """Some rows of a tile."""
+    whole = MatrixView.of(placed)
+    return replace(whole, base=whole.base + rows.start * whole.row_stride, rows=len(rows))

@@ -129,6 +129,11 @@ class MeshKernel:
     words: int
 
 
+def price_alone(phase: Phase) -> MeshKernel:
+    """A kernel of which only the price is known: a phase program without operands."""
+    return MeshKernel(phase, (), (), 0)
+
+
 class Room:
     """Gives out the words of a memory from the start.
 

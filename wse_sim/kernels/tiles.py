@@ -1,7 +1,7 @@
 """Tiles on one PE: multiplied, with either of two read the other way, and cleared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
@@ -25,24 +25,42 @@ class MatrixView:
     def of(cls, placed: Placed, is_transposed: bool = False) -> "MatrixView":
         """The tile of a placed matrix, or its transpose without moving an element."""
         rows, columns = placed.tile_rows, placed.tile_columns
-        if is_transposed:
-            return cls(
-                base=placed.base, rows=columns, columns=rows, row_stride=1, column_stride=columns, dtype=placed.dtype
-            )
-        return cls(
+        plain = cls(
             base=placed.base, rows=rows, columns=columns, row_stride=columns, column_stride=1, dtype=placed.dtype
         )
+        return plain.turned() if is_transposed else plain
 
-    def along(self, axis: str, steps: tuple[int, int]) -> Memory:
-        """A row ("x"), a column ("y") or one element (""), moving with the rounds of two loops."""
+    def turned(self) -> "MatrixView":
+        """The transpose, without moving an element."""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            row_stride=self.column_stride,
+            column_stride=self.row_stride,
+        )
+
+    def along(self, axis: str, steps: tuple[int, ...]) -> Memory:
+        """A row ("x"), a column ("y") or one element (""), moving with the rounds of the loops around it."""
         stride = {"x": self.column_stride, "y": self.row_stride, "": 0}[axis]
         return Memory(self.base, stride=stride, dtype=self.dtype, steps=steps)
 
 
-def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
-    """c += a b: for each inner index and each index of the shorter side, one operation over the longer side."""
+def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begins: bool = False) -> None:
+    """c += a b: for each inner index and each index of the shorter side, one operation over the longer side.
+
+    With `begins` it is c = a b: the last inner index comes first and only multiplies, so that nobody has to clear c.
+    """
     # A vector operation has a setup: along the longer side there are fewer of them.
     along_x = c.columns >= c.rows
+    if begins:
+        # The last and not the first one: all others then begin in the banks where the tiles do, which do not conflict.
+        last = a.columns - 1
+        behind = replace(b, base=b.base + last * b.row_stride)
+        _multiply_once(builder, replace(a, base=a.base + last * a.column_stride), behind, c)
+        a = replace(a, columns=last)
+    if not a.columns:
+        return
     with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):
         if along_x:
             # The inner index is outermost, so consecutive operations add to different rows of c and not to one element
@@ -53,6 +71,16 @@ def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> N
             target = c.along("y", (0, c.column_stride))
             left, right = a.along("y", (a.column_stride, 0)), b.along("", (b.row_stride, b.column_stride))
         builder.fmac(target, left, right, target, max(c.rows, c.columns))
+
+
+def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
+    """c = a b for one inner index."""
+    if c.columns >= c.rows:
+        with builder.loop(c.rows):
+            builder.mul(c.along("x", (c.row_stride,)), a.along("", (a.row_stride,)), b.along("x", (0,)), c.columns)
+        return
+    with builder.loop(c.columns):
+        builder.mul(c.along("y", (c.column_stride,)), a.along("y", (0,)), b.along("", (b.column_stride,)), c.rows)
 
 
 def clear(rect: Rect, room: Room, *placed: Placed) -> Local:

@@ -16,7 +16,7 @@ from wse_sim.isa.packing import as_words, pack, rounded, unpack
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.numbers.local import run_local
-from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.collectives import shift_pairs
 from wse_sim.price.reduction_tree import choose_all_reduce, choose_plane, choose_reduce, generated_tree
 
@@ -40,7 +40,7 @@ def apply(phase: Phase, memory: np.ndarray, machine: Machine | None = None) -> n
 
 def _apply(phase: Phase, words: np.ndarray, machine: Machine | None) -> None:
     match phase:
-        case Seq(parts) | Par(parts):
+        case Seq(parts) | Par(parts) | Rounds(parts=parts):
             for part in parts:
                 _apply(part, words, machine)
         case Repeat(times, body):

@@ -5,6 +5,7 @@ to the start of a loop takes the machine's `loop_cycles`; any other control inst
 """
 
 from dataclasses import replace
+from functools import lru_cache
 
 from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
 from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
@@ -51,5 +52,10 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
 def body_issue_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
     """The cycles of `body_cycles` in which the core issues something: of each setup and jump only the first."""
-    # The same program on a core whose setups and jumps take only the cycle that issues them.
-    return body_cycles(body, replace(machine, dsd_setup_cycles=1, loop_cycles=0))
+    return body_cycles(body, _issuing(machine))
+
+
+@lru_cache(maxsize=64)
+def _issuing(machine: Machine) -> Machine:
+    """The machine if setups and jumps took only the cycle that issues them."""
+    return replace(machine, dsd_setup_cycles=1, loop_cycles=0)

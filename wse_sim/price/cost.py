@@ -1,8 +1,8 @@
 """The first reading of a phase program: cycles, bytes and words on the wires, by closed forms.
 
-Time is an algebra: `Seq` adds, `Repeat` multiplies, and `Par` takes the maximum of what its parts take when they share
-cores (`sharing.py`), which lies between their maximum and their sum. Traffic always adds. Each leaf is rounded up to
-whole cycles, so the laws of the algebra hold exactly.
+Time is an algebra: `Seq` adds, `Repeat` multiplies, `Rounds` multiplies the few that it looks at, and `Par` takes the
+maximum of what its parts take when they share cores (`sharing.py`), which lies between their maximum and their sum.
+Traffic always adds. Each leaf is rounded up to whole cycles, so the laws of the algebra hold exactly.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Seq, Shift, Stream
+from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.collectives import Terms, shift_pairs
 from wse_sim.price.core_time import body_cycles, body_issue_cycles
 from wse_sim.price.move_terms import Move, MoveStep, copy_terms, lines_of, steps_of, stream_terms
@@ -85,6 +85,12 @@ def _fold(phase: Phase, machine: Machine) -> Priced:
             # Folded once and multiplied: a training step repeats its rounds hundreds of times.
             round_cost, round_load = _fold(body, machine)
             return round_cost.times(times), round_load.times(times)
+        case Rounds():
+            total, load = FREE, Load()
+            for one, times in phase.looked_at:
+                round_cost, round_load = _fold(one, machine)
+                total, load = total.then(round_cost.times(times)), load.then(round_load.times(times))
+            return total, load
         case Compute():
             return _compute(phase, machine)
         case Local(rect, body):

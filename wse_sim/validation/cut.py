@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.cost import words
 from wse_sim.validation.reading import NotRead
 
@@ -64,6 +64,8 @@ def corner(phase: Phase) -> Phase:
             return replace(phase, parts=tuple(corner(part) for part in parts))
         case Repeat(_, body):
             return replace(phase, body=corner(body))
+        case Rounds(parts=parts):
+            return Seq(tuple(corner(part) for part in parts))
         case Stream():
             raise NotRead("a stream is not cut to a corner", hint="Read it by the closed forms.")
         case Broadcast() | Reduce() | AllReduce():
@@ -82,7 +84,7 @@ def _corner(rect: Rect, axis: str = "", groups: int = 1) -> Rect:
 def extents(phase: Phase) -> tuple[int, int]:
     """Columns and rows of the smallest mesh that holds a phase."""
     match phase:
-        case Seq(parts) | Par(parts):
+        case Seq(parts) | Par(parts) | Rounds(parts=parts):
             each = [extents(part) for part in parts]
             return max((w for w, _ in each), default=1), max((h for _, h in each), default=1)
         case Repeat(_, body):
@@ -94,7 +96,7 @@ def extents(phase: Phase) -> tuple[int, int]:
 def words_of(phase: Phase, machine: Machine) -> int:
     """Words of memory that a phase reaches on one PE; all of them for a `Local`."""
     match phase:
-        case Seq(parts) | Par(parts):
+        case Seq(parts) | Par(parts) | Rounds(parts=parts):
             return max((words_of(part, machine) for part in parts), default=0)
         case Repeat(_, body):
             return words_of(body, machine)

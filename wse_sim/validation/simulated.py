@@ -13,7 +13,7 @@ import numpy as np
 from lazytensor.errors import LazyError
 from wse_sim.fabric import simulate_phase
 from wse_sim.machine import Machine
-from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Seq
+from wse_sim.phase import Compute, Local, Par, Phase, Repeat, Rounds, Seq
 from wse_sim.validation.cut import corner, extents, one_line, words_of
 from wse_sim.validation.reading import NotRead
 
@@ -25,6 +25,8 @@ def simulated(phase: Phase, machine: Machine) -> float:
             return sum(simulated(part, machine) for part in parts)
         case Repeat(times, body):
             return times * simulated(body, machine)
+        case Rounds():
+            return sum(times * simulated(part, machine) for part, times in phase.looked_at)
         case Par(parts):
             # The corner is too short for the length of a line, a line alone has no sharing: whichever is longer is
             # closer.

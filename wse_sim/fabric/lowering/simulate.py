@@ -23,7 +23,7 @@ from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Seq, Shift, Stream
+from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Phase, Reduce, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.reduction_tree import choose_all_reduce, choose_plane, choose_reduce
 
 MEMORY_AXES = 3
@@ -62,7 +62,7 @@ def simulate_phase(phase: Phase, machine: Machine, memory: Any, overlap: bool = 
 def runs(phase: Phase) -> Iterator[Phase]:
     """The parts of a program between its barriers."""
     match phase:
-        case Seq(parts):
+        case Seq(parts) | Rounds(parts=parts):
             for part in parts:
                 yield from runs(part)
         case Repeat(times, body):
@@ -120,7 +120,7 @@ def _added(first: dict[int, int], second: dict[int, int]) -> dict[int, int]:
 def _lower(sheet: Sheet, phase: Phase) -> None:
     """Append a phase to the strand that is open."""
     match phase:
-        case Seq(parts):
+        case Seq(parts) | Rounds(parts=parts):
             for part in parts:
                 _lower(sheet, part)
         case Repeat(times, body):

@@ -1,13 +1,14 @@
-"""Recipes: from a kernel name to the phase program that computes it on a rectangle.
+"""Recipes: from an instruction to the kernel that computes it on a rectangle.
 
-A recipe is a function (instr, wiring, rect, machine) -> phase program. It may use fewer PEs than the rectangle has, and
-where there are several arrangements it takes the one that the closed forms find fastest. What comes into the rectangle
-and leaves it is not its business: the modes add that.
+A recipe is a function (instr, wiring, rect, machine) -> kernel. It says what is computed; the arrangement and the tile
+are chosen by the kernel's own room, and the kernel's phase program is what simulated cores run. It may use fewer PEs
+than the rectangle has. What comes into the rectangle and leaves it is not its business: the modes add that.
 """
 
 from collections.abc import Callable
 
 from lazytensor.ir.program import Instr
+from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
@@ -17,7 +18,7 @@ from wse_sim.plan.recipes.matmul import matmul
 from wse_sim.plan.recipes.softmax import softmax_cross_entropy
 from wse_sim.plan.wiring import Wiring
 
-Recipe = Callable[[Instr, Wiring, Rect, Machine], Phase]
+Recipe = Callable[[Instr, Wiring, Rect, Machine], MeshKernel]
 
 RECIPES: dict[str, Recipe] = {
     "matmul": matmul,
@@ -26,6 +27,11 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
-    """The phase program of `instr`: by its row in RECIPES, or by its work alone if the kernel has none."""
+def kernel_of(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
+    """The kernel of `instr`: by its row in RECIPES, or a price of its work alone if it has none."""
     return RECIPES.get(instr.kernel, generic)(instr, wiring, rect, machine)
+
+
+def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+    """The phase program of `instr`, which is priced and which simulated cores run."""
+    return kernel_of(instr, wiring, rect, machine).phase

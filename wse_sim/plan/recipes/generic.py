@@ -1,14 +1,18 @@
 """Any kernel, known by its work alone: its operands pass through the rectangle in rows, and all PEs share the work."""
 
 from lazytensor.ir.program import Instr
+from wse_sim.isa.core_program import ITEM_BYTES
+from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
-from wse_sim.phase import Broadcast, Compute, Par, Phase
+from wse_sim.phase import Broadcast, Compute, Par
 from wse_sim.plan.wiring import Wiring, work_of
 from wse_sim.price.cost import words
 
+WIDE = "float32"
 
-def generic(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+
+def generic(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
     """Three things at once: everything read passes all PEs of its row, the operations, and storing the results.
 
     It is a price and not an algorithm: which PE needs what is not known. Operations count as additions.
@@ -17,13 +21,12 @@ def generic(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase
     itemsize = element_bytes(instr, wiring)
     per_row = words(ceil_div(work.bytes_read, rect.height), 1, machine)
     stored = ceil_div(work.bytes_written, itemsize * rect.area)
-    return Par(
-        (
-            Broadcast(rect, axis="x", words=per_row),
-            Compute(rect, op="add", vectors=1, length=ceil_div(work.flops, rect.area), itemsize=itemsize),
-            Compute(rect, op="move", vectors=1, length=stored, itemsize=itemsize),
-        )
+    moves = (
+        Broadcast(rect, axis="x", words=per_row),
+        Compute(rect, op="add", vectors=1, length=ceil_div(work.flops, rect.area), itemsize=itemsize),
+        Compute(rect, op="move", vectors=1, length=stored, itemsize=itemsize),
     )
+    return price_alone(Par(moves))
 
 
 def element_bytes(instr: Instr, wiring: Wiring) -> int:
@@ -32,3 +35,15 @@ def element_bytes(instr: Instr, wiring: Wiring) -> int:
     floating = [d.itemsize for d in types if d.is_floating_point]
     # An index or a mask beside floats does not set the rate; with nothing to go by a word is assumed.
     return max(floating or [d.itemsize for d in types] or [4])
+
+
+def core_type(instr: Instr, wiring: Wiring) -> str:
+    """The type that cores compute a kernel in: that of its widest floating-point operand, as far as cores have it.
+
+    They have nothing wider than float32, and of 16 bits float16 and bfloat16.
+    """
+    types = [wiring.type(b).dtype for b in (*instr.reads, *instr.writes)]
+    widest = max((d for d in types if d.is_floating_point), key=lambda d: d.itemsize, default=None)
+    if widest is None or widest.itemsize >= ITEM_BYTES[WIDE]:
+        return WIDE
+    return widest.name if widest.name in ITEM_BYTES else "bfloat16"

@@ -11,6 +11,7 @@ from math import prod
 from lazytensor.ir.nest import Access, Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
+from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import IDLE, Broadcast, Compute, Par, Phase, Reduce, Seq
@@ -28,7 +29,7 @@ class Counts:
     move: int = 0
 
 
-def nest(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+def nest(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
     """The fastest distribution of the nest of `instr`; without a nest, by its work alone."""
     loops = instr.nest
     if loops is None:
@@ -36,15 +37,15 @@ def nest(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
     rows = prod(loop.extent for loop in loops.loops if not loop.is_reduction)
     depth = prod(loop.extent for loop in loops.loops if loop.is_reduction)
     if not rows * depth:
-        return IDLE
+        return price_alone(IDLE)
     itemsize = element_bytes(instr, wiring)
     counts = count_operations(loops)
     shared = IDLE if instr.direction == "update" else _shared_operands(instr, loops, wiring, rect, machine)
     if not any(loop.is_reduction for loop in loops.loops):
-        return Seq((shared, *_computes(counts, 1, ceil_div(rows, rect.area), rect, itemsize)))
+        return price_alone(Seq((shared, *_computes(counts, 1, ceil_div(rows, rect.area), rect, itemsize))))
     # Whether a sum is worth its words on the fabric depends on its depth and on the latency: the closed forms decide.
     body = min(_reductions(counts, rows, depth, itemsize, rect, machine), key=lambda phase: cost(phase, machine).cycles)
-    return Seq((shared, body))
+    return price_alone(Seq((shared, body)))
 
 
 def count_operations(loops: Nest) -> Counts:

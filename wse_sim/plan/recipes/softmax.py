@@ -3,9 +3,9 @@
 from math import prod
 
 from lazytensor.ir.program import Instr
+from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
-from wse_sim.phase import Phase
 from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.recipes.row_kernels import RowStep, row_program
 from wse_sim.plan.wiring import Wiring
@@ -21,7 +21,7 @@ STEPS = (
 )
 
 
-def softmax_cross_entropy(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
+def softmax_cross_entropy(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
     """Reads logits [N, C] and labels [N]; writes loss [N] and the gradient of the logits [N, C]."""
     *rows, columns = wiring.type(instr.reads[0]).shape
-    return row_program(STEPS, prod(rows), columns, element_bytes(instr, wiring), rect, machine)
+    return price_alone(row_program(STEPS, prod(rows), columns, element_bytes(instr, wiring), rect, machine))
