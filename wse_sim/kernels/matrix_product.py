@@ -21,10 +21,9 @@ from wse_sim.kernels.kernel import MeshKernel, price_alone
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import IDLE, Repeat
-from wse_sim.price.collectives import REDUCE_ALGORITHMS
 from wse_sim.price.cost import cost
 
-PRICED = 3
+PRICED = 2
 """Ways that are priced after the estimate; their order by the estimate is hardly ever wrong by more."""
 CHAIN_PES = 32
 """PEs of a line up to which sums are passed on in a chain: each core has one operation, which nothing holds up."""
@@ -99,7 +98,7 @@ class Arrangement:
             self.outer,
             product.dtype,
             self.chunk,
-            algorithm="chain" if line <= CHAIN_PES else "two_phase",
+            algorithm="chain" if line <= CHAIN_PES else "two_phase",  # as `_sum_cycles` has it
             sum_dtype=product.sum_dtype,
             strips=self.strips,
             is_turned=self.is_turned,
@@ -216,27 +215,47 @@ _MOST_CHUNKS = 64
 
 
 def _estimate(way: Arrangement, machine: Machine) -> float:
-    """Roughly the cycles of a way: rounds of the slowest stage, with what cores lose to the words that pass."""
-    product, strips = way.product, way.strips
+    """Roughly the cycles of a way: what its stages take on their own, and one beside the other."""
+    arriving, work, leaving, lost = _stages(way, machine)
+    chunks = ceil_div(way.passing, way.chunk)
+    # A single chunk passes its stages one after the other; of more each overlaps with those before and after it.
+    if chunks == 1:
+        return way.rounds * (arriving + work + leaving)
+    filled = max(work + lost, arriving, leaving)
+    ends = arriving + max(arriving, work) + (max(leaving, work) + leaving if leaving else work)
+    return way.rounds * (ends + (chunks - (2 if leaving else 1)) * filled)
+
+
+def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, float]:
+    """Cycles in which a chunk arrives, is multiplied and leaves; and what the work loses to words beside it."""
+    product, setup = way.product, machine.dsd_setup_cycles
     along, across = (way.height, way.width) if way.is_turned else (way.width, way.height)
-    line, itemsize = across // strips, ITEM_BYTES[product.dtype]
-    sum_size = ITEM_BYTES[product.sum_dtype or product.dtype]
-    chunk = min(way.chunk, way.passing)
+    line, itemsize = across // way.strips, ITEM_BYTES[product.dtype]
+    sum_size, chunk = ITEM_BYTES[product.sum_dtype or product.dtype], min(way.chunk, way.passing)
+    start = setup + machine.depth_step_cycles
+    leaving = left_words = 0.0
     if way.stays == "c":
         rows, columns, inner = ceil_div(way.outer, line), ceil_div(product.n, along), chunk
-        words = chunk * (rows + columns) * itemsize / WORD_BYTES
-        moving, latency = chunk * max(rows, columns) * itemsize / WORD_BYTES, max(along, line)
+        words = chunk * (rows * (along > 1) + columns * (line > 1)) * itemsize / WORD_BYTES
+        arriving = words + max(along, line) * machine.hop_cycles + start if words else 0.0
     else:
         rows, columns, inner = chunk, ceil_div(way.outer, along), ceil_div(product.k, line)
-        arriving, leaving = chunk * inner * itemsize / WORD_BYTES, chunk * columns * sum_size / WORD_BYTES
-        words, latency = arriving + leaving, along + (strips if way.cuts > 1 else 0)
-        name = "chain" if line <= CHAIN_PES else "two_phase"
-        left = REDUCE_ALGORITHMS[name](line, math.ceil(leaving), machine).exact_cycles(machine)
-        moving = max(arriving + along, left)
+        far = along + (way.strips if way.cuts > 1 else 0)
+        words = chunk * inner * itemsize / WORD_BYTES if far > 1 else 0.0
+        arriving = words + far * machine.hop_cycles + start if words else 0.0
+        if line > 1:
+            left_words = chunk * columns * sum_size / WORD_BYTES
+            leaving = _sum_cycles(line, left_words, machine)
     short, long = sorted((rows, columns))
-    rate = machine.per_cycle("fma", max(itemsize, sum_size))
-    issued = inner * short * (1 + math.ceil(long / rate))
-    work = inner * (short * (machine.dsd_setup_cycles + machine.loop_cycles + math.ceil(long / rate)) + 10)
-    lost = words * min(1.0, issued / work) if line * along > 1 else 0.0
-    chunks = ceil_div(way.passing, way.chunk)
-    return way.rounds * (chunks * max(work + lost, moving) + latency + min(work, moving))
+    issued = math.ceil(long / machine.per_cycle("fma", max(itemsize, sum_size)))
+    work = inner * (short * (setup + machine.loop_cycles + issued) + machine.loop_cycles)
+    lost = (words + left_words) * inner * short * (1 + issued) / work
+    return arriving, work, leaving, lost
+
+
+def _sum_cycles(line: int, words: float, machine: Machine) -> float:
+    """Cycles in which sums leave a line, by the reduction that its length asks for."""
+    if line <= CHAIN_PES:
+        return words + (line - 1) * (machine.hop_cycles + machine.depth_step_cycles) + machine.dsd_setup_cycles
+    depth = 2 * math.sqrt(line) * machine.depth_step_cycles
+    return 2 * words + line * machine.hop_cycles + depth + 2 * machine.dsd_setup_cycles
