@@ -204,7 +204,16 @@ def _chunked(
     chunk = min(passing, max(1, machine.usable_bytes_per_pe // (4 * tile * ITEM_BYTES[product.dtype])))
     while True:
         chunk = whole_chunk(chunk, product.dtype)
-        yield Arrangement(product, stays, width, height, cuts, strips, chunk, is_turned)
+        yield Arrangement(
+            product=product,
+            stays=stays,
+            width=width,
+            height=height,
+            cuts=cuts,
+            strips=strips,
+            chunk=chunk,
+            is_turned=is_turned,
+        )
         smaller = whole_chunk(chunk // 2, product.dtype)
         if smaller == chunk or chunk <= passing // _MOST_CHUNKS:
             return
