@@ -19,6 +19,7 @@ from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.planning import planning_command as planning
+from cstorch_compat.planning import published_runs
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor import config, dialect
 from wse_sim import MACHINES
@@ -47,7 +48,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     covered.set_defaults(execute=lambda options: coverage.report(options.list))
     stubs.add_parser(commands)
     ckpt.add_parser(commands)
-    validating.add_parser(commands)
+    validating.add_parser(commands, published_runs.recorded_run)
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.set_defaults(execute=lambda options: info())
     return parser, commands.choices
