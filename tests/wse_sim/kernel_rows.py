@@ -5,8 +5,11 @@ from hypothesis import strategies as st
 from kernel_draws import DTYPES, EPSILON, Case, Draw, Expected, Row, sums, wide
 from window_rows import WINDOW_ROWS
 
+from lazytensor.dtype import by_name
+from lazytensor.ir.types import Type
+from lazytensor.ops import OPS
 from wse_sim.isa.packing import rounded
-from wse_sim.kernels import KERNELS, elements_of, stream_of
+from wse_sim.kernels import KERNELS, elements_of, limbs_of, state_limbs, stream_of
 from wse_sim.kernels.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
 
@@ -255,6 +258,27 @@ def put_places(on: Draw) -> Case:
     )
 
 
+def random_uniform(on: Draw) -> Case:
+    """The host's numbers, to the last bit, of seeds of any size."""
+    rect, rows, columns, call = on.rect(), on.extent(), on.extent(), on.draw(st.integers(0, 2**20))
+    state = on.random.integers(-(2**63), 2**63, 2)
+    exact = OPS["random_uniform"].eval(state, call=call, type=Type((rows, columns), by_name(on.dtype)))
+    return Case(
+        KERNELS["random_uniform"](rect, rows, columns, call, on.dtype),
+        {"state": state_limbs(state)},
+        {"y": Expected(exact, 0, on.dtype)},
+    )
+
+
+def add_counters(on: Draw) -> Case:
+    a, b = on.random.integers(-(2**63), 2**63, (2, on.extent()))
+    return Case(
+        KERNELS["add_counters"](on.rect(), len(a)),
+        {"a": limbs_of(a), "b": limbs_of(b)},
+        {"c": Expected(limbs_of(a + b), 0, "float32")},
+    )
+
+
 def sgd_momentum(on: Draw) -> Case:
     rect, rows, columns = on.rect(), on.extent(), on.extent()
     weight, gradient = on.numbers(rows, columns), on.numbers(rows, columns)
@@ -388,6 +412,8 @@ ROWS: dict[str, Row] = {
     "embedding_gradient": embedding_gradient,
     "at_places": at_places,
     "put_places": put_places,
+    "random_uniform": random_uniform,
+    "add_counters": add_counters,
     "sgd_momentum": sgd_momentum,
     "adam": adam,
     "star": star,

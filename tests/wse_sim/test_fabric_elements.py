@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from lazytensor import dtype as dtypes
 from lazytensor.errors import LazyError
-from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
+from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate, simulate_phase
 from wse_sim.isa import record
 from wse_sim.isa.core_program import Instruction, LoopEnd, LoopStart, Vector
 from wse_sim.isa.operations import OPERATIONS, SPECIAL_OPS
+from wse_sim.layout import Rect
 from wse_sim.machine import MACHINES, WSE2, WSE3
+from wse_sim.numbers.data import apply
+from wse_sim.phase import Local
 from wse_sim.price.core_time import body_cycles
 
 WORDS = 48
@@ -156,7 +159,7 @@ def memories(draw, dtype: str, length: int, rounds: list[int]):
 
 @st.composite
 def vectors(draw, rounds: list[int]):
-    op = draw(st.sampled_from([name for name in OPERATIONS if name not in SPECIAL_OPS]))
+    op = draw(st.sampled_from([n for n, row in OPERATIONS.items() if n not in SPECIAL_OPS and not row.is_integer]))
     length = draw(st.one_of(st.integers(1, 9), st.sampled_from([6, 8, 12])))
     dtype = draw(st.sampled_from([*FLOATS, "uint16"] if op == "move" else FLOATS))
     operands = [draw(memories(dtype, length, rounds))]
@@ -341,6 +344,24 @@ def test_what_passes_a_core_is_computed_in_the_type_that_it_leaves_in(op, taken,
     assert done.sent == dict.fromkeys((0, 1), -(-length // 2))
 
 
+@pytest.mark.parametrize("op", [name for name, row in OPERATIONS.items() if row.is_integer])
+def test_bits_are_numpys_in_both_readings_and_conversions_leave_out_fractions(op):
+    of_bits = {"bit_and": np.bitwise_and, "bit_xor": np.bitwise_xor, "shift_left": np.left_shift}
+    a, b = np.array([0, 1, 0xFFFF, 0x8001, 0xABCD, 7], np.uint16), np.array([0, 15, 5, 1, 3, 2], np.uint16)
+    fractions = np.array([0.9, 65535.5, 3, 2.5, 1e-9, 256.25], np.float32)
+    builder = Builder("bits", 18)
+    one, other, result, whole = (Memory(base, dtype="uint16") for base in (0, 6, 24, 30))
+    builder.bits(op, result, one, other, 6)
+    builder.convert(whole, Memory(6), 6)
+    phase = Local(Rect(0, 0, 1, 1), builder.build().tasks[0][1])
+    memory = np.zeros((1, 1, 18), np.float32)
+    memory[0, 0, :12] = np.concatenate([np.concatenate([a, b]).view(np.float32), fractions])
+    for done in (apply(phase, memory), simulate_phase(phase, WSE2, memory).memory):
+        halves = np.ascontiguousarray(done).view(np.uint16)[0, 0]
+        np.testing.assert_array_equal(halves[24:30], of_bits.get(op, np.right_shift)(a, b))
+        np.testing.assert_array_equal(halves[30:36], fractions.astype(np.uint16))
+
+
 def test_an_index_is_added_to_the_base_and_checked_when_it_is_read():
     table = np.arange(24, dtype=np.float32)
     builder = Builder("looks up", 32)
@@ -367,6 +388,7 @@ def test_an_index_is_added_to_the_base_and_checked_when_it_is_read():
     [
         (lambda b: b.move(Memory(0), Memory(0, dtype="float16"), 2), "a move between two types"),
         (lambda b: b.add(Memory(0), Memory(0, dtype="uint16"), 1.0, 2), "arithmetic on uint16"),
+        (lambda b: b.bits("bit_and", Memory(0), Memory(2, dtype="uint16"), 1.0, 2), "bits of float32, uint16"),
         (lambda b: b.convert(Memory(0), Memory(0, dtype="float8"), 2), "no element type 'float8'"),
         (lambda b: b.convert(Sent(0), Received(1, "float16"), 2), "wavelets of 32 and of 16 bits"),
         (lambda b: b.move(Memory(0), Memory(0, outer=((4, 1),)), 6), r"6 elements over 1 outer extents \[4\]"),

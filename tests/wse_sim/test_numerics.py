@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_rows import DTYPES, ROWS, cases
 from programs import quick
 
 from wse_sim.kernels import KERNELS, gather, scatter
 from wse_sim.numbers.data import apply
+
+LONG = {"random_uniform"}
+"""Kernels of thousands of instructions whatever their extents are."""
 
 
 def test_every_kernel_has_a_row():
@@ -23,10 +26,23 @@ def check(case, memory):
         assert (error <= expected.bound).all(), (name, np.max(error / np.maximum(expected.bound, 1e-300)))
 
 
+def check_data(data, name, dtype):
+    case = data.draw(cases(name, dtype))
+    check(case, apply(case.kernel.phase, scatter(case.kernel, case.values)))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - LONG))
 @quick
 @given(st.data())
 def test_data_reading_equals_numpy(name, dtype, data):
-    case = data.draw(cases(name, dtype))
-    check(case, apply(case.kernel.phase, scatter(case.kernel, case.values)))
+    check_data(data, name, dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", sorted(LONG))
+@settings(deadline=None, max_examples=3)
+@given(st.data())
+def test_data_reading_of_long_programs_equals_numpy(name, dtype, data):
+    check_data(data, name, dtype)

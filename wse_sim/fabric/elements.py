@@ -7,6 +7,8 @@ import numpy as np
 from wse_sim.fabric.compiled import Int, Real, bits_of, float_of, leaf
 from wse_sim.isa.record import (
     ADD,
+    BIT_AND,
+    BIT_XOR,
     CONVERT,
     EXP,
     FLOAT16,
@@ -16,6 +18,8 @@ from wse_sim.isa.record import (
     MAX,
     MUL,
     RECIPROCAL,
+    SHIFT_LEFT,
+    SHIFT_RIGHT,
     SQRT,
     SUB,
     UINT16,
@@ -85,6 +89,8 @@ def encode(value: Real, dtype: Int) -> Int:
 @leaf
 def decode(half: Int, dtype: Int) -> Real:
     """The float32 of 16 bits."""
+    if dtype == UINT16:
+        return np.float32(half)
     return _of_half(half) if dtype == FLOAT16 else float_of(np.int32(half << 16))
 
 
@@ -112,6 +118,15 @@ def one_source(op: Int, a: Real) -> Real:
 
 
 @leaf
+def _of_bits(op: Int, a: Int, b: Int) -> Real:
+    if op == BIT_AND:
+        return np.float32(a & b)
+    if op == BIT_XOR:
+        return np.float32(a ^ b)
+    return np.float32((a << b if op == SHIFT_LEFT else a >> b) & 0xFFFF)
+
+
+@leaf
 def two_sources(op: Int, a: Real, b: Real) -> Real:
     """The float32 of an operation on two, not yet rounded to a narrower type."""
     if op == ADD:
@@ -122,4 +137,6 @@ def two_sources(op: Int, a: Real, b: Real) -> Real:
         return a * b
     if op == MAX:
         return np.float32(np.maximum(a, b))
+    if BIT_AND <= op <= SHIFT_RIGHT:
+        return _of_bits(op, np.int64(a), np.int64(b))
     return np.float32(1.0) if op == GREATER and a > b else np.float32(0.0)

@@ -73,6 +73,10 @@ class Builder:
         """to = 1 where a > b, else 0."""
         self._vector("greater", (to, a, b), length, **more)
 
+    def bits(self, op: str, to: Operand, a: Operand, b: Operand, length: int) -> None:
+        """One of the operations on the bits of uint16: bit_and, bit_xor, shift_left, shift_right by b."""
+        self._vector(op, (to, a, b), length)
+
     def fmac(self, to: Operand, a: Operand, b: Operand, c: Operand, length: int, **more: Unpack[VectorOptions]) -> None:
         """to = a * b + c, rounded after each of the two."""
         self._vector("fmac", (to, a, b, c), length, **more)

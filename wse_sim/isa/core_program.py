@@ -19,7 +19,8 @@ again and again. Its destination is memory or a colour (`Sent(colour)`).
 
 Sources are rounded to the type of the destination; then every result is rounded to it, to nearest, ties to even. A
 destination with stride 0 accumulates: the elements run one after another. Types are float32, float16, bfloat16 and
-uint16 (indices, which only move). Elements of 16 bits travel two to a wavelet, an odd last one alone.
+uint16 (indices, and bits to be combined and shifted; a
+conversion to it leaves out the fraction). Elements of 16 bits travel two to a wavelet, an odd last one alone.
 
 A task runs to its end once it is active and not blocked; of several the one that was declared first. A vector operation
 that is `asynchronous` runs beside the task and may activate or unblock a task when it completes.
@@ -32,7 +33,7 @@ from math import prod
 from lazytensor.errors import LazyError
 from wse_sim.isa.operations import OPERATIONS
 
-# uint16 is for indices: it moves and is never computed with.
+# uint16 is for indices and bits: no sums of it.
 ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint16": 2}
 """Element type -> its bytes."""
 WORD_BYTES = 4
@@ -355,7 +356,9 @@ def _check_dtypes(vector: Vector) -> None:
     if vector.op == "move":
         _check(len(dtypes) == 1, "a move between two types", "Use convert.")
     else:
-        _check("uint16" not in dtypes, "arithmetic on uint16", "They only move and index.")
+        is_integer = OPERATIONS[vector.op].is_integer
+        _check(is_integer or vector.op == "convert" or "uint16" not in dtypes, "arithmetic on uint16", "Convert first.")
+        _check(not is_integer or dtypes == {"uint16"}, f"bits of {', '.join(sorted(dtypes))}", "Give uint16 alone.")
     widths = {ITEM_BYTES[o.dtype] for o in typed if not isinstance(o, Memory)}
     # An operation advances by one wavelet: it cannot take half of one and all of another.
     _check(len(widths) < 2, "wavelets of 32 and of 16 bits in one operation", "Convert them in memory, in two steps.")

@@ -15,18 +15,29 @@ class Operation:
 
     `value` makes float32 arrays of the result from those of the sources, before the rounding to the destination's type;
     it is missing where that is not one step: a move carries bits, a multiply-add rounds twice. What `is_plain` has a
-    short way through the engine for float32.
+    short way through the engine for float32; what `is_integer` is of uint16 alone, whose values float32 holds.
     """
 
     sources: int
     unit: str = "add"
     value: Callable[..., Values] | None = None
     is_plain: bool = False
+    is_integer: bool = False
 
 
 def _routine(of_float64: Callable[[Values], Values]) -> Operation:
     """A library routine: taken in float64 and rounded once, at the price of the machine's `special`."""
     return Operation(1, "special", lambda a: of_float64(a.astype(np.float64)).astype(np.float32))
+
+
+def _bitwise(of_integers: np.ufunc) -> Operation:
+    """On the bits of 16-bit numbers, as CSL's @and16, @xor16, @sll16 and @slr16."""
+
+    def value(a: Values, b: Values) -> Values:
+        bits = of_integers(a.astype(np.int64), b.astype(np.int64)) & 0xFFFF
+        return np.asarray(bits, np.float32)
+
+    return Operation(2, value=value, is_integer=True)
 
 
 # In the order of the codes in `record`, which the engine compares by ranges: from ADD to FMAC there are two sources.
@@ -38,6 +49,10 @@ OPERATIONS = {
     "mul": Operation(2, value=np.multiply, is_plain=True),
     "max": Operation(2, value=np.maximum, is_plain=True),
     "greater": Operation(2, value=lambda a, b: (a > b).astype(np.float32)),
+    "bit_and": _bitwise(np.bitwise_and),
+    "bit_xor": _bitwise(np.bitwise_xor),
+    "shift_left": _bitwise(np.left_shift),
+    "shift_right": _bitwise(np.right_shift),
     "fmac": Operation(3, "fma", is_plain=True),
     "exp": _routine(np.exp),
     "log": _routine(np.log),

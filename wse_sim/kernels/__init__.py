@@ -25,7 +25,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
-| bias_relu, embedding, at_places, window_argmax | 0: NumPy's bits |
+| bias_relu, embedding, at_places, window_argmax, random_uniform, add_counters | 0: NumPy's bits |
 | put_places | 1; wide: one for each term of a sum |
 | bias_gelu | 1; wide: 8 |
 | sgd_momentum | 1; wide: 2 |
@@ -42,6 +42,7 @@ from wse_sim.kernels.channel_convolution import (
     convolution_weight_gradient,
 )
 from wse_sim.kernels.convolution import convolution
+from wse_sim.kernels.counters import add_counters, limbs_of
 from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
@@ -50,6 +51,7 @@ from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, bla
 from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
+from wse_sim.kernels.random_bits import random_uniform, state_limbs
 from wse_sim.kernels.rowwise import layer_norm, softmax, softmax_cross_entropy
 from wse_sim.kernels.spmm import elements_of, spmm
 from wse_sim.kernels.stencil import star
@@ -87,6 +89,8 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "channel_convolution": channel_convolution,
     "convolution_input_gradient": convolution_input_gradient,
     "convolution_weight_gradient": convolution_weight_gradient,
+    "random_uniform": random_uniform,
+    "add_counters": add_counters,
     "window_sum": window_sum,
     "window_spread": window_spread,
     "window_argmax": window_argmax,

@@ -1,7 +1,7 @@
 """Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
 
 Between two calls the host holds the arrays: each call scatters its operands and gathers its results. What only moves
-whole arrays, a concatenation or the write into a part, the host does on the way, and it draws random numbers.
+whole arrays, a concatenation or the write into a part, the host does on the way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +11,15 @@ import numpy as np
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest
-from lazytensor.ir.operation import OPS
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
+from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
 from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.lookups import read_places, read_rows, write_places, write_rows
 from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
+from wse_sim.kernels.random_bits import random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.window_calls import convolve, find_largest, pool
 from wse_sim.layout import Rect
@@ -32,7 +33,7 @@ def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     Raises LazyError for what has no kernel that runs.
     """
     if instr.nest:
-        return _nest(instr.nest, rect)
+        return _counters(instr.nest, rect) if _adds_integers(instr.nest) else _nest(instr.nest, rect)
     name = operation(instr)
     if name not in CALLS:
         known = ", ".join(["nest", *sorted(CALLS)])
@@ -46,6 +47,26 @@ def _nest(nest: Nest, rect: Rect) -> MeshCall:
         lambda arrays, number: nest_operands(nest, arrays),
         lambda results, writes, number: nest_results(nest, results, writes),
     )
+
+
+def _adds_integers(nest: Nest) -> bool:
+    """Whether a nest adds two arrays of int64 element by element, as a step advances the state of its generator."""
+    whole = all(access == nest.writes[0] for access in nest.reads) and nest.writes[0].strides == (1,)
+    ops = [(scalar.op, scalar.dtype.name) for scalar in nest.body]
+    return whole and ops == [("load", "int64"), ("load", "int64"), ("add", "int64")]
+
+
+def _counters(nest: Nest, rect: Rect) -> MeshCall:
+    """Seeds have more bits than float32 holds, so these sums are made of limbs."""
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        operands = (arrays[nest.body[a].attr] for a in nest.body[2].args)
+        return {name: limbs_of(array) for name, array in zip("ab", operands, strict=True)}
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(-1)[:] = of_limbs(results["c"])
+
+    return MeshCall(add_counters(rect, nest.outputs[0].size), give, take)
 
 
 def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
@@ -129,8 +150,18 @@ def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
     write[tuple(slice(*bound) for bound in bounds)] = reads[1]
 
 
-def _draw(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
-    write[...] = OPS[operation(instr)].eval(*reads, **attributes(instr))
+def _draw(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+    attrs = attributes(instr)
+    *rows, columns = attrs["type"].shape or (1,)
+    kernel = random_uniform(rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)
+    seed = attrs.get("seed")
+
+    def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
+        # A counter alone goes with a seed that does not change.
+        state = arrays[0] if seed is None else np.array([seed, arrays[0].item()])
+        return {"state": state_limbs(state)}
+
+    return single(kernel, give)
 
 
 CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
@@ -138,9 +169,8 @@ CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
     "view": _view,
     "concat": _concat,
     "slice_update": _slice_update,
-    "random_uniform": _draw,
 }
-"""What the host does: kernel or operation -> function of the arrays read and the one written."""
+"""What the host does with whole arrays: kernel or operation -> function of the arrays read and the one written."""
 
 CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
     "matmul": _matmul,
@@ -148,6 +178,7 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
     "softmax_cross_entropy": _loss,
     "at_places": read_places,
     "put_places": write_places,
+    "random_uniform": _draw,
     "index_get": read_rows,
     "index_put": write_rows,
     **dict.fromkeys(("conv", "conv_input", "conv_weight"), convolve),

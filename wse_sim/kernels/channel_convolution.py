@@ -37,7 +37,7 @@ class _Channels:
         self.room = Room()
         self.samples = ceil_div(images.samples, rect.height)
         self.block = ceil_div(images.channels, rect.width)
-        self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", is_counted=True)
+        self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", counts=1)
         # The number of a block lies before it, so that one move takes both along.
         frame = Frame(0, self.samples * self.block, images.extents, window, turning)
         self.first = self.room.take(1 + frame.words, WIDE)

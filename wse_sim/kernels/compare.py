@@ -90,6 +90,8 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
         for name in ("channel_convolution", "convolution_input_gradient", "convolution_weight_gradient")
     },
     **{name: _pooled(name) for name in ("window_sum", "window_spread", "window_argmax")},
+    "random_uniform": lambda rect, pes, tile, dtype: KERNELS["random_uniform"](rect, pes * tile, pes, 0, dtype),
+    "add_counters": lambda rect, pes, tile, dtype: KERNELS["add_counters"](rect, pes * tile),
     "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
     "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
 }

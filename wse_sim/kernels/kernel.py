@@ -33,7 +33,7 @@ class Placed:
     tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
     lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
     folded onto the line. With `is_turned` the rows run along x and the columns along y instead. Where a `constant` is
-    given all elements have that value, and where the matrix `is_counted` they are 0, 1, 2 and so on. Each place of the
+    given all elements have that value, and with `counts` each is its number over that, rounded down. Each place of the
     matrix is `depth` elements that stay together, as the pixels of a channel do. A tile has room for `least` columns,
     also where the matrix has fewer.
     """
@@ -51,7 +51,7 @@ class Placed:
     is_turned: bool = False
     fill: float = 0
     constant: float | None = None
-    is_counted: bool = False
+    counts: int = 0
     depth: int = 1
     least: int = 0
 
@@ -89,12 +89,12 @@ class Placed:
     @property
     def is_given(self) -> bool:
         """Whether the caller has to give its elements."""
-        return self.constant is None and not self.is_counted
+        return self.constant is None and not self.counts
 
     def own(self) -> np.ndarray:
         """The elements of what is not given."""
         size = self.rows * self.columns * self.depth
-        return np.arange(size) if self.is_counted else np.full(size, self.constant, np.float32)
+        return np.arange(size) // self.counts if self.counts else np.full(size, self.constant, np.float32)
 
     def vector(self, stride: int = 1, steps: tuple[int, ...] = (), start: int = 0) -> Memory:
         """Elements of the tile as an operand."""

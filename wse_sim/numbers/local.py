@@ -223,7 +223,8 @@ def _compute(vector: Vector, target: _Places, places: Operands, words: np.ndarra
         result = raw[0]
     else:
         types = [p.dtype if p is not None else dtype for p in places[1:]]
-        result = to_bits(_result(vector.op, dtype, [decode(r, t) for r, t in zip(raw, types, strict=True)]), dtype)
+        values = [decode(r, t).astype(np.float32, copy=False) for r, t in zip(raw, types, strict=True)]
+        result = to_bits(_result(vector.op, dtype, values), dtype)
     view(words, dtype)[target.of(words, which)] = result
 
 

@@ -1,0 +1,168 @@
+"""Random numbers of a step on the cores, the host's to the last bit.
+
+The host hashes each element's number by splitmix64 (Steele, Lea, Flood 2014) in integers of 64 bits. A core has 16:
+such a number is four limbs, lowest first, that are shifted and combined; a product is one of bytes, whose sums are
+exact in float32. Nothing is sent: each element is hashed where it is wanted.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.layout import Rect
+from wse_sim.phase import Local, Seq
+
+WIDE, INDEX = "float32", "uint16"
+LIMBS, LIMB_BITS, BYTES = 4, 16, 8
+WORD = 1 << LIMBS * LIMB_BITS
+# As the host's: the step of the counter and the multipliers of D. Stafford's mixing function, variant 13, with shifts.
+GOLDEN, MIX1, MIX2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+SHIFTS = 30, 27, 31
+LONGEST = 64
+"""Elements that are hashed at a time: the sums of bytes of more would take much of a memory."""
+DIGITS = {"float32": 24, "float16": 11, "bfloat16": 8}
+"""Bits of a uniform number: those of a mantissa with its leading one."""
+
+
+def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = "float32") -> MeshKernel:
+    """y [rows, columns], uniform in 0 to 1, for the number of the call in its step and `state`, a seed and a counter.
+
+    `state` is [4, 2]: the limbs of both, as `state_limbs` gives them, on every PE.
+    """
+    room = Room()
+    y = room.place("y", rect, rows, columns, dtype)
+    low, high = (room.place(name, rect, rows, columns, INDEX, counts=n) for name, n in (("low", 1), ("high", 1 << 16)))
+    state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+    base = _Numbers(room, 1)
+    key = _key(rect, room, state, call, base)
+    chunk = min(LONGEST, y.elements)
+    numbers, build = _Numbers(room, chunk), room.builder()
+    full, rest = divmod(y.elements, chunk)
+    with build.loop(full):
+        _draw(build, numbers, base, (y, low, high), chunk, steps=(chunk,))
+    if rest:
+        _draw(build, numbers, base, (y, low, high), rest, start=full * chunk)
+    parts = key, Local(rect, body_of(build))
+    return MeshKernel(Seq(parts), (low, high, state), (y,), room.words)
+
+
+def state_limbs(state: np.ndarray) -> np.ndarray:
+    """Limbs [4, 2] of two integers of 64 bits."""
+    return np.ascontiguousarray(state, "<i8").view("<u2").reshape(2, LIMBS).T
+
+
+class _Numbers:
+    """Integers of 64 bits, `count` at a time: limbs, and the bytes that a product is made of."""
+
+    def __init__(self, room: Room, count: int):
+        self.count = count
+        self.limbs = [self._room(room, INDEX) for _ in range(LIMBS)]
+        self.bytes = [self._room(room, WIDE) for _ in range(BYTES)]
+        # Sums of a column of bytes, what is carried to the next, and the lower byte of a limb.
+        self.total, self.carried, self.lower = (self._room(room, WIDE) for _ in range(3))
+        self.spare = self._room(room, INDEX)
+
+    def _room(self, room: Room, dtype: str) -> Memory:
+        return Memory(base_of(room.take(self.count, dtype), dtype), dtype=dtype)
+
+    def shifted(self, build: Builder, shift: int, length: int) -> None:
+        """Combines each with itself, shifted to the right by more than a limb."""
+        whole, part = divmod(shift, LIMB_BITS)
+        # From the lowest: a limb takes from higher ones, which are still as they were.
+        for limb in range(LIMBS - whole):
+            target = self.limbs[limb]
+            build.bits("shift_right", self.spare, self.limbs[limb + whole], part, length)
+            build.bits("bit_xor", target, target, self.spare, length)
+            if limb + whole + 1 < LIMBS:
+                build.bits("shift_left", self.spare, self.limbs[limb + whole + 1], LIMB_BITS - part, length)
+                build.bits("bit_xor", target, target, self.spare, length)
+
+    def split(self, build: Builder, length: int, limbs: int = LIMBS) -> None:
+        """The bytes of the limbs, as numbers of float32."""
+        for limb in range(limbs):
+            build.bits("bit_and", self.spare, self.limbs[limb], 255, length)
+            build.convert(self.bytes[2 * limb], self.spare, length)
+            build.bits("shift_right", self.spare, self.limbs[limb], 8, length)
+            build.convert(self.bytes[2 * limb + 1], self.spare, length)
+
+    def multiplied(
+        self, build: Builder, factor: int, length: int, more: Sequence[Memory] = (), plus: int = 0, limbs: int = LIMBS
+    ) -> None:
+        """Times `factor`, plus the number of bytes `more`, plus a constant; only `limbs` of the first may be set."""
+        self.split(build, length, limbs)
+        build.move(self.carried, 0.0, length)
+        factors, constants = factor.to_bytes(BYTES, "little"), (plus % WORD).to_bytes(BYTES, "little")
+        for column in range(BYTES):
+            # At most eight products of bytes and what is carried: below 2 ** 20, where float32 has all integers.
+            build.add(self.total, self.carried, float(constants[column]), length)
+            if more:
+                build.add(self.total, self.total, more[column], length)
+            for k in range(min(column + 1, 2 * limbs)):
+                build.fmac(self.total, self.bytes[k], float(factors[column - k]), self.total, length)
+            build.mul(self.carried, self.total, 2.0**-8, length)
+            # A conversion leaves out the fraction, which is the byte that stays.
+            build.convert(self.spare, self.carried, length)
+            build.convert(self.carried, self.spare, length)
+            build.fmac(self.total, self.carried, -256.0, self.total, length)
+            if column % 2:
+                build.fmac(self.lower, self.total, 256.0, self.lower, length)
+                build.convert(self.limbs[column // 2], self.lower, length)
+            else:
+                build.convert(self.lower, self.total, length)
+
+    def mixed(self, build: Builder, length: int) -> None:
+        """Every bit of the result hangs on every bit of the number."""
+        for shift, factor in zip(SHIFTS, (MIX1, MIX2, 0), strict=True):
+            self.shifted(build, shift, length)
+            if factor:
+                self.multiplied(build, factor, length)
+
+
+def _key(rect: Rect, room: Room, state: Placed, call: int, base: _Numbers) -> Local:
+    """The number that all elements of a call begin with, as bytes of `base`."""
+    seed, counter, build = _Numbers(room, 1), _Numbers(room, 1), room.builder()
+    for column, number in enumerate((seed, counter)):
+        for limb in range(LIMBS):
+            build.move(number.limbs[limb], state.vector(start=2 * limb + column), 1)
+        number.multiplied(build, GOLDEN, 1, plus=column + 1)
+        number.mixed(build, 1)
+    seed.split(build, 1)
+    counter.multiplied(build, MIX1, 1, more=seed.bytes, plus=call * MIX2)
+    for limb in range(LIMBS):
+        build.move(base.limbs[limb], counter.limbs[limb], 1)
+    base.mixed(build, 1)
+    base.split(build, 1)
+    return Local(rect, body_of(build))
+
+
+def _draw(
+    build: Builder,
+    numbers: _Numbers,
+    base: _Numbers,
+    placed: tuple[Placed, Placed, Placed],
+    length: int,
+    start: int = 0,
+    steps: tuple[int, ...] = (),
+) -> None:
+    """Some elements: their numbers hashed, and the highest bits as a fraction."""
+    y, low, high = placed
+    for limb, part in enumerate((low, high)):
+        build.move(numbers.limbs[limb], part.vector(steps=steps, start=start), length)
+    begin = [Memory(byte.base, stride=0) for byte in base.bytes]
+    # Elements count from 1, which is one more step of the counter.
+    numbers.multiplied(build, GOLDEN, length, more=begin, plus=GOLDEN, limbs=2)
+    numbers.mixed(build, length)
+    digits, top = DIGITS[y.dtype], numbers.limbs[-1]
+    value, spare = numbers.total, numbers.spare
+    if digits > LIMB_BITS:
+        build.bits("shift_right", spare, numbers.limbs[-2], 2 * LIMB_BITS - digits, length)
+        build.convert(value, spare, length)
+        build.convert(numbers.lower, top, length)
+        build.fmac(value, numbers.lower, 2.0 ** (digits - LIMB_BITS), value, length)
+    else:
+        build.bits("shift_right", spare, top, LIMB_BITS - digits, length)
+        build.convert(value, spare, length)
+    build.mul(y.vector(steps=steps, start=start), value, 2.0**-digits, length)
