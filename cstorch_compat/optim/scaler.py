@@ -58,6 +58,7 @@ class GradScaler:
         self._stepped: list[Any] = []
         self._unscaled: list[Any] = []
         self._finite: Tensor | None = None
+        self._squared: dict[int, Tensor] = {}
         self._raw: Tensor | None = None
         self._state = self._new_state(init_scale or INIT_SCALE) if self.dynamic else {}
 
@@ -110,16 +111,22 @@ class GradScaler:
         with grad_mode(False):
             # The reciprocal once, then products: exact for powers of two, and one division in place of one for each
             # element.
-            factor = 1.0 / self._state["loss_scale"] if self.dynamic else 1.0 / self._fixed
-            for g in gradients(optimizer):
+            factor = tensor(1.0) / self._state["loss_scale"] if self.dynamic else 1.0 / self._fixed
+            grads = gradients(optimizer)
+            for g in grads:
                 g.mul_(factor)
+            # Asked here already: what the script clips afterwards has no part in whether the step counts.
+            if self.dynamic:
+                self._squared[id(optimizer)] = squared_norm(grads)
 
     def clip_gradients_and_return_isfinite(self, optimizers: Iterable[Any]) -> Tensor:
         """Whether the global norm is finite; gradients of a larger norm than max_gradient_norm are shrunk to it."""
         with grad_mode(False):
+            optimizers = list(optimizers)
             grads = [g for o in optimizers for g in gradients(o)]
             # One norm serves both questions, whether to clip and whether to take back.
-            squared = squared_norm(grads)
+            known = [self._squared.pop(id(o), None) for o in optimizers]
+            squared = known[0] if len(known) == 1 and known[0] is not None else squared_norm(grads)
             if self._max_norm is not None and self._max_norm > 0:
                 norm = pw.sqrt(squared) + NORM_EPS
                 # Never above 1: gradients are shrunk, not stretched. An infinite norm gives 0 and NaN elements, and
@@ -157,6 +164,7 @@ class GradScaler:
         optimizers, self._stepped, self._unscaled = self._stepped, [], []
         if self.dynamic:
             self.update_scale(optimizers)
+        self._squared.clear()
 
     def update_scale(self, optimizers: Any) -> None:
         """Halve the scale if overflows exceed the tolerated share of steps; double it after long peace.
@@ -175,11 +183,11 @@ class GradScaler:
             # The share of overflows since the last change. With the default tolerance of 0 (0.05 in older releases)
             # every overflow halves the scale at once.
             share = pw.cast_to(overflows, float32) / pw.cast_to(steps, float32)
-            down = pw.cast_to(share > self._tolerance, int64)
+            down = pw.cast_to(tensor(self._tolerance) < share, int64)
             kept = pw.rsub(down, 1)
             # A change down starts the count anew, so that up and down never meet in one step.
             steps = steps * kept
-            up = pw.cast_to(steps > self._steps_per_increase, int64)
+            up = pw.cast_to(tensor(self._steps_per_increase) < steps, int64)
             level = pw.rsub(up, 1)
             lower = state["loss_scale"] / pw.cast_to(down + 1, float32)
             # Before the bounds: a scale that would go on falling tells of a model that diverges.

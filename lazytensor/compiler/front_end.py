@@ -11,8 +11,8 @@ from lazytensor.ir.graph import Graph, Node, rebuild, same
 from lazytensor.ir.pattern import RuleSet
 from lazytensor.ops import full
 
-MERGING = ("transpose(transpose(x))", "reshape there and back")
-"""Rules that join two steps of a script, which the front end prints one by one."""
+MERGING = ("transpose(transpose(x))", "reshape there and back", "cast(transpose(x))")
+"""Rules that join or exchange two steps of a script, which the front end prints one by one."""
 KEPT = RuleSet("front end", [rule for rule in RULES.rules if rule.name not in MERGING])
 
 
@@ -64,5 +64,20 @@ def _power(n: Node, a: float | None, b: float | None) -> Node | None:
     return n.inputs[0] if b == 1 else None
 
 
-FOLDS: dict[str, Callable[..., Node | None]] = {"add": _sum, "mul": _product, "pow": _power}
+def _unflattened(n: Node, a: float | None) -> Node | None:
+    """What a pool answered, where it was flattened for reading at places and is in its extents again."""
+    flat = n.inputs[0]
+    pooled = flat.inputs[0] if flat.op == "reshape" else n
+    window = pooled
+    while window.op == "reshape":
+        window = window.inputs[0]
+    return pooled if pooled.type == n.type and window.op.startswith("pool_max") else None
+
+
+FOLDS: dict[str, Callable[..., Node | None]] = {
+    "add": _sum,
+    "mul": _product,
+    "pow": _power,
+    "reshape": _unflattened,
+}
 """By operation: the fold of a node whose operands have these values, None where they are no constants."""

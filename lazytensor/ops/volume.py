@@ -68,5 +68,8 @@ def pool_max_gradient(g: Node, places: Node, *, extent: int, accumulate: bool) -
         return None
     (x,) = argmax.inputs
     rank, shape = len(argmax.attrs["kernel"]), x.type.shape
-    dx = in_volume("pool_max_grad", rank, shape, x, reshape(g, argmax.type.shape), **argmax.attrs)
+    # The gradient was flattened to go to its places, and the window wants it as it was before.
+    before = g.inputs[0] if g.op == "reshape" else g
+    spread = before if before.type.shape == argmax.type.shape else reshape(g, argmax.type.shape)
+    dx = in_volume("pool_max_grad", rank, shape, x, spread, **argmax.attrs)
     return reshape(dx, (*g.type.shape[:-1], extent)) if dx is not None else None

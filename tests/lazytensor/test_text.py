@@ -94,6 +94,9 @@ MODELS = {
     "fold_tt": lambda: Function(lambda x: x.t().t()),
     "fold_3div": lambda: Function(lambda x: 3.0 / x),
     "nn_batchnorm2d_train": lambda: nn.BatchNorm2d(3),
+    "bin_mm_t": lambda: Function(lambda a, b: a @ b.t()),
+    "op_topk_small": lambda: Function(lambda x: x.topk(3, dim=0, largest=False)[0]),
+    "grad_maxpool": lambda: nn.Sequential(nn.Conv2d(3, 5, 3), nn.MaxPool2d(2)),
 }
 
 def scoped(a):
@@ -118,11 +121,15 @@ INPUTS = {
     "einsum_bhqd": (torch.ones(2, 3, 4, 6), torch.ones(2, 3, 5, 6)),
     "sdpa": (torch.ones(2, 3, 4, 8),) * 3,
     "nn_batchnorm2d_train": (torch.ones(2, 3, 4, 4),),
+    "bin_mm_t": (torch.ones(4, 6), torch.ones(4, 6)),
+    "grad_maxpool": (torch.ones(2, 3, 8, 8),),
 }
 OPTIMIZERS = {
     "train_opt_sgd_mom": lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
     "train_opt_sgd_nest": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
     "train_opt_adam": lambda p: optim.Adam(p, lr=0.01),
+    "train_scaler_clipped": lambda p: optim.SGD(p, lr=0.1),
+    "grad_maxpool": lambda p: optim.SGD(p, lr=0.1),
 }
 X, LABELS = torch.linspace(-1, 1, 24).reshape(4, 6), (torch.arange(4) % 3).to(torch.int32)
 
@@ -131,18 +138,27 @@ def lower(name):
     compiled = cstorch.compile(model, cstorch.backend("CSX", validate_only=True))
     optimizer = OPTIMIZERS[name](list(model.parameters())) if name in OPTIMIZERS else None
     model.train(optimizer is not None or name.endswith("_train"))
-    batch = (X, LABELS) if optimizer else INPUTS.get(name, (X,))
+    batch = INPUTS.get(name, (X, LABELS) if optimizer else (X,))
+    scaler = cstorch.amp.GradScaler("dynamic") if name == "train_scaler_clipped" else None
+    if name == "grad_maxpool":
+        cstorch.amp.enable_mixed_precision(False)
     loader = cstorch.utils.data.DataLoader(lambda: [batch] * 3)
 
     @cstorch.trace
     def step(given):
         if optimizer is None:
             return compiled(*given)
-        x, y = given
         optimizer.zero_grad()
-        loss = F.cross_entropy(compiled(x), y.long())
-        loss.backward()
-        optimizer.step()
+        y, *labels = compiled(given[0]), *given[1:]
+        loss = F.cross_entropy(y, labels[0].long()) if labels else (y**2).sum()
+        (scaler.scale(loss) if scaler else loss).backward()
+        if scaler:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
         return loss
 
     @cstorch.step_closure
@@ -152,7 +168,7 @@ def lower(name):
     for given in cstorch.utils.data.DataExecutor(loader, num_steps=1):
         sink(step(given))
 
-for name in [*MODELS, *OPTIMIZERS]:
+for name in {**MODELS, **OPTIMIZERS}:
     os.makedirs(name)
     child = os.fork()
     if child == 0:
