@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from tests.scripts.public.__main__ import ROOT, Stopped, reason, run
-from tests.scripts.public.comparison import compared, prints
+from tests.scripts.public.comparison import compared, prints, spread
 from tests.scripts.public.rows import ROWS, Row
 
 
@@ -26,6 +26,16 @@ def test_times_rates_and_numbers_of_processes_are_passed_over():
 )
 def test_prints_are_compared_by_words_and_numbers(ours, theirs, difference):
     assert compared(ours, theirs).difference == difference
+
+
+def test_prints_of_a_chaotic_row_are_no_further_away_than_pytorch_is_from_itself():
+    theirs = ["a 1.0", "b 2.0", "c 3.0"]
+    apart = spread(theirs, [["a 1.0", "b 2.2", "c 3.0"], ["a 1.0", "b 1.9", "c 3.1"]])
+    assert apart == pytest.approx([0.0, 0.2 / 2.2, 0.2 / 2.2])
+    near = compared(["a 1.0", "b 2.1", "c 3.0"], theirs, apart)
+    assert (near.difference, near.parted, near.largest) == ("", 2, 0.0) and near.astray == pytest.approx(0.1 / 2.1)
+    assert compared(["a 1.1", "b 2.0", "c 3.0"], theirs, apart).difference.startswith("print 1")
+    assert compared(["a 1.0", "b 2.5", "c 3.0"], theirs, apart).difference.startswith("print 2")
 
 
 def test_rows_have_names_of_their_own():

@@ -4,7 +4,8 @@
 
 DIR has the repositories as folders; nothing is downloaded, and nothing is written there: each row runs in a scratch
 copy. The prints that PyTorch gave are in recorded.json; `--torch-python` runs PyTorch beside, and `--record` keeps
-what it prints. `--libraries DIR` names a folder of packages for both sides, `--torch-libraries DIR` one for PyTorch's.
+what it prints, and of chaotic rows how far it is from itself with other roundings (varied.py): ours have to be as near.
+`--libraries DIR` names a folder of packages for both sides, `--torch-libraries DIR` one for PyTorch's.
 """
 
 import argparse
@@ -21,11 +22,14 @@ import tempfile
 import threading
 import time
 
-from tests.scripts.public.comparison import FIRST, compared, prints
+from tests.scripts.public.comparison import FIRST, Verdict, compared, prints, spread
 from tests.scripts.public.rows import ROWS, Row
 
 ROOT = pathlib.Path(__file__).parents[3]
 RECORDED = pathlib.Path(__file__).with_name("recorded.json")
+APART = pathlib.Path(__file__).with_name("apart.json")
+"""How far PyTorch's prints are from its own, print by print, where roundings differ."""
+VARIED, VARIANTS = pathlib.Path(__file__).with_name("varied.py"), ("1", "2", "threads", "plain")
 SEED = "import random\n\nrandom.seed(1)\n"
 """What every process of both sides begins with: scripts that draw from Python's own generator seldom seed it."""
 
@@ -129,7 +133,7 @@ def main() -> int:
         print("LT_PUBLIC names no folder with the repositories: nothing is run")
         return 0
     repositories = pathlib.Path(place)
-    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    recorded, apart = (json.loads(path.read_text()) if path.exists() else {} for path in (RECORDED, APART))
     equal = total = 0
     for row in (r for r in ROWS if re.search(options.only, r.name)):
         absent = is_missing(row, repositories, options.libraries)
@@ -138,26 +142,35 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             total += 1
-            line = _line(row, options, repositories, pathlib.Path(scratch), recorded)
+            line = _line(row, options, repositories, pathlib.Path(scratch), recorded, apart)
             equal += line.startswith("runs")
             print(f"{row.name:28} {line}", flush=True)
         if options.record:
             RECORDED.write_text(json.dumps(recorded, indent=0, ensure_ascii=False) + "\n")
+            APART.write_text(json.dumps(apart, indent=0) + "\n")
     print(f"{equal} of {total} run to their end with PyTorch's numbers")
     return total - equal
 
 
 def _line(
-    row: Row, options: argparse.Namespace, repositories: pathlib.Path, scratch: pathlib.Path, recorded: dict
+    row: Row,
+    options: argparse.Namespace,
+    repositories: pathlib.Path,
+    scratch: pathlib.Path,
+    recorded: dict,
+    apart: dict,
 ) -> str:
     if options.torch_python:
         paths = [*options.libraries, *options.torch_libraries]
         try:
             theirs = run(row, repositories, scratch, [options.torch_python], paths)
+            if options.record:
+                recorded[row.name] = theirs
+                if row.is_chaotic:
+                    varied = [[options.torch_python, str(VARIED), v] for v in VARIANTS]
+                    apart[row.name] = spread(theirs, [run(row, repositories, scratch, v, paths) for v in varied])
         except Stopped as e:
             return f"PyTorch stops at {e}"
-        if options.record:
-            recorded[row.name] = theirs
         if options.torch_only:
             return f"{len(theirs)} prints of PyTorch"
     elif row.name in recorded:
@@ -171,11 +184,22 @@ def _line(
         )
     except Stopped as e:
         return f"stops at {e}"
-    verdict = compared(ours, theirs)
+    own = apart.get(row.name)
+    return said(compared(ours, theirs, own), own, time.monotonic() - start)
+
+
+def said(verdict: Verdict, apart: list[float] | None, seconds: float) -> str:
+    """The outcome of a row in a line; `apart` is how far PyTorch's prints are from its own."""
     if verdict.difference:
         return f"numbers differ at {verdict.difference} ({verdict.compared} prints equal)"
-    seconds = time.monotonic() - start
-    return f"runs: {verdict.compared} prints equal, largest difference {verdict.largest:.1e}, {seconds:.0f} s"
+    equal = verdict.compared - verdict.parted
+    line = f"runs: {equal} prints equal, largest difference {verdict.largest:.1e}, {seconds:.0f} s"
+    if not verdict.parted or apart is None:
+        return line
+    return (
+        f"{line}; then PyTorch's own runs part by up to {apart[-1]:.1e}, ours from it by {verdict.astray:.1e} "
+        f"({verdict.parted} prints)"
+    )
 
 
 if __name__ == "__main__":
