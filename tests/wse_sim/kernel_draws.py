@@ -72,6 +72,10 @@ class Draw:
         """Of a type, of either sign."""
         return rounded(self.random.standard_normal(shape).astype(np.float32), dtype or self.dtype)
 
+    def rounded(self, values: np.ndarray) -> np.ndarray:
+        """Values as the type has them."""
+        return rounded(values.astype(np.float32), self.dtype)
+
     def number(self, value: float, dtype: str = "float32") -> float:
         """A constant as an instruction of that type takes it."""
         return float(rounded(np.array([value], np.float32), dtype)[0])

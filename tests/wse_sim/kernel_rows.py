@@ -1,6 +1,7 @@
 """For every kernel that runs: how to draw one with its operands, what NumPy says, and how close it has to come."""
 
 import numpy as np
+from attention_rows import ATTENTION_ROWS
 from hypothesis import strategies as st
 from kernel_draws import DTYPES, EPSILON, Case, Draw, Expected, Row, sums, wide
 from window_rows import WINDOW_ROWS
@@ -421,6 +422,7 @@ ROWS: dict[str, Row] = {
     "bicgstab": bicgstab,
     "convolution": convolution,
     **WINDOW_ROWS,
+    **ATTENTION_ROWS,
 }
 
 

@@ -27,6 +27,8 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
 | bias_relu, embedding, at_places, window_argmax, random_uniform, add_counters | 0: NumPy's bits |
 | put_places | 1; wide: one for each term of a sum |
+| attention | 1; wide: tokens + PEs of a column + 12, and twice the terms of a score times the largest of their sums |
+| attention_gradient | 1; wide: tokens + 3 widths + PEs of a column + 20, and four times as much of scores |
 | bias_gelu | 1; wide: 8 |
 | sgd_momentum | 1; wide: 2 |
 | adam | 1; wide: 8; moments 2 and 3 |
@@ -34,6 +36,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 
 from collections.abc import Callable, Mapping
 
+from wse_sim.kernels.attention import Heads, attention, attention_gradient
 from wse_sim.kernels.bicgstab import bicgstab
 from wse_sim.kernels.channel_convolution import (
     Images,
@@ -91,6 +94,8 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "convolution_weight_gradient": convolution_weight_gradient,
     "random_uniform": random_uniform,
     "add_counters": add_counters,
+    "attention": attention,
+    "attention_gradient": attention_gradient,
     "window_sum": window_sum,
     "window_spread": window_spread,
     "window_argmax": window_argmax,

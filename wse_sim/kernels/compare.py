@@ -8,6 +8,7 @@ import numpy as np
 from lazytensor.table import Column, Table
 from wse_sim.fabric import simulate_phase
 from wse_sim.kernels import KERNELS
+from wse_sim.kernels.attention import Heads
 from wse_sim.kernels.channel_convolution import Images
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.kernels.windows import Window
@@ -65,6 +66,10 @@ def _pooled(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, pes, 2 * pes, (tile, tile), window, dtype)
 
 
+def _heads(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, Heads(pes * tile // 4, pes, tile // 2), 0.5, dtype)
+
+
 SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "gemv": _tiles("gemv"),
     **{
@@ -92,6 +97,7 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     **{name: _pooled(name) for name in ("window_sum", "window_spread", "window_argmax")},
     "random_uniform": lambda rect, pes, tile, dtype: KERNELS["random_uniform"](rect, pes * tile, pes, 0, dtype),
     "add_counters": lambda rect, pes, tile, dtype: KERNELS["add_counters"](rect, pes * tile),
+    **{name: _heads(name) for name in ("attention", "attention_gradient")},
     "bicgstab": lambda rect, pes, tile, dtype: KERNELS["bicgstab"](rect, tile * tile, 2, dtype),
     "star": lambda rect, pes, tile, dtype: KERNELS["star"](rect, tile * tile, _SEVEN_POINTS, dtype),
 }

@@ -1,0 +1,246 @@
+"""Attention and its gradient in memory that grows with the tokens and not with their square.
+
+Tokens are cut along y and heads, of all samples together, along x. A PE has the queries of its tokens; keys and values
+go around the columns on a folded ring, a block of tokens at a time, with their positions. Scores of a block are made,
+used and forgotten: going forward their maximum and sum are kept up to date and what was summed before is scaled
+(Milakov and Gimelshein 2018; Dao et al. 2022), going backward they are made again from the logarithm of that sum.
+Scores and sums are in float32. This takes any rectangle.
+"""
+
+from dataclasses import dataclass
+
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory
+from wse_sim.isa.packing import words_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.phase import Local, Phase, Repeat, Seq, Shift
+
+WIDE = "float32"
+LOWEST = -1e30
+"""Added to a score that does not count: its exponential is zero."""
+NOWHERE = 2.0**30
+"""The position of a key that is none, beyond every limit."""
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Extents of an attention: tokens, heads of all samples, and the width of one."""
+
+    tokens: int
+    heads: int
+    width: int
+
+
+class _Blocks:
+    """Tiles of an attention: what stays with the queries, and the block that goes around."""
+
+    def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
+        self.rect, self.heads, self.dtype, self.room = rect, heads, dtype, Room()
+        self.tokens, self.own = ceil_div(heads.tokens, rect.height), ceil_div(heads.heads, rect.width)
+        # One after the other without gaps, so that one move takes all of them along.
+        self.elements = self.tokens * self.own * heads.width
+        words = self.tokens + sum(words_of(self.elements, type) for type in turning.values())
+        self.first, self.words = self.room.take(words, WIDE), words
+        at = self.first + self.tokens
+        self.blocks: dict[str, Placed] = {}
+        for name, type in turning.items():
+            self.blocks[name] = self._matrix(name, type, at)
+            at += words_of(self.elements, type)
+        self.positions = self.column("positions", fill=NOWHERE, address=self.first)
+        self.limits = self.column("limits", fill=0)
+        self.scores = self.square()
+
+    def _matrix(self, name: str, dtype: str, address: int) -> Placed:
+        heads = self.heads
+        return Placed(name, self.rect, heads.tokens, heads.heads, dtype, address, depth=heads.width)
+
+    def matrix(self, name: str, dtype: str = "") -> Placed:
+        """Tokens by heads, each `width` numbers."""
+        return self._matrix(name, dtype or self.dtype, self.room.take(self.elements, dtype or self.dtype))
+
+    def column(self, name: str, fill: float, address: int | None = None) -> Placed:
+        """A number for each token, the same for all heads."""
+        at = self.room.take(self.tokens, WIDE) if address is None else address
+        return Placed(name, self.rect, self.heads.tokens, 1, WIDE, at, column_kind="replicated", fill=fill)
+
+    def statistic(self, name: str) -> Placed:
+        """A number for each token and head."""
+        return self.room.place(name, self.rect, self.heads.tokens, self.heads.heads, WIDE)
+
+    def square(self) -> Memory:
+        """Room for a number for each pair of a token and one of a block."""
+        return Memory(self.room.take(self.tokens * self.tokens, WIDE))
+
+    def rounds(self, work: Local) -> Phase:
+        """`work` with each block in turn, which ends where it began."""
+        if self.rect.height == 1:
+            return work
+        turn = Shift(self.rect, axis="y", words=self.words, hops=-1, wrap="folded", take=self.first, put=self.first)
+        return Repeat(self.rect.height, Seq((work, turn)))
+
+    # Operands within a loop over heads, by the round of that loop and of those inside it.
+
+    def row(self, placed: Placed, loops: int = 1) -> Memory:
+        """The row of a token, in the innermost of `loops` loops inside."""
+        line = self.own * self.heads.width
+        return placed.vector(steps=(self.heads.width, *(0,) * (loops - 1), line))
+
+    def one(self, placed: Placed, steps: tuple[int, int]) -> Memory:
+        """A number of a token, `steps` for two loops: 1 for the numbers of a head, `line` for its tokens."""
+        return placed.vector(stride=0, steps=(self.heads.width, *steps))
+
+    @property
+    def line(self) -> int:
+        """Elements from a token to the next."""
+        return self.own * self.heads.width
+
+    def of_head(self, placed: Placed) -> Memory:
+        """A statistic of all tokens."""
+        return placed.vector(stride=self.own, steps=(1,))
+
+    def of_token(self, placed: Placed) -> Memory:
+        """A statistic of one token, in a loop over them."""
+        return placed.vector(stride=0, steps=(1, self.own))
+
+    def pairs(self, square: Memory) -> Memory:
+        """The pairs of a token, in a loop over them."""
+        return Memory(square.base, steps=(0, self.tokens))
+
+    def product(self, build: Builder, square: Memory, a: Placed, b: Placed) -> None:
+        """square = a b^T, for each token of a and each of b."""
+        count = self.tokens
+        build.move(square, 0.0, count * count)
+        with build.loop(self.heads.width), build.loop(count):
+            target = Memory(square.base, steps=(0, 0, count))
+            columns = b.vector(stride=self.line, steps=(self.heads.width, 1))
+            build.fmac(target, self.one(a, (1, self.line)), columns, target, count)
+
+    def masked(self, build: Builder, scale: float, work: Memory) -> None:
+        """Scores of all pairs, far below zero where the position is beyond the token's limit."""
+        count = self.tokens
+        build.mul(self.scores, self.scores, scale, count * count)
+        with build.loop(count):
+            build.greater(work, self.positions.vector(), self.limits.vector(stride=0, steps=(0, 1)), count)
+            build.fmac(self.pairs(self.scores), work, LOWEST, self.pairs(self.scores), count)
+
+    def weighted(self, build: Builder, target: Placed, square: Memory, rows: Placed, is_turned: bool = False) -> None:
+        """target += square rows, or the transpose of square times rows."""
+        count, steps = self.tokens, (0, 1, self.tokens)
+        with build.loop(count), build.loop(count):
+            to, source = self.row(target, 2), rows.vector(steps=(self.heads.width, self.line))
+            # The outer loop runs over the tokens that are summed over; the target's go by inside.
+            pair = (0, self.tokens, 1) if is_turned else steps
+            build.fmac(to, Memory(square.base, stride=0, steps=pair), source, to, self.heads.width)
+
+
+def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
+    """y = softmax(q k^T scale) v for each head, and `log_sums`, the logarithms of the sums of exponentials.
+
+    q, k, v and y are [tokens, heads x width], log_sums [tokens, heads] in float32. `positions` and `limits` [tokens]
+    say which keys count: those whose position is not beyond the token's limit, of which there has to be one among
+    the tokens that lie together, as there is with a causal mask or with none.
+    """
+    on = _Blocks(rect, heads, dtype, {"k": dtype, "v": dtype})
+    q, y, total = on.matrix("q"), on.matrix("y"), on.matrix("total", WIDE)
+    largest, sums = on.statistic("log_sums"), on.statistic("sums")
+    newest, factor, work = (Memory(on.room.take(on.tokens, WIDE)) for _ in range(3))
+    build, count = on.room.builder(), on.tokens
+    with build.loop(on.own):
+        on.product(build, on.scores, q, on.blocks["k"])
+        on.masked(build, scale, work)
+        build.move(newest, on.of_head(largest), count)
+        _each(on, build, "max", Memory(newest.base, stride=0, steps=(0, 1)))
+        build.sub(factor, on.of_head(largest), newest, count)
+        build.special("exp", factor, factor, count)
+        build.move(on.of_head(largest), newest, count)
+        with build.loop(count):
+            build.sub(on.pairs(on.scores), on.pairs(on.scores), Memory(newest.base, stride=0, steps=(0, 1)), count)
+        build.special("exp", on.scores, on.scores, count * count)
+        build.mul(on.of_head(sums), on.of_head(sums), factor, count)
+        _each(on, build, "add", on.of_token(sums))
+        with build.loop(count):
+            build.mul(on.row(total), on.row(total), Memory(factor.base, stride=0, steps=(0, 1)), heads.width)
+        on.weighted(build, total, on.scores, on.blocks["v"])
+    work_phase = on.rounds(Local(rect, body_of(build)))
+    parts = (_begin(on, largest, sums, total), work_phase, _finish(on, y, total, largest, sums))
+    operands = (q, *on.blocks.values(), on.positions, on.limits)
+    return MeshKernel(Seq(parts), operands, (y, largest), on.room.words)
+
+
+def _each(on: _Blocks, build: Builder, op: str, statistic: Memory) -> None:
+    """Combines a statistic of each token with all its pairs."""
+    with build.loop(on.tokens):
+        getattr(build, op)(statistic, statistic, on.pairs(on.scores), on.tokens)
+
+
+def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
+    build = on.room.builder()
+    build.move(largest.vector(), LOWEST, largest.elements)
+    build.move(sums.vector(), 0.0, sums.elements)
+    build.move(total.vector(), 0.0, total.elements)
+    return Local(on.rect, body_of(build))
+
+
+def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed) -> Local:
+    """Divides by the sums, and turns them and the maxima into logarithms."""
+    build, width = on.room.builder(), on.heads.width
+    inverse = Memory(on.scores.base)
+    # Scores are done with, and have room for these unless a tile is thinner than it has heads.
+    if sums.elements > on.tokens * on.tokens:
+        inverse = Memory(on.room.take(sums.elements, WIDE))
+        build = on.room.builder()
+    build.special("reciprocal", inverse, sums.vector(), sums.elements)
+    with build.loop(sums.elements):
+        row = total.vector(steps=(width,))
+        build.mul(y.vector(steps=(width,)), row, Memory(inverse.base, stride=0, steps=(1,)), width)
+    build.special("log", sums.vector(), sums.vector(), sums.elements)
+    build.add(largest.vector(), largest.vector(), sums.vector(), sums.elements)
+    return Local(on.rect, body_of(build))
+
+
+def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") -> MeshKernel:
+    """dq, dk and dv of `attention` from dy, what it was given and what it gave; sums in float32, rounded once."""
+    turning = {"k": dtype, "v": dtype, "dk_sum": WIDE, "dv_sum": WIDE}
+    on = _Blocks(rect, heads, dtype, turning)
+    q, y, dy, dq = (on.matrix(name) for name in ("q", "y", "dy", "dq"))
+    dk, dv, dq_sum = on.matrix("dk"), on.matrix("dv"), on.matrix("dq_sum", WIDE)
+    log_sums, shared = on.statistic("log_sums"), on.statistic("shared")
+    slopes, work = on.square(), Memory(on.room.take(on.tokens, WIDE))
+    build, count = on.room.builder(), on.tokens
+    with build.loop(on.own):
+        on.product(build, on.scores, q, on.blocks["k"])
+        on.masked(build, scale, work)
+        with build.loop(count):
+            build.sub(on.pairs(on.scores), on.pairs(on.scores), on.of_token(log_sums), count)
+        build.special("exp", on.scores, on.scores, count * count)
+        on.weighted(build, on.blocks["dv_sum"], on.scores, dy, is_turned=True)
+        on.product(build, slopes, dy, on.blocks["v"])
+        with build.loop(count):
+            build.sub(on.pairs(slopes), on.pairs(slopes), on.of_token(shared), count)
+        build.mul(slopes, slopes, on.scores, count * count)
+        build.mul(slopes, slopes, scale, count * count)
+        on.weighted(build, dq_sum, slopes, on.blocks["k"])
+        on.weighted(build, on.blocks["dk_sum"], slopes, q, is_turned=True)
+    sums = (dq_sum, on.blocks["dk_sum"], on.blocks["dv_sum"])
+    parts = (_shared(on, shared, y, dy, sums), on.rounds(Local(rect, body_of(build))), _round(on, (dq, dk, dv), sums))
+    operands = (q, on.blocks["k"], on.blocks["v"], y, dy, log_sums, on.positions, on.limits)
+    return MeshKernel(Seq(parts), operands, (dq, dk, dv), on.room.words)
+
+
+def _shared(on: _Blocks, shared: Placed, y: Placed, dy: Placed, sums: tuple[Placed, ...]) -> Local:
+    """What all scores of a token have in common: y dy, summed over the width. And zeros to add to."""
+    build, width = on.room.builder(), on.heads.width
+    for placed in (shared, *sums):
+        build.move(placed.vector(), 0.0, placed.elements)
+    with build.loop(shared.elements):
+        target = shared.vector(stride=0, steps=(1,))
+        build.fmac(target, y.vector(steps=(width,)), dy.vector(steps=(width,)), target, width)
+    return Local(on.rect, body_of(build))
+
+
+def _round(on: _Blocks, results: tuple[Placed, ...], sums: tuple[Placed, ...]) -> Local:
+    build = on.room.builder()
+    for result, total in zip(results, sums, strict=True):
+        build.convert(result.vector(), total.vector(), result.elements)
+    return Local(on.rect, body_of(build))
