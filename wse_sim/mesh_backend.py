@@ -16,7 +16,7 @@ from lazytensor.runtime.backend import Store
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.calls import CARRIES, call_of
-from wse_sim.kernels.mesh_call import MeshCall, operation
+from wse_sim.kernels.mesh_call import Cores, MeshCall, operation
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.numbers.data import apply
@@ -140,7 +140,7 @@ def _listed(refusals: Sequence[LazyError]) -> Iterator[str]:
 def _fitting(instr: Instr, reads: Sequence[Type], backend: MeshBackend) -> MeshCall:
     """The call of an instruction. Raises LazyError, which says where in the program, if cores cannot run or hold it."""
     try:
-        call = call_of(instr, reads, backend.rect)
+        call = call_of(instr, reads, Cores(backend.rect, backend.machine))
     except LazyError as error:
         raise LazyError(f"{_label(instr)}: {error.what}", where=instr.where, hint=error.hint) from None
     needed, usable = call.kernel.words * WORD_BYTES, backend.machine.usable_bytes_per_pe

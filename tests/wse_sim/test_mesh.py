@@ -304,7 +304,7 @@ def compiled(build):
     [
         (lambda b: b.pointwise("sin", (b.input((4, 4)),)), "no instructions for 'sin'"),
         (lambda b: b.call("sort", (b.input((4,)),), [(4,)], 1), "no kernel that runs for 'sort'"),
-        (lambda b: b.matmul(b.input((4, 3)), b.input((2, 4)), transpose_a=True, transpose_b=True), "one at most"),
+        (lambda b: b.call("matmul", (b.input((4,)), b.input((4, 2))), [(2,)], 1), "Give both two dimensions"),
         (
             lambda b: b.matmul(b.input((200, 200)), b.input((200, 200))),
             "matmul needs .* bytes of 44,976 on each of 2 x 2",

@@ -14,36 +14,34 @@ from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
-from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.lookups import read_places, read_rows, write_places, write_rows
-from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, single
+from wse_sim.kernels.matrix_product import Product, arrange
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
-from wse_sim.kernels.products import cannon, input_gradient, weight_gradient
 from wse_sim.kernels.random_bits import random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.window_calls import convolve, find_largest, pool
-from wse_sim.layout import Rect
 
 WIDE = "float32"
 
 
-def call_of(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
-    """The call of an instruction whose operands have the types `reads`, on `rect`.
+def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The call of an instruction whose operands have the types `reads`, on `cores.rect`.
 
     Raises LazyError for what has no kernel that runs.
     """
     if instr.nest:
-        return _counters(instr.nest, rect) if _adds_integers(instr.nest) else _nest(instr.nest, rect)
+        return _counters(instr.nest, cores) if _adds_integers(instr.nest) else _nest(instr.nest, cores)
     name = operation(instr)
     if name not in CALLS:
         known = ", ".join(["nest", *sorted(CALLS)])
         raise LazyError(f"no kernel that runs for {name!r}", hint=f"There are {known}.")
-    return CALLS[name](instr, reads, rect)
+    return CALLS[name](instr, reads, cores)
 
 
-def _nest(nest: Nest, rect: Rect) -> MeshCall:
+def _nest(nest: Nest, cores: Cores) -> MeshCall:
     return MeshCall(
-        nest_kernel(rect, nest),
+        nest_kernel(cores.rect, nest),
         lambda arrays, number: nest_operands(nest, arrays),
         lambda results, writes, number: nest_results(nest, results, writes),
     )
@@ -56,7 +54,7 @@ def _adds_integers(nest: Nest) -> bool:
     return whole and ops == [("load", "int64"), ("load", "int64"), ("add", "int64")]
 
 
-def _counters(nest: Nest, rect: Rect) -> MeshCall:
+def _counters(nest: Nest, cores: Cores) -> MeshCall:
     """Seeds have more bits than float32 holds, so these sums are made of limbs."""
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
@@ -66,53 +64,46 @@ def _counters(nest: Nest, rect: Rect) -> MeshCall:
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
         writes[0].reshape(-1)[:] = of_limbs(results["c"])
 
-    return MeshCall(add_counters(rect, nest.outputs[0].size), give, take)
+    return MeshCall(add_counters(cores.rect, nest.outputs[0].size), give, take)
 
 
-def _matmul(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
-    """On two-hop rings; which operand is transposed says which matrix stays. Sums are in float32.
+def _matmul(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The fastest arrangement on these cores, which is what a report prices. Sums are in float32.
 
-    A second operand without leading axes serves all rows of the first; else there is a round for each product.
+    A second operand without leading axes serves all rows of the first; else there is a product for each.
     """
     a, b = (read.shape for read in reads[:2])
-    is_left, is_right = (bool(instr.attrs.get(f"transpose_{name}")) for name in "ab")
-    if min(len(a), len(b)) < 2 or (is_left and is_right):
-        raise LazyError(f"a product of {a} and {b}", hint="Multiply matrices of which one at most is transposed.")
-    # A plain second operand serves all rows of the first: leading axes become rows, and one product does for all.
-    if len(b) == 2 and not is_left:
+    flips = [bool(instr.attrs.get(f"transpose_{name}")) for name in "ab"]
+    if min(len(a), len(b)) < len("mk"):
+        raise LazyError(f"a product of {a} and {b}", hint="Give both two dimensions at least, by reshape.")
+    # Leading axes of the first become rows, and one product does for all.
+    if len(b) == len("kn") and not flips[0]:
         a = (prod(a[:-1]), a[-1])
-    # As NumPy's matmul: leading axes are broadcast, and each product is a round of its own on the same tiles.
     lead = np.broadcast_shapes(a[:-2], b[:-2])
-    kernel = _product(rect, a[-2:], b[-2:], reads[0].dtype.name, is_left, is_right)
+    (m, k), n = _turned(a[-2:], flips[0]), _turned(b[-2:], flips[1])[1]
+    product = Product(batch=prod(lead), m=m, n=n, k=k, dtype=reads[0].dtype.name, sum_dtype=WIDE)
+    way = arrange(product, cores.rect.width, cores.rect.height, cores.machine)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
-        at = np.unravel_index(number, lead)
         shaped = arrays[0].reshape(a), arrays[1]
-        return {name: np.broadcast_to(x, (*lead, *x.shape[-2:]))[at] for name, x in zip("ab", shaped, strict=True)}
+        # As NumPy's matmul: leading axes are broadcast. How a matrix lies is a matter of scattering it.
+        turned = (x.swapaxes(-1, -2) if flip else x for x, flip in zip(shaped, flips, strict=True))
+        left, right = (np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(-1, *x.shape[-2:]) for x in turned)
+        return way.give(left, right, number)
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        writes[0].reshape(prod(lead), -1)[number] = results["c"].reshape(-1)
+        way.take(results, number, writes[0].reshape(product.batch, m, n))
 
-    return MeshCall(kernel, give, take, prod(lead))
-
-
-def _product(
-    rect: Rect, a: tuple[int, ...], b: tuple[int, ...], dtype: str, is_left: bool, is_right: bool
-) -> MeshKernel:
-    (rows, columns), (inner, outer) = a, b
-    # Tiles go around on rings of one length: on other rectangles the products take the largest square.
-    rect = Rect(rect.x, rect.y, min(rect.width, rect.height), min(rect.width, rect.height))
-    # Whichever operand is transposed, no matrix is: another of the three stays and the others turn (`products`).
-    if is_left:
-        return weight_gradient(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
-    if is_right:
-        return input_gradient(rect, rows, inner, columns, dtype, WIDE, is_folded=True)
-    return cannon(rect, rows, columns, outer, dtype, WIDE, is_folded=True)
+    return MeshCall(way.kernel(cores.rect), give, take, way.rounds)
 
 
-def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def _turned(extents: tuple[int, ...], is_turned: bool) -> tuple[int, ...]:
+    return extents[::-1] if is_turned else extents
+
+
+def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    kernel = softmax_cross_entropy(rect, prod(rows), columns, reads[0].dtype.name)
+    kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         """Labels as rows of zeros and a one."""
@@ -130,9 +121,9 @@ def _loss(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     return MeshCall(kernel, give, take)
 
 
-def _softmax(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    kernel = softmax(rect, prod(rows), columns, reads[0].dtype.name)
+    kernel = softmax(cores.rect, prod(rows), columns, reads[0].dtype.name)
     return single(kernel, lambda arrays: {"x": arrays[0]})
 
 
@@ -150,10 +141,10 @@ def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
     write[tuple(slice(*bound) for bound in bounds)] = reads[1]
 
 
-def _draw(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     attrs = attributes(instr)
     *rows, columns = attrs["type"].shape or (1,)
-    kernel = random_uniform(rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)
+    kernel = random_uniform(cores.rect, prod(rows), columns, attrs["call"], attrs["type"].dtype.name)
     seed = attrs.get("seed")
 
     def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
@@ -172,7 +163,7 @@ CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
 }
 """What the host does with whole arrays: kernel or operation -> function of the arrays read and the one written."""
 
-CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Rect], MeshCall]] = {
+CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     "matmul": _matmul,
     "softmax": _softmax,
     "softmax_cross_entropy": _loss,

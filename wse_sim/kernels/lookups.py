@@ -9,39 +9,38 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.embedding import embedding, embedding_gradient
-from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, single
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, single
 from wse_sim.kernels.places import at_places, put_places
-from wse_sim.layout import Rect
 
 NUMBERS = 2**16
 """How many numbers there are that an operand's index can have."""
 
 
-def read_places(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def read_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Elements of the last dimension by their places."""
     (*lead, extent), count = reads[0].shape, reads[1].shape[-1]
-    kernel = at_places(rect, *matrix(lead), _numbered(extent), count, reads[0].dtype.name)
+    kernel = at_places(cores.rect, *matrix(lead), _numbered(extent), count, reads[0].dtype.name)
     return single(kernel, lambda arrays: {"x": arrays[0], "places": _within(arrays[1], extent)})
 
 
-def write_places(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Elements put at places of the last dimension."""
     attrs = attributes(instr)
     (*lead, count), extent = reads[0].shape, _numbered(attrs["extent"])
-    kernel = put_places(rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
+    kernel = put_places(cores.rect, *matrix(lead), extent, count, reads[0].dtype.name, attrs["accumulate"])
     return single(kernel, lambda arrays: {"g": arrays[0], "places": _within(arrays[1], extent)})
 
 
-def read_rows(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Rows of a table, whose leading dimensions are indexed."""
     rows, width = _table(reads[0], attributes(instr)["dims"])
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[1:])))
-    kernel = embedding(rect, tokens, rows, width, reads[0].dtype.name)
+    kernel = embedding(cores.rect, tokens, rows, width, reads[0].dtype.name)
     lead = reads[0].shape[: len(reads) - 1]
     return single(kernel, lambda arrays: {"table": arrays[0], "tokens": _row_numbers(arrays[1:], lead)})
 
 
-def write_rows(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def write_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Rows added to those of a table that numbers name. Raises LazyError for rows that are to be set."""
     attrs = attributes(instr)
     if not attrs["accumulate"]:
@@ -49,7 +48,7 @@ def write_rows(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
     rows, width = _table(reads[0], attrs["dims"])
     lead = reads[0].shape[: len(reads) - 2]
     tokens = prod(np.broadcast_shapes(*(index.shape for index in reads[2:])))
-    kernel = embedding_gradient(rect, tokens, rows, width, reads[0].dtype.name, has_base=True)
+    kernel = embedding_gradient(cores.rect, tokens, rows, width, reads[0].dtype.name, has_base=True)
 
     def give(arrays: Arrays) -> Mapping[str, np.ndarray]:
         return {"base": arrays[0], "dy": arrays[1], "tokens": _row_numbers(arrays[2:], lead)}

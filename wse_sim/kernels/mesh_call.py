@@ -8,11 +8,21 @@ import numpy as np
 
 from lazytensor.ir.program import Instr
 from wse_sim.kernels.kernel import MeshKernel, gather, scatter
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
 from wse_sim.phase import Phase
 
 Arrays = Sequence[np.ndarray]
 Reading = Callable[[Phase, np.ndarray], np.ndarray]
 """A phase program and the memories before it -> the memories after it."""
+
+
+@dataclass(frozen=True)
+class Cores:
+    """Where kernels run: a rectangle of a machine."""
+
+    rect: Rect
+    machine: Machine
 
 
 @dataclass(frozen=True)

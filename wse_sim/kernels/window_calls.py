@@ -14,10 +14,9 @@ from wse_sim.kernels.channel_convolution import (
 )
 from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.lookups import matrix
-from wse_sim.kernels.mesh_call import Arrays, MeshCall, attributes, operation, single
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.windows import Window, image
-from wse_sim.layout import Rect
 
 _CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
     "conv": (channel_convolution, "x", "weights", "y"),
@@ -29,7 +28,7 @@ _CONVOLUTIONS: Mapping[str, tuple[Callable[..., MeshKernel], str, str, str]] = {
 _GROUPED_AXIS = {"x": 1, "g": 1, "y": 1, "weights": 0}
 
 
-def convolve(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """A convolution or one of its gradients; a round for each group of channels."""
     attrs, groups = attributes(instr), attributes(instr)["groups"]
     kernel_of, *names = _CONVOLUTIONS[operation(instr)]
@@ -42,7 +41,7 @@ def convolve(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
         channels, extents = shapes["weights"][1], attrs["extents"]
     outputs = shapes["g"][1] if "g" in shapes else shapes["weights"][0]
     images = Images(reads[0].shape[0], channels, outputs // groups, image(extents))
-    kernel = kernel_of(rect, images, window, reads[0].dtype.name)
+    kernel = kernel_of(cores.rect, images, window, reads[0].dtype.name)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         return {name: _group(name, a, groups, number) for name, a in zip(names[:2], arrays, strict=True)}
@@ -61,23 +60,23 @@ def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray
     return array[(*(slice(None),) * axis, slice(number * size, (number + 1) * size))]
 
 
-def pool(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def pool(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Sums under windows, or the gradient of them."""
     attrs, (x,) = attributes(instr), reads
     rank = len(attrs["kernel"])
     extents = attrs.get("extents", x.shape[-rank:])
     run = {"window_sum": window_sum, "window_spread": window_spread}[operation(instr)]
     window = Window.of(attrs, attrs["kernel"])
-    kernel = run(rect, *matrix(x.shape[:-rank]), image(extents), window, x.dtype.name)
+    kernel = run(cores.rect, *matrix(x.shape[:-rank]), image(extents), window, x.dtype.name)
     return single(kernel, lambda arrays: {kernel.operands[0].name: arrays[0]})
 
 
-def find_largest(instr: Instr, reads: Sequence[Type], rect: Rect) -> MeshCall:
+def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """The places of the largest elements under windows."""
     attrs, (x,) = attributes(instr), reads
     rank, window = len(attrs["kernel"]), Window.of(attrs, attrs["kernel"])
     extents = image(x.shape[-rank:])
-    kernel = window_argmax(rect, *matrix(x.shape[:-rank]), extents, window, x.dtype.name)
+    kernel = window_argmax(cores.rect, *matrix(x.shape[:-rank]), extents, window, x.dtype.name)
     numbers = window_numbers(extents, window)
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
