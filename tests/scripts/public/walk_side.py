@@ -7,6 +7,7 @@ unless `--shim` says so.
     python walk_side.py [--shim] answer               < probes      > answers, a line of JSON each
 """
 
+import contextlib
 import importlib
 import inspect
 import json
@@ -122,6 +123,18 @@ def inventory(asked=None):
     return table
 
 
+def preload():
+    """Load what probes use once, before the children are made: names here are loaded when they are first asked for."""
+    space = {}
+    exec(PREAMBLE, space)
+    for package in (space["cstorch"], space["torch"], space["nn"], space["F"]):
+        for name in dir(package):
+            with warnings.catch_warnings(), contextlib.suppress(Exception):
+                warnings.simplefilter("ignore")
+                for below in dir(getattr(package, name)) if package is space["cstorch"] else ():
+                    getattr(getattr(package, name), below, None)
+
+
 def answer(probe):
     """What a snippet gives in a process of its own."""
     read, write = os.pipe()
@@ -188,7 +201,7 @@ def main():
     if "inventory" in sys.argv:
         result = inventory(given)
     else:
-        exec(PREAMBLE, {})  # loaded once, before the children are made
+        preload()
         for name, probe in given.items():  # a line each, so that what is there counts if the rest never comes
             print(json.dumps([name, answer(probe)]), file=reply, flush=True)
         return
