@@ -331,7 +331,7 @@ class Tensor(Methods):
             )
         # NumPy has one half type; PyTorch refuses the others with these words.
         if self.dtype.is_half and self.dtype is not float16:
-            raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: use .float().numpy()")
+            raise TypeError("Got unsupported ScalarType BFloat16: use .float().numpy()")
         array = self.array(".numpy()")
         return array.astype(np.float16) if self.dtype is float16 else np.array(array)
 

@@ -171,7 +171,7 @@ def _checked_steps(dataloader: DataLoader, num_steps: Any) -> int:
                 "num_steps to the data executor"
             ) from e
     if num_steps < 1:
-        raise RuntimeError(f"Expected num_steps to be an integer >= 1, but got {num_steps}")
+        raise RuntimeError(f"Expected num_steps >= 1, but got {num_steps}.")
     return int(num_steps)
 
 

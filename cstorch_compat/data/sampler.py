@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cstorch_compat.data import role
+from cstorch_compat.names.builtin_errors import as_builtin
 from lazytensor import source
 from lazytensor.data.sampler import Sampler, draw_seed
 from lazytensor.data.worker_errors import check_count
@@ -42,10 +43,11 @@ class DistributedSampler(Sampler[Any]):
         pad_last: bool = False,
     ):
         super().__init__(data_source)
-        if batch_size is not None:
-            check_count("batch_size", batch_size)
-        if num_samples is not None:
-            check_count("num_samples", num_samples)
+        with as_builtin():
+            if batch_size is not None:
+                check_count("batch_size", batch_size)
+            if num_samples is not None:
+                check_count("num_samples", num_samples)
         # An epoch shorter than a batch would give none at all, so it is stretched by repeating samples.
         least = batch_size if batch_size is not None and drop_last else 0
         self.num_samples = num_samples or max(len(data_source), least)

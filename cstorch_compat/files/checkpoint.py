@@ -56,9 +56,8 @@ def _described(obj: object) -> ArrayLeaf | FullLeaf | None:
     # The type (RuntimeError) and the condition are the original's, which saves state dicts and no parameters.
     if obj.requires_grad:
         raise CheckpointError(
-            "a tensor that requires grad cannot be saved",
-            where=source.where(),
-            hint="Pass model.state_dict(), or tensor.detach().",
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+            hint=f"{source.where()}: save model.state_dict(), or tensor.detach().",
         )
     n = obj.node
     # On the wafer `cstorch.full` and fresh optimizer state are one value until somebody computes with them; saving

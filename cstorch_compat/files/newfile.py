@@ -55,8 +55,8 @@ def _check_target(path: str, replace: bool) -> None:
     # A link that leads nowhere counts as well: the rename would replace it.
     if os.path.lexists(path) and not replace:
         raise CheckpointExists(
-            f"Checkpoint at '{path}' already exists. A checkpoint never overwrites another one.",
-            hint="Save under another name, or delete the old file first.",
+            f"Checkpoint at '{path}' already exists. Please delete the checkpoint and run again.",
+            hint="A checkpoint never overwrites another one: save under another name, or delete the old file first.",
         )
     # FileNotFoundError is the type that the original raises for a missing folder.
     directory = os.path.dirname(path)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.wafer_state import WaferState
 from lazytensor import trace
@@ -44,14 +45,14 @@ class Metric(Module, ABC):
     def compute(self) -> Tensor:
         """The value so far."""
 
-    def register_state(self, name: str, value: Tensor, persistent: bool = False) -> None:
+    def register_state(self, name: str, tensor: Tensor, persistent: bool = False) -> None:
         """Add a tensor that is carried from step to step."""
         # Made anew, the state would have another identity than in the traced step.
         if name in self._buffers:  # reset starts over in the state that is there
-            self._buffers[name].copy_(value)
+            self._buffers[name].copy_(tensor)
             return
-        value.device = process.state_device()
-        self.register_buffer(name, value, persistent)
+        tensor.device = process.state_device()
+        self.register_buffer(name, tensor, persistent)
 
     def _name_state(self) -> None:
         """Give state its identity, unless it has one as part of a prepared model, and let the client read it."""
@@ -68,7 +69,7 @@ class Metric(Module, ABC):
         """Update with a batch and give the value so far."""
         self._name_state()
         # A metric reads predictions that require gradients, and must not keep their graph from step to step.
-        with grad_mode(False):
+        with grad_mode(False), as_builtin():
             self.update(*args, **kwargs)
             self.num_updates += 1
             self._value = self.compute()
@@ -76,8 +77,9 @@ class Metric(Module, ABC):
         return self._value
 
     def __float__(self) -> float:
-        # Recorded: a metric without an update is NaN on the CPU.
-        if self._value is None:
+        # Nothing has a value on the wafer before a step. On the CPU a share of nothing is NaN and a mean over no class
+        # is 0, as was recorded of release 2.10: `compute` says so itself.
+        if self._value is None and process.use_cs():
             return float("nan")
         with grad_mode(False):
             return float(self.compute())

@@ -10,6 +10,7 @@ KINDS = (
     FileExistsError,
     KeyError,
     AttributeError,
+    AssertionError,
     TypeError,
     ValueError,
     NotImplementedError,

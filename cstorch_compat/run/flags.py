@@ -108,6 +108,8 @@ class FlagGroup:
             group.restore()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._groups:
+            raise AttributeError(f"{name} is a nested flag and cannot be set directly")
         if name not in self._settings:
             raise AttributeError(f"'_{self._name}' has no flag '{name}'")
         # A value that does not fit is told of first, whether or not a run is going on.
@@ -118,7 +120,7 @@ class FlagGroup:
         self.__dict__[name] = checked
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"'_{self._name}' has no flag '{name}'")
+        raise AttributeError(f"'_{self._name}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         members = ", ".join(f"{k}={v}" for k, v in self.__dict__.items() if not k.startswith("_"))

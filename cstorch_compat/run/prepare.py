@@ -23,6 +23,8 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     # The original keeps a weak reference to what it is given, which is where it notices what cannot be a model.
     if model is None or isinstance(model, int | float | str):
         raise TypeError(f"cannot create weak reference to {type(model).__name__!r} object")
+    if not hasattr(model, "train"):
+        raise AttributeError(f"{type(model).__name__!r} object has no attribute 'train'")
     # Into __dict__, past Module.__setattr__, which would take the backend or the method for part of the model.
     if "_compiled" not in model.__dict__:
         model.__dict__["_compiled"] = owner

@@ -88,7 +88,7 @@ class DynamicSparsityAlgorithm(SparsityAlgorithm):
         Raises TypeError for what is no cstorch optimizer.
         """
         if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"Expected a Cerebras Optimizer. Got: {type(optimizer)}")
+            raise TypeError(f"Expected torch.nn.Module or torch.optim.Optimizer, but got {type(optimizer)}")
         with grad_mode(False):
             # Counted before it is asked about: the first step of the optimizer is step 1.
             self.step.add_(1)

@@ -56,11 +56,15 @@ class EventWriter:
         folder.mkdir(parents=True, exist_ok=True)
         # Two writers of one second in one process need different files.
         self._tail = f"{int(time.time())}.{socket.gethostname()}.{next(self._numbers.value)}{filename_suffix}"
-        self._file = (folder / f"events.out.tfevents.{self._tail}").open("wb")
+        self._path = folder / f"events.out.tfevents.{self._tail}"
+        self._file = self._path.open("wb")
         self._log(eventfile.VERSION, 0, None)
 
     def _log(self, body: bytes, step: int | None, seconds: float | None) -> None:
         at = time.time() if seconds is None else seconds
+        # As PyTorch's writer does: what comes after `close` goes on in the file that is there.
+        if self._file.closed:
+            self._file = self._path.open("ab")
         self._file.write(eventfile.record(eventfile.event(at, int(step or 0), body)))
 
     def _get_file_writer(self) -> SimpleNamespace:

@@ -23,6 +23,49 @@ ANSWERS = [
     ("cstorch.trace(loader).__name__", "loader"),
     ("cstorch.step_closure(abs)(-1)", "None"),
     ("sorted(copy.deepcopy(model).state_dict())[0]", "fc1.bias"),
+    ("cstorch.full(shape=(2,), value=1.5).tolist()", "[1.5, 1.5]"),
+    ("cstorch.full_like(other=torch.ones(1), value=2.0).tolist()", "[2.0]"),
+    ("(cstorch.zeros((1,), torch.int32).dtype, cstorch.ones(shape=2).tolist())", "(torch.int32, [1.0, 1.0])"),
+    (
+        "(cstorch.zeros_like(other=torch.ones(1)), cstorch.ones_like(other=torch.zeros(1)))",
+        "(tensor([0.]), tensor([1.]))",
+    ),
+    ("cstorch.make_constant(tensor=torch.ones(1)).tolist()", "[1.0]"),
+    ("cstorch.to_numpy(tensor=torch.ones(1)).tolist()", "[1.0]"),
+    ("cstorch.amp.enable_mixed_precision(False) or cstorch.amp.get_floating_point_dtype_str(default='x')", "x"),
+    ("cstorch.amp.half_function(lambda x: x.dtype)(torch.ones(2))", "torch.float32"),
+    ("cstorch.amp.register_half_function(model, 'nothing')", "ValueError"),
+    ("cstorch.save({'a': 1}, None)", "TypeError"),
+    ("cstorch.save({'a': 1}, io.BytesIO())", "TypeError"),
+    ("cstorch.compile(lambda x: x, backend)", "AttributeError"),
+    ("list(cstorch.utils.data.DistributedSampler(range(8), batch_size=0))", "ValueError"),
+    ("cstorch.distributed.get_streaming_rank()", "AssertionError"),
+    ("cstorch.distributed.get_streaming_batch_size(None)", "TypeError"),
+    ("cstorch.distributed.ClusterConfig(num_csx=None).num_csx", "1"),
+    ("cstorch.experimental.Compression(None, '*')", "TypeError"),
+    ("cstorch.amp.optimizer_step(torch.ones(()), None, None)", "TypeError"),
+    ("float(cstorch.metrics.AccuracyMetric('a'))", "nan"),
+    ("float(cstorch.metrics.DiceCoefficientMetric(3, name='b'))", "0.0"),
+    ("float(cstorch.metrics.MeanIOUMetric(3, name='c'))", "0.0"),
+    ("float(cstorch.metrics.FBetaScoreMetric(3, name='d'))", "0.0"),
+    ("float(cstorch.metrics.AUCMetric(8, name='e'))", "0.0"),
+    ("cstorch.metrics.AccuracyMetric('f')(labels=torch.ones(3), predictions=torch.ones(4))", "RuntimeError"),
+    ("setattr(cstorch.backends.csx, 'performance', 3)", "AttributeError"),
+]
+# The same of messages, of which the beginning is what was recorded.
+MESSAGES = [
+    (
+        "cstorch.amp.set_half_dtype('x')",
+        'Invalid half dtype: x. Accepted values are: "float16", "bfloat16", "cbfloat16"',
+    ),
+    ("cstorch.save({'a': nn.Parameter(torch.ones(2))}, 'p.mdl')", "Can't call numpy() on Tensor that requires grad."),
+    (
+        "cstorch.utils.data.DataExecutor(cstorch.utils.data.DataLoader(list), num_steps=0)",
+        "Expected num_steps >= 1, but got 0.",
+    ),
+    ("cstorch.backends.csx.performance.nothing", "'_performance' object has no attribute 'nothing'"),
+    ("cstorch.distributed.ClusterConfig(job_labels=['x'])", "'x' is an invalid label. Expecting the label key"),
+    ("cstorch.save({}, '.')", "Checkpoint at '.' already exists. Please delete the checkpoint and run again."),
 ]
 
 
@@ -69,3 +112,32 @@ def test_casts_of_a_block_on_a_cpu_are_pytorch_s(script):
     )
     half, full = "torch.bfloat16", "torch.float32"
     assert done.stdout.strip() == str([half, half, half, full, full]), done.stderr
+
+
+def test_messages_begin_as_those_of_release_2_10(script):
+    calls = "".join(
+        f"""
+try:
+    {call}
+except Exception as e:
+    print(str(e)[:{len(message)}])
+"""
+        for call, message in MESSAGES
+    )
+    done = script("backend = cstorch.backend('CPU')\n" + calls)
+    assert done.stdout.splitlines() == [message for _, message in MESSAGES]
+
+
+def test_a_summary_after_close_is_kept(script):
+    done = script(
+        """
+from cerebras.pytorch.utils.tensorboard import SummaryReader, SummaryWriter
+writer = SummaryWriter("logs")
+writer.add_scalar("a", 1.0, 1)
+writer.close()
+writer.add_scalar("a", 2.0, 2)
+writer.close()
+print([e.value for e in SummaryReader("logs").read_scalar("a")])
+"""
+    )
+    assert done.stdout == "[1.0, 2.0]\n"

@@ -13,10 +13,12 @@ FormatLiteral = Literal["mx8", "mx8-e3m4", "mx8-e4m3", "mx9", "mx10", "mx10-e2m7
 class Compression:
     """Names the format in which chosen weights travel. The simulator moves weights as they are, in its own numbers.
 
-    Raises ValueError for an unknown format.
+    Raises ValueError for an unknown format, TypeError for what is no name.
     """
 
     def __init__(self, format: FormatLiteral, param_filter: str | list[str]):
+        if not isinstance(format, str):
+            raise TypeError(f"Expected format to be a string, but got type {type(format)}")
         formats = get_args(FormatLiteral)
         if format not in formats:
             raise ValueError(f'Expected format to be one of {formats}, but got "{format}"')

@@ -6,6 +6,7 @@ from typing import Any
 
 from cstorch_compat.data import place, role
 from cstorch_compat.data.place import DataLoaderCheckpoint
+from cstorch_compat.names.builtin_errors import as_builtin
 
 _COUNTS = ("num_csx", "max_wgt_servers", "max_act_per_csx", "num_workers_per_csx")
 _PRIORITIES = {"p1": 2, "p2": 3, "p3": 4}
@@ -44,6 +45,8 @@ class ClusterConfig:
         return hash(repr(self))
 
     def __post_init__(self) -> None:
+        # None is one system, as the original reads it back.
+        self.num_csx = 1 if self.num_csx is None else self.num_csx
         for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 0):
@@ -56,7 +59,10 @@ class ClusterConfig:
         self.job_priority = _PRIORITIES[str(self.job_priority)]
         for label in self.job_labels or ():
             if "=" not in label:
-                raise ValueError(f"job_labels are given as key=value. Got {label}")
+                raise ValueError(
+                    f"{label!r} is an invalid label. Expecting the label key and the label value to be separated by a "
+                    "single equal sign(=) character."
+                )
         for folder in self.mount_dirs or ():
             if not pathlib.Path(folder).is_dir():
                 raise ValueError(f"mount_dirs: there is no directory {folder}")
@@ -84,8 +90,9 @@ def get_ordinal() -> int:
 
 
 def get_streaming_rank() -> int:
-    """The number of this worker among those of all systems. Raises RoleError, an AssertionError, in the client."""
-    return role.streaming_rank()
+    """The number of this worker among those of all systems. Raises AssertionError in the client."""
+    with as_builtin():
+        return role.streaming_rank()
 
 
 def num_streamers() -> int:
@@ -105,7 +112,15 @@ def num_tasks() -> int:
 
 
 def get_streaming_batch_size(effective_batch_size: int, global_rank: int | None = None) -> int:
-    """The share of the batch that this worker, or the one named, streams; the whole batch in the client."""
+    """The share of the batch that this worker, or the one named, streams; the whole batch in the client.
+
+    Raises TypeError for what is no number of samples.
+    """
+    if not isinstance(effective_batch_size, int):
+        raise TypeError(
+            f"Expected effective batch size to be an integer, but got type {type(effective_batch_size)} with value "
+            f"{effective_batch_size}."
+        )
     worker = role.current()
     return effective_batch_size if worker is None else worker.batch_size(effective_batch_size, global_rank)
 

@@ -25,7 +25,8 @@ def set_half_dtype(value: "str | DType") -> DType:
     """Choose "float16", "bfloat16" or "cbfloat16" for matrix products on CSX. Raises ValueError for others."""
     name = value.name if isinstance(value, DType) else str(value)
     if name not in _HALF:
-        raise ValueError(f"Invalid half dtype {value!r}. Expected one of {list(_HALF)}")
+        names = ", ".join(f'"{name}"' for name in _HALF)
+        raise ValueError(f"Invalid half dtype: {value}. Accepted values are: {names}, torch.float16, torch.bfloat16.")
     process.RUN.options.half = _HALF[name]
     return get_half_dtype()
 
@@ -57,14 +58,14 @@ def mixed_precision() -> bool:
     return process.use_cs() if _mixed.value is None else _mixed.value
 
 
-def get_floating_point_dtype() -> DType:
+def get_floating_point_dtype(default: DType = float32) -> DType:
     """The type of activations: the half type if precision is mixed."""
-    return get_half_dtype() if mixed_precision() else float32
+    return get_half_dtype() if mixed_precision() else default
 
 
-def get_floating_point_dtype_str() -> str:
+def get_floating_point_dtype_str(default: str = "float32") -> str:
     """The name of the type of activations."""
-    return get_half_dtype_str() if mixed_precision() else "float32"
+    return get_half_dtype_str() if mixed_precision() else default
 
 
 def autocast(dtype: DType | None = None) -> contextlib.AbstractContextManager[None]:
@@ -98,8 +99,10 @@ def optimizer_step(
 ) -> None:
     """One step: gradients from zero, backward through the scaled loss, unscale, clip, update.
 
-    Raises ValueError if `loss` is no tensor, or if both limits are given. None is no limit.
+    Raises ValueError if `loss` is no tensor or both limits are given, TypeError without a scaler. None is no limit.
     """
+    if not isinstance(grad_scaler, GradScaler):
+        raise TypeError(f"Expected grad_scaler to be a `cstorch.amp.GradScaler`. Got: `{type(grad_scaler)}`")
     if not isinstance(loss, Tensor):
         raise ValueError(f"Expected the wrapped function to return a single loss tensor. Got: {type(loss)}")
     if max_gradient_norm and max_gradient_value:

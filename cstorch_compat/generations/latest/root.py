@@ -35,23 +35,38 @@ def current_backend(raise_exception: bool = True, raise_warning: bool = True) ->
     return process.current_backend(raise_exception)
 
 
-def full(size: Any, fill_value: float, *, dtype: Any = None) -> Tensor:
+def full(shape: Any, value: float, dtype: Any = None) -> Tensor:
     """A tensor of one value everywhere, on the device of the run."""
-    return creation.full(size, fill_value, dtype=dtype, device=process.state_device())
+    return creation.full(shape, value, dtype=dtype, device=process.state_device())
 
 
-def zeros(size: Any, *, dtype: Any = None) -> Tensor:
+def zeros(shape: Any, dtype: Any = None) -> Tensor:
     """A tensor of zeros, on the device of the run."""
-    return creation.zeros(*_extents(size), dtype=dtype, device=process.state_device())
+    return creation.zeros(*_extents(shape), dtype=dtype, device=process.state_device())
 
 
-def ones(size: Any, *, dtype: Any = None) -> Tensor:
+def ones(shape: Any, dtype: Any = None) -> Tensor:
     """A tensor of ones, on the device of the run."""
-    return creation.ones(*_extents(size), dtype=dtype, device=process.state_device())
+    return creation.ones(*_extents(shape), dtype=dtype, device=process.state_device())
 
 
-def _extents(size: Any) -> tuple[int, ...]:
-    return (size,) if isinstance(size, int) else tuple(size)
+def full_like(other: Tensor, value: float, dtype: Any = None) -> Tensor:
+    """A tensor of one value, with the shape, dtype and device of another."""
+    return creation.full_like(other, value, dtype=dtype)
+
+
+def zeros_like(other: Tensor, dtype: Any = None) -> Tensor:
+    """Zeros with the shape, dtype and device of another tensor."""
+    return creation.zeros_like(other, dtype=dtype)
+
+
+def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
+    """Ones with the shape, dtype and device of another tensor."""
+    return creation.ones_like(other, dtype=dtype)
+
+
+def _extents(shape: Any) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
@@ -75,29 +90,30 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return creation.from_numpy(array)
 
 
-def to_numpy(value: Tensor) -> np.ndarray:
+def to_numpy(tensor: Tensor) -> np.ndarray:
     """The values as a NumPy array, of bfloat16 its bits as int16. Raises RuntimeError if it requires a gradient."""
     # Scripts catch built-in errors; ours say more and stay behind them as the cause.
     with as_builtin():
-        if value.dtype is bfloat16 and not value.requires_grad:
+        if tensor.dtype is bfloat16 and not tensor.requires_grad:
             # The upper half of a float32, as the original hands on what NumPy has no type for.
-            return (value.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BITS_OF_BFLOAT16)
-        return value.numpy()
+            return (tensor.float().numpy().view(np.uint32) >> 16).astype(np.uint16).view(BITS_OF_BFLOAT16)
+        return tensor.numpy()
 
 
-def make_constant(value: Any) -> Any:
+def make_constant(tensor: Any) -> Any:
     """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged."""
-    return constant(value, process.current_torch_device()) if process.use_cs() and isinstance(value, Tensor) else value
+    is_traced = process.use_cs() and isinstance(tensor, Tensor)
+    return constant(tensor, process.current_torch_device()) if is_traced else tensor
 
 
 class name_scope:
-    """Names the operations of a block in printed graphs."""
+    """Names the operations of a block in printed graphs; `raw` says nothing here."""
 
-    def __init__(self, scope_name: str):
-        self.scope_name = scope_name
+    def __init__(self, name: str, raw: bool = False):
+        self.name = name
 
     def __enter__(self) -> None:
-        source.push_scope(self.scope_name)
+        source.push_scope(self.name)
 
     def __exit__(self, *_: object) -> None:
         source.pop_scope()
@@ -107,27 +123,32 @@ def set_debug_scope(name: str) -> None:
     """Kept for scripts that call it: a prefix of debug names in the original's compiler."""
 
 
-def save(state_dict: Any, checkpoint_file: Any) -> None:
+def save(state_dict: Any, ckpt_path: Any) -> None:
     """Write a structure of tensors, numbers and strings to a new H5 file.
 
     Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing.
     """
+    # Python's own question says what is no path, in the words that the original answers with.
+    if os.path.exists(ckpt_path) and not isinstance(ckpt_path, str | os.PathLike):
+        raise FileExistsError(
+            f"Checkpoint at '{ckpt_path}' already exists. Please delete the checkpoint and run again."
+        )
     with as_builtin():
-        checkpoint.save(state_dict, checkpoint_file)
+        checkpoint.save(state_dict, ckpt_path)
 
 
-def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
+def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
     """The structure in an H5, safetensors or PyTorch file; tensors of the first two are read when they are used.
 
     Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
     object stays closed: a stand-in comes instead, and using it is an error.
     """
-    if not isinstance(checkpoint_file, str | os.PathLike):
+    if not isinstance(ckpt_path, str | os.PathLike):
         raise RuntimeError(
-            f"Failed to load checkpoint file `{checkpoint_file}`.\n  Give a path: tensors are read when they are used."
+            f"Failed to load checkpoint file `{ckpt_path}`.\n  Give a path: tensors are read when they are used."
         )
     with as_builtin():
-        return checkpoint.load(checkpoint_file, map_location, **options)
+        return checkpoint.load(ckpt_path, map_location, **kwargs)
 
 
 _generating_docs = False

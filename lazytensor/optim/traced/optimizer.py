@@ -61,9 +61,9 @@ class Optimizer:
         self.preinitialize()
         self._name_state()
 
-    def add_param_group(self, group: dict[str, Any]) -> None:
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with settings of their own. Raises ValueError for one that is there already."""
-        self._take_group(group)
+        self._take_group(param_group)
         self.preinitialize()
         self._name_state()
 
