@@ -77,10 +77,12 @@ class Metric(Module, ABC):
         return self._value
 
     def __float__(self) -> float:
-        # Nothing has a value on the wafer before a step. On the CPU a share of nothing is NaN and a mean over no class
-        # is 0, as was recorded of release 2.10: `compute` says so itself.
         if self._value is None and process.use_cs():
-            return float("nan")
+            raise RuntimeError(
+                f"Trying to compute metric `{self.name}`, but the metric has not been updated. This is currently not "
+                "supported when running on CSX. "
+            )
+        # On the CPU a share of nothing is NaN and a mean over no class is 0, as `compute` says itself.
         with grad_mode(False):
             return float(self.compute())
 

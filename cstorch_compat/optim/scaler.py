@@ -92,7 +92,8 @@ class GradScaler:
         if not self._scale_is_applied or self._has_no_effect:
             return loss
         # The dynamic factor is state of the run, so a step that is traced once follows it.
-        return loss * (self._state["loss_scale"] if self.dynamic else self._fixed)
+        # In float32: a loss of a half type could overflow by the very factor.
+        return loss.float() * (self._state["loss_scale"] if self.dynamic else self._fixed)
 
     @property
     def _has_no_effect(self) -> bool:
@@ -207,8 +208,8 @@ class GradScaler:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a scale and counters. Raises KeyError if some are missing."""
-        # State of a wafer run is skipped on the CPU, so that its checkpoints load there.
-        if not self.dynamic or not process.use_cs():
+        # State of a wafer run is skipped on the CPU, so that its checkpoints load there; theirs is empty.
+        if not self.dynamic or not process.use_cs() or not state_dict:
             return
         with grad_mode(False):
             for name, mine in self._state.items():

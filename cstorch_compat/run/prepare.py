@@ -41,6 +41,7 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
             _refuse_without_step(owner)
             return model(*args, **kwargs)
 
+    compiled.__name__ = "_wrapped_call_impl"  # what the original's function is called
     # Scripts call train(), state_dict() and methods of their own on what they get back.
     for name in dir(model):
         if not name.startswith("_") and callable(getattr(model, name)):

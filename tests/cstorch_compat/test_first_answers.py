@@ -35,6 +35,7 @@ ANSWERS = [
     ("cstorch.amp.enable_mixed_precision(False) or cstorch.amp.get_floating_point_dtype_str(default='x')", "x"),
     ("cstorch.amp.half_function(lambda x: x.dtype)(torch.ones(2))", "torch.float32"),
     ("cstorch.amp.register_half_function(model, 'nothing')", "ValueError"),
+    ("cstorch.compile(MLP(), backend).__name__", "_wrapped_call_impl"),
     ("cstorch.save({'a': 1}, None)", "TypeError"),
     ("cstorch.save({'a': 1}, io.BytesIO())", "TypeError"),
     ("cstorch.compile(lambda x: x, backend)", "AttributeError"),
@@ -126,6 +127,25 @@ except Exception as e:
     )
     done = script("backend = cstorch.backend('CPU')\n" + calls)
     assert done.stdout.splitlines() == [message for _, message in MESSAGES]
+
+
+def test_single_calls_on_the_wafer_answer_as_release_2_10_does(script):
+    done = script(
+        """
+cstorch.backend("CSX")
+scaler = cstorch.amp.GradScaler("dynamic")
+scaler.load_state_dict({})
+for call in (lambda: float(cstorch.metrics.DiceCoefficientMetric(3, name="m")), lambda: scaler.scale(None)):
+    try:
+        print(call())
+    except Exception as e:
+        print(type(e).__name__, str(e)[:60])
+"""
+    )
+    assert done.stdout.splitlines() == [
+        "RuntimeError Trying to compute metric `m`, but the metric has not been up",
+        "AttributeError 'NoneType' object has no attribute 'float'",
+    ]
 
 
 def test_a_summary_after_close_is_kept(script):
