@@ -53,7 +53,15 @@ class _Blocks:
 
     def _matrix(self, name: str, dtype: str, address: int) -> Placed:
         heads = self.heads
-        return Placed(name, self.rect, heads.tokens, heads.heads, dtype, address, depth=heads.width)
+        return Placed(
+            name=name,
+            rect=self.rect,
+            rows=heads.tokens,
+            columns=heads.heads,
+            dtype=dtype,
+            address=address,
+            depth=heads.width,
+        )
 
     def matrix(self, name: str, dtype: str = "") -> Placed:
         """Tokens by heads, each `width` numbers."""
@@ -62,7 +70,16 @@ class _Blocks:
     def column(self, name: str, fill: float, address: int | None = None) -> Placed:
         """A number for each token, the same for all heads."""
         at = self.room.take(self.tokens, WIDE) if address is None else address
-        return Placed(name, self.rect, self.heads.tokens, 1, WIDE, at, column_kind="replicated", fill=fill)
+        return Placed(
+            name=name,
+            rect=self.rect,
+            rows=self.heads.tokens,
+            columns=1,
+            dtype=WIDE,
+            address=at,
+            column_kind="replicated",
+            fill=fill,
+        )
 
     def statistic(self, name: str) -> Placed:
         """A number for each token and head."""
