@@ -22,6 +22,7 @@ from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.planning import published_runs
 from cstorch_compat.run import process, script, user_traceback
 from lazytensor import config, dialect
+from lazytensor.errors import LazyError
 from wse_sim import MACHINES
 from wse_sim.validation import command as validating
 
@@ -78,7 +79,7 @@ def run_script(options: argparse.Namespace) -> int:
     shim.install(options.api, options.numbers)
     status = _execute(options.script, options.args)
     if status == 0:
-        _reported(report)
+        status = _reported(report, options)
     return status
 
 
@@ -127,21 +128,27 @@ def _scope_hint(e: UnboundLocalError) -> str:
     )
 
 
-def _reported(path: pathlib.Path | None) -> None:
+def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
+    """Print and write what is known of the run's steps on the wafer. Returns the exit status."""
     backend = process.current_backend(raise_exception=False)
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
+    if path is not None and (backend is None or not backend.is_csx):
+        # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
+        try:
+            reports = [planning.report_of(options)]
+        except LazyError as e:
+            print(f"lazywafer: there is no step to report on: {e}", file=sys.stderr)
+            return 1
     for report in reports:
         print()
         print(report.text())
     for loop in backend.loops if backend is not None and backend.is_csx else ():
         print(loop.text())
-    if path is None:
-        return
-    if path.suffix == ".json":
-        text = json.dumps([r.as_dict() for r in reports], indent=1)
-    else:
-        text = "\n\n".join(r.text() for r in reports)
-    path.write_text(text + "\n")
+    if path is not None:
+        is_json = path.suffix == ".json"
+        plain = json.dumps([r.as_dict() for r in reports], indent=1) if is_json else ""
+        path.write_text((plain or "\n\n".join(r.text() for r in reports)) + "\n")
+    return 0
 
 
 def _blas() -> str:

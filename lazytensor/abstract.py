@@ -68,10 +68,14 @@ def _no_array(t: Type) -> np.ndarray:
 
 
 class AbstractCapture(Capture):
-    """A step that is recorded and never executed."""
+    """A step that is recorded and never executed.
 
-    def __init__(self) -> None:
+    With `shows_zeros` what is read of it is zeros, for scripts that only print what they read.
+    """
+
+    def __init__(self, shows_zeros: bool = False) -> None:
         super().__init__(Store(), readable=False)
+        self.shows_zeros = shows_zeros
         self.cells = AbstractCells(self.store, self)
         self.touch = self.cells.touch
 
@@ -80,7 +84,7 @@ class AbstractCapture(Capture):
         known = self.cells.values_before()
         order = topological([n], lambda i: i in known or i.value is not None)
         if any((i.op in ("batch", "state") and i not in known) or trace.has_no_value(i) for i in order):
-            return super().value_of(n, what)
+            return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
         return evaluate([n], known)[0]
 
 

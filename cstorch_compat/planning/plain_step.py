@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.files.tree import flatten
+from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.run import process
 from lazytensor import abstract, precision, source, trace
@@ -43,10 +44,13 @@ class Evaluation:
 class PlainCapture(AbstractCapture):
     """A step to which nobody has given its batch: tensors of as many rows as the model's input are part of it."""
 
-    way_out = "Read it after optimizer.step(), where the step is over; inside of it choose with torch.where(...)."
+    way_out = (
+        "Read it after optimizer.step(), where the step is over, and choose with torch.where(...) in it; what is "
+        "only printed may be zero by `lazywafer plan --zeros`."
+    )
 
     def __init__(self, batch: StepBatch):
-        super().__init__()
+        super().__init__(batch.shows_zeros)
         self.batch, self.rows = batch, 0
         self._touch_state, self.touch = self.touch, self._touch
 
@@ -112,7 +116,7 @@ class PlainStep:
 
         @functools.wraps(batches)
         def resized(loader: DataLoader[Any]) -> Iterator[Any]:
-            return map(self.batch.resized, batches(loader))
+            return map(self.batch.resized, first_batches(loader, batches))
 
         Module.__call__, Tensor.backward, DataLoader.__iter__ = called, rooted, resized  # type: ignore[assignment, method-assign]
         return self

@@ -11,7 +11,7 @@ from cstorch_compat.planning.recording import record_script
 from cstorch_compat.run import script, user_traceback
 from lazytensor import dtype
 from lazytensor.errors import LazyError
-from wse_sim import MACHINES
+from wse_sim import MACHINES, Machine, Report, plan
 
 HALVES = ("float16", "bfloat16", "cbfloat16")
 
@@ -23,6 +23,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
+    planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_arguments(planner)
@@ -36,7 +37,7 @@ def plan_script(options: argparse.Namespace) -> int:
     wanted = Wanted(options.batch, options.machine, options.mode)
     half = getattr(dtype, options.half)
     try:
-        family = record_script(options.script, options.args, options.api, half, options.output)
+        family = record_script(options.script, options.args, options.api, half, options.output, options.zeros)
         rows = planned(family, wanted)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
@@ -50,6 +51,15 @@ def plan_script(options: argparse.Namespace) -> int:
     else:
         print(as_table(rows).text())
     return 0
+
+
+def report_of(options: argparse.Namespace) -> Report:
+    """The report of a script's training step, for `run` of a script that asked for no wafer.
+
+    Raises LazyError where it has no step that can be recorded.
+    """
+    family = record_script(options.script, options.args, options.api)
+    return plan(family.program(), Machine.by_name(options.machine), options.mode).report
 
 
 def _list(one: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:

@@ -22,13 +22,19 @@ NOTHING = "the script was followed to its end, and called no model and no traced
 
 
 def record_script(
-    path: str, args: list[str] | None = None, api: str | None = None, half: DType = float16, shows_output: bool = False
+    path: str,
+    args: list[str] | None = None,
+    api: str | None = None,
+    half: DType = float16,
+    shows_output: bool = False,
+    shows_zeros: bool = False,
 ) -> StepFamily:
     """The training step of a script as a family of programs, one for each size of the batch.
 
     The script runs as `python path args` would, with parameters that have no arrays, until its first step is recorded;
     a script of plain PyTorch, of cstorch or of an older release (`api`). It runs again, once or twice, when the program
     for another batch than its own is asked for. What it prints is let through, on stderr, with `shows_output`.
+    With `shows_zeros` a value that it reads in its step is zero, for scripts that only print it.
     The process's run starts over with it: models and tensors of before are not to be used afterwards.
     Raises TraceError, with the script's line, where the script asks for a value of the step; what else it raises.
     """
@@ -41,8 +47,8 @@ def record_script(
                 graph = _followed(path, args or [], batch)
             return leading(n.type for n in graph.inputs), abstract.program_of(graph)
 
-    own, program = record(StepBatch())
-    return StepFamily(own, program, lambda size: record(StepBatch(own, size))[1])
+    own, program = record(StepBatch(shows_zeros=shows_zeros))
+    return StepFamily(own, program, lambda size: record(StepBatch(own, size, shows_zeros))[1])
 
 
 def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:

@@ -21,10 +21,14 @@ class StepRecorded(BaseException):
 
 @dataclass(frozen=True)
 class StepBatch:
-    """Batches of `own` samples, as the script has them, are to have `wanted` of them; 0 and 0 where they stay."""
+    """Batches of `own` samples, as the script has them, are to have `wanted` of them; 0 and 0 where they stay.
+
+    With `shows_zeros` a value that is read in the step is zero, and not refused.
+    """
 
     own: int = 0
     wanted: int = 0
+    shows_zeros: bool = False
 
     def resized(self, batch: Any) -> Any:
         """A batch of the size that is wanted: of a tensor that changes the type alone is left."""

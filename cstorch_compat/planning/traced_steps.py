@@ -22,7 +22,7 @@ class AbstractSession(LoopSession):
     def __init__(self, batch: StepBatch):
         self.batch = batch
         self.closures = Closures()
-        self.capture = AbstractCapture()
+        self.capture = AbstractCapture(batch.shows_zeros)
         self._results: dict[Callable[..., Any], Any] = {}
 
     def begin(self, batch: Any) -> Any:

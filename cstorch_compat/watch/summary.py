@@ -54,8 +54,10 @@ class EventWriter:
         self._parts: dict[str, EventWriter] = {}
         folder = pathlib.Path(self.log_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        # Two writers of one second in one process need different files.
-        self._tail = f"{int(time.time())}.{socket.gethostname()}.{next(self._numbers.value)}{filename_suffix}"
+        # Two writers of one second in one process need different files, also those of a run that was started over.
+        begin = f"{int(time.time())}.{socket.gethostname()}"
+        tails = (f"{begin}.{number}{filename_suffix}" for number in self._numbers.value)
+        self._tail = next(tail for tail in tails if not (folder / f"events.out.tfevents.{tail}").exists())
         self._path = folder / f"events.out.tfevents.{self._tail}"
         self._file = self._path.open("wb")
         self._log(eventfile.VERSION, 0, None)

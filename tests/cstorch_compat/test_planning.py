@@ -1,11 +1,15 @@
 """`lazywafer plan`: a script's step recorded from types alone, and a row for each combination that is asked for."""
 
 import json
+import shutil
 import tracemalloc
 
 import pytest
 
+import lazytensor as lt
+from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.recording import record_script
+from lazytensor.data import DataLoader
 from tests.conftest import PREAMBLE, ROOT, lazywafer
 
 PLAIN = """
@@ -84,11 +88,36 @@ def test_table_has_a_row_for_each_combination(plan, text, own, machines):
     assert "loss" not in outcome.stdout
 
 
-def test_document_says_what_it_is(plan):
-    document = json.loads(plan(PLAIN, "--json").stdout)
-    assert (document["schema"], document["version"], document["batch_size"]) == ("lazywafer-plan", 1, 64)
-    (row,) = document["rows"]
-    assert row["fits"] and row["samples_per_s"] > 0
+KINDS = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+
+
+def faults(value, rule, root, path="$"):
+    """Where a value leaves a schema, as far as plan.schema.json goes."""
+    rule = root["$defs"][rule["$ref"].rpartition("/")[2]] if "$ref" in rule else rule
+    if "const" in rule or "enum" in rule:
+        return [] if value in rule.get("enum", [rule.get("const")]) else [f"{path} is {value!r}"]
+    is_number = rule["type"] in ("integer", "number")
+    if not isinstance(value, KINDS[rule["type"]]) or (is_number and isinstance(value, bool)):
+        return [f"{path} is no {rule['type']}"]
+    if rule["type"] == "array":
+        return [f for i, v in enumerate(value) for f in faults(v, rule["items"], root, f"{path}[{i}]")]
+    if rule["type"] != "object":
+        return []
+    strange = [f"{path}.{key} is unknown" for key in value if key not in rule["properties"]]
+    missing = [f"{path}.{key} is missing" for key in rule["required"] if key not in value]
+    inside = (faults(v, rule["properties"][k], root, f"{path}.{k}") for k, v in value.items() if k not in strange)
+    return [*strange, *missing, *(f for each in inside for f in each)]
+
+
+def test_document_keeps_its_schema(plan):
+    schema = json.loads((ROOT / "cstorch_compat" / "planning" / "plan.schema.json").read_text())
+    document = json.loads(plan(PLAIN, "--json", "--machine", "tiny,wse2", "--mode", "all").stdout)
+    assert faults(document, schema, schema) == []
+    assert schema["$defs"]["row"]["required"] == list(schema["$defs"]["row"]["properties"])
+    assert document["batch_size"] == 64
+    assert [row["fits"] for row in document["rows"]][2:] == [True, True]
+    document["rows"][0]["mode"] = document["version"] = 2
+    assert faults(document, schema, schema) == ["$.version is 2", "$.rows[0].mode is 2"]
 
 
 def test_value_of_the_step_is_refused_with_its_line(plan):
@@ -121,3 +150,70 @@ def test_large_model_costs_no_memory():
     tracemalloc.stop()
     assert sum(b.type.nbytes for b in program.buffers if b.kind == "state") > 4e9
     assert peak < 60e6
+
+
+def test_run_of_a_plain_script_reports_its_step(script, tmp_path):
+    done = script(
+        """
+        model = nn.Linear(6, 3)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+            loss = F.cross_entropy(model(torch.eye(4, 6)), torch.arange(4) % 3)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            print("loss", loss.item())
+        """,
+        options=("--report", "report.json", "--machine", "tiny"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("loss") == 3
+    (report,) = json.loads((tmp_path / "report.json").read_text())
+    assert (report["machine"], report["batch_size"]) == ("tiny", 4)
+
+
+def test_run_without_a_step_says_that_there_is_nothing_to_report(script, tmp_path):
+    done = script("print(1)", options=("--report", "report.json"))
+    assert done.returncode == 1
+    assert "no step to report on" in done.stderr
+    assert not (tmp_path / "report.json").exists()
+
+
+class Samples:
+    def __init__(self):
+        self.asked = []
+
+    def __getitem__(self, index):
+        self.asked.append(index)
+        return lt.ones(3), index
+
+    def __len__(self):
+        return 1000
+
+
+def test_batch_is_known_by_one_sample_and_no_process():
+    data = Samples()
+    loader = DataLoader(data, batch_size=8, shuffle=True, num_workers=2)
+    x, y = next(iter(first_batches(loader, DataLoader.__iter__)))
+    assert (x.shape, y.shape, len(data.asked)) == ((8, 3), (8,), 1)
+    padded = DataLoader(data, batch_size=8, collate_fn=len)
+    assert next(iter(first_batches(padded, DataLoader.__iter__))) == 8
+    assert len(data.asked) == 9
+
+
+def test_value_that_is_only_printed_may_be_zero(plan):
+    text = PLAIN.replace("loss.backward()", "print(loss.item()); loss.backward()")
+    assert plan(text, "--zeros", "--output").stderr.splitlines()[1:2] == ["0.0"]
+
+
+GENERATIONS = {"1.6": "cbtorch_1_6.py", "1.8": "experimental_1_8.py", "1.9": "experimental_1_9.py"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", GENERATIONS)
+def test_script_of_an_older_release_is_planned_for_any_batch(api, tmp_path):
+    for name in (GENERATIONS[api], "data.py"):
+        shutil.copy(ROOT / "tests" / "scripts" / "releases" / name, tmp_path)
+    done = lazywafer("plan", "--api", api, "--batch", "8,25", "--json", GENERATIONS[api], "train", "8", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert [row["batch_size"] for row in json.loads(done.stdout)["rows"]] == [8, 25]
