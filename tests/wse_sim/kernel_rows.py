@@ -4,6 +4,7 @@ import numpy as np
 from attention_rows import ATTENTION_ROWS
 from hypothesis import strategies as st
 from kernel_draws import DTYPES, EPSILON, Case, Draw, Expected, Row, sums, wide
+from norm_rows import NORM_ROWS
 from window_rows import WINDOW_ROWS
 
 from lazytensor.dtype import by_name
@@ -423,6 +424,7 @@ ROWS: dict[str, Row] = {
     "convolution": convolution,
     **WINDOW_ROWS,
     **ATTENTION_ROWS,
+    **NORM_ROWS,
 }
 
 

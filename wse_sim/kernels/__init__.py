@@ -24,7 +24,9 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | bicgstab | 8 after one iteration, wide: 8 (cells + PEs of both sides), of the largest element of b |
 | star | 1, and 4 for each distance |
 | softmax, softmax_cross_entropy | 1; wide: columns + PEs of a row + 6 + the largest difference in a row |
-| layer_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
+| layer_norm, rms_norm | 1; wide: 2 (columns + PEs of a row) + 8 |
+| layer_norm_gradient, rms_norm_gradient | 1; wide: 4 (columns + PEs of a row) + rows + PEs of a column + 20 |
+| batch_norm, batch_norm_gradient | 1; wide: 2 (elements of a channel + PEs of a column) + 8; 4 of it + 20 |
 | bias_relu, embedding, at_places, window_argmax, random_uniform, add_counters | 0: NumPy's bits |
 | put_places | 1; wide: one for each term of a sum |
 | attention | 1; wide: tokens + PEs of a column + 12, and twice the terms of a score times the largest of their sums |
@@ -51,6 +53,13 @@ from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
 from wse_sim.kernels.inplace import operand_in_place, result_in_place
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
+from wse_sim.kernels.norms import (
+    batch_norm,
+    batch_norm_gradient,
+    layer_norm_gradient,
+    rms_norm,
+    rms_norm_gradient,
+)
 from wse_sim.kernels.places import at_places, put_places
 from wse_sim.kernels.pooling import window_argmax, window_numbers, window_spread, window_sum
 from wse_sim.kernels.products import cannon, input_gradient, summa, two_hop, weight_gradient
@@ -94,6 +103,11 @@ KERNELS: Mapping[str, Callable[..., MeshKernel]] = {
     "convolution_weight_gradient": convolution_weight_gradient,
     "random_uniform": random_uniform,
     "add_counters": add_counters,
+    "layer_norm_gradient": layer_norm_gradient,
+    "rms_norm": rms_norm,
+    "rms_norm_gradient": rms_norm_gradient,
+    "batch_norm": batch_norm,
+    "batch_norm_gradient": batch_norm_gradient,
     "attention": attention,
     "attention_gradient": attention_gradient,
     "window_sum": window_sum,

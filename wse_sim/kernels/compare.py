@@ -70,6 +70,11 @@ def _heads(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
     return lambda rect, pes, tile, dtype: KERNELS[name](rect, Heads(pes * tile // 4, pes, tile // 2), 0.5, dtype)
 
 
+def _batch(name: str) -> Callable[[Rect, int, int, str], MeshKernel]:
+    """Two samples and two channels a PE."""
+    return lambda rect, pes, tile, dtype: KERNELS[name](rect, 2 * pes, 2 * pes, tile, dtype)
+
+
 SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "gemv": _tiles("gemv"),
     **{
@@ -85,6 +90,8 @@ SAMPLES: Mapping[str, Callable[[Rect, int, int, str], MeshKernel]] = {
     "streamed_product": _streamed,
     **{name: _tiles(name) for name in ("softmax", "softmax_cross_entropy", "layer_norm", "bias_relu", "bias_gelu")},
     **{name: _tiles(name) for name in ("sgd_momentum", "adam")},
+    **{name: _tiles(name) for name in ("rms_norm", "rms_norm_gradient", "layer_norm_gradient")},
+    **{name: _batch(name) for name in ("batch_norm", "batch_norm_gradient")},
     "embedding": _lookup("embedding"),
     "embedding_gradient": _lookup("embedding_gradient"),
     **{name: _listed(name) for name in ("at_places", "put_places")},
