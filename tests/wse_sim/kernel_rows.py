@@ -15,7 +15,7 @@ from wse_sim.kernels import KERNELS, elements_of, limbs_of, state_limbs, stream_
 from wse_sim.kernels.bicgstab import NEIGHBOURS
 from wse_sim.layout import Rect
 
-__all__ = ["DTYPES", "EPSILON", "ROWS", "cases", "stencil_product"]
+__all__ = ["DTYPES", "EPSILON", "LONG", "ROWS", "cases", "stencil_product"]
 
 
 def gemv(on: Draw) -> Case:
@@ -426,6 +426,10 @@ ROWS: dict[str, Row] = {
     **ATTENTION_ROWS,
     **NORM_ROWS,
 }
+
+
+LONG = {"random_uniform"}
+"""Kernels of thousands of instructions, whatever their extents are."""
 
 
 @st.composite

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_rows import DTYPES, ROWS, cases
+from kernel_rows import DTYPES, LONG, ROWS, cases
 from programs import quick
 
 from wse_sim.kernels import KERNELS, gather, scatter
 from wse_sim.numbers.data import apply
-
-LONG = {"random_uniform"}
-"""Kernels of thousands of instructions whatever their extents are."""
 
 
 def test_every_kernel_has_a_row():
