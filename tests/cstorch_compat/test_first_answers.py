@@ -30,6 +30,7 @@ ANSWERS = [
         "(cstorch.zeros_like(other=torch.ones(1)), cstorch.ones_like(other=torch.zeros(1)))",
         "(tensor([0.]), tensor([1.]))",
     ),
+    ("cstorch.zeros(2, 3)", "TypeError"),
     ("cstorch.make_constant(tensor=torch.ones(1)).tolist()", "[1.0]"),
     ("cstorch.to_numpy(tensor=torch.ones(1)).tolist()", "[1.0]"),
     ("cstorch.amp.enable_mixed_precision(False) or cstorch.amp.get_floating_point_dtype_str(default='x')", "x"),

@@ -12,7 +12,7 @@ from cstorch_compat.nn.wafer_functional import constant
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.backend import Backend
 from lazytensor import source
-from lazytensor.dtype import bfloat16
+from lazytensor.dtype import DType, bfloat16
 from lazytensor.functions import creation
 from lazytensor.tensor import Tensor
 
@@ -37,17 +37,17 @@ def current_backend(raise_exception: bool = True, raise_warning: bool = True) ->
 
 def full(shape: Any, value: float, dtype: Any = None) -> Tensor:
     """A tensor of one value everywhere, on the device of the run."""
-    return creation.full(shape, value, dtype=dtype, device=process.state_device())
+    return creation.full(shape, value, dtype=_dtype(dtype), device=process.state_device())
 
 
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
     """A tensor of zeros, on the device of the run."""
-    return creation.zeros(*_extents(shape), dtype=dtype, device=process.state_device())
+    return creation.zeros(*_extents(shape), dtype=_dtype(dtype), device=process.state_device())
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
     """A tensor of ones, on the device of the run."""
-    return creation.ones(*_extents(shape), dtype=dtype, device=process.state_device())
+    return creation.ones(*_extents(shape), dtype=_dtype(dtype), device=process.state_device())
 
 
 def full_like(other: Tensor, value: float, dtype: Any = None) -> Tensor:
@@ -63,6 +63,13 @@ def zeros_like(other: Tensor, dtype: Any = None) -> Tensor:
 def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
     """Ones with the shape, dtype and device of another tensor."""
     return creation.ones_like(other, dtype=dtype)
+
+
+def _dtype(dtype: Any) -> DType | None:
+    # Extents one by one, as PyTorch takes them, put a number here.
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(dtype).__name__}: give the shape as a tuple")
+    return dtype
 
 
 def _extents(shape: Any) -> tuple[int, ...]:
