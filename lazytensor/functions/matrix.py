@@ -3,6 +3,7 @@
 import math
 
 from lazytensor import source
+from lazytensor.dtype import float32
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import shapes
@@ -12,9 +13,10 @@ from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import call
+from lazytensor.ops.elementwise import cast
 from lazytensor.ops.products import matmul as product
 from lazytensor.ops.shape import broadcast_to, reshape
-from lazytensor.precision import host_autocast, host_half_type, multiplied, raised
+from lazytensor.precision import half_type, host_autocast, host_half_type, multiplied, raised
 from lazytensor.tensor import Tensor, arg
 
 
@@ -147,4 +149,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     # For its error, which names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
         _pair(x, weight)
+    kind = operands[0].type.dtype
+    if bias is not None and kind.is_half and half_type() is None:
+        # On a CPU the sum with the bias is rounded once, as PyTorch's kernel rounds; the wafer adds what is rounded.
+        wide = call("linear", *(cast(n, float32) for n in operands))
+        return tensor_of(cast(wide, kind), x, weight)
     return tensor_of(call("linear", *operands), x, weight)

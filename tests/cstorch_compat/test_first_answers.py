@@ -162,3 +162,24 @@ print([e.value for e in SummaryReader("logs").read_scalar("a")])
 """
     )
     assert done.stdout == "[1.0, 2.0]\n"
+
+
+def test_a_layer_in_half_precision_rounds_the_sum_with_its_bias_once_in_a_step_too(script):
+    # 1 + 2^-8 and 2^-8: each lies between two numbers of bfloat16, their sum 1 + 2^-7 is one.
+    done = script(
+        """
+        layer = nn.Linear(2, 1).bfloat16()
+        with torch.no_grad():
+            layer.weight.copy_(torch.tensor([[1.0, 2.0**-8]]))
+            layer.bias.fill_(2.0**-8)
+        x = torch.ones(1, 2).bfloat16()
+        cstorch.compile(layer, cstorch.backend("CPU"))
+        step = cstorch.trace(lambda x: layer(x))
+        show = cstorch.step_closure(lambda y: print(y.item()))
+        loader = cstorch.utils.data.DataLoader(lambda: torch.utils.data.DataLoader([x[0]], batch_size=1))
+        print(layer(x).item())
+        for batch in cstorch.utils.data.DataExecutor(loader, num_steps=1):
+            show(step(batch))
+        """
+    )
+    assert done.stdout.split()[:2] == ["1.0078125", "1.0078125"], done.stdout + done.stderr
