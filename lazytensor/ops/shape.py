@@ -141,6 +141,9 @@ def _shorter(x: Node, *, starts: Dims, limits: Dims, strides: Dims) -> Node | No
     dim = order.attrs["dim"]
     if any(e != f for d, (e, f) in enumerate(zip(limits, x.type.shape, strict=True)) if d != dim):
         return whole
+    # A single first place is what masks cut from a sort of their own, and that is printed as a cut.
+    if limits[dim] == 1:
+        return whole
     short = call("top", *order.inputs, **{**order.attrs, "k": limits[dim]})
     return call("result", short, index=x.attrs["index"])
 
