@@ -11,8 +11,9 @@ from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
 from wse_sim.mesh_backend import MeshBackend, MeshExecutable
 from wse_sim.plan.modes import MODES, Plan, plan, simulate
 from wse_sim.plan.place import Placement
+from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes import RECIPES, phase_program
-from wse_sim.plan.report import KernelRow, ModeReport, Report
+from wse_sim.plan.report import LayerRow, ModeReport, Report
 from wse_sim.plan.timeline import Timeline
 from wse_sim.price.cost import Cost, cost
 from wse_sim.viz import floor_plan, gantt
@@ -28,7 +29,7 @@ __all__ = [
     "WSE3",
     "Cost",
     "Host",
-    "KernelRow",
+    "LayerRow",
     "Layout",
     "Machine",
     "MeshBackend",
@@ -36,6 +37,7 @@ __all__ = [
     "ModeReport",
     "Placement",
     "Plan",
+    "Prices",
     "Rect",
     "Report",
     "Timeline",

@@ -21,6 +21,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner = commands.add_parser("plan", help="print what systems would take for a script's training step")
     planner.add_argument("--batch", type=_list(_count), default=(), metavar="N,...", help="batch sizes (the script's)")
     planner.add_argument("--machine", type=_list(_machine), default=("wse2",), metavar="NAME,...", help="machines")
+    planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
@@ -34,7 +35,7 @@ def plan_script(options: argparse.Namespace) -> int:
     """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
     if not script.is_there(options.script):
         return 2
-    wanted = Wanted(options.batch, options.machine, options.mode)
+    wanted = Wanted(options.batch, options.machine, options.systems, options.mode)
     half = getattr(dtype, options.half)
     try:
         family = record_script(options.script, options.args, options.api, half, options.output, options.zeros)

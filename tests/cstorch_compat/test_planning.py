@@ -78,9 +78,9 @@ def test_table_has_a_row_for_each_combination(plan, text, own, machines):
     outcome = plan(text, "--batch", f"{own},{3 * own}", "--machine", ",".join(machines), "--mode", "all")
     assert outcome.returncode == 0, outcome.stderr
     head, *rows = outcome.stdout.splitlines()
-    assert head.split()[:3] == ["batch", "machine", "mode"]
-    assert [r.split()[:3] for r in rows] == [
-        [str(size), machine, mode]
+    assert head.split()[:3] == ["batch", "machine", "systems"]
+    assert [r.split()[:4] for r in rows] == [
+        [str(size), machine, "1", mode]
         for size in (own, 3 * own)
         for machine in machines
         for mode in ("pipelined", "streaming")

@@ -1,7 +1,7 @@
 """What the simulator says about a program: numbers with units in their names, as a record, as text, as JSON."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from textwrap import fill
 from typing import Any
@@ -13,25 +13,61 @@ from wse_sim.machine import Machine
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
 _LABEL_WIDTH = 30
-_NOTE = (
-    "Cycles come from closed forms (the HPDC'24 model for collectives, published rates for arithmetic), which\n"
-    "`lazywafer validate` holds to measurements. Placement and the two modes have not been compared with any."
-)
 
 
 @dataclass(frozen=True)
-class KernelRow:
-    """One kernel: its rectangle (x, y, width, height), and its cycles for one step of the whole batch.
+class Bound:
+    """Something that allows at most so many samples a second, all systems together, and where that figure is from.
 
-    `flops` and `bytes` are the work of the kernel; `utilisation` is its share of the peak of the PEs in its rectangle
-    while it runs. A kernel on the weight host has no rectangle and no cycles.
+    `kind` is one of `ADVICE`; `where` is a line of the user's script.
+    """
+
+    kind: str
+    samples_per_s: float
+    source: str
+    what: str = ""
+    where: str = ""
+
+
+ADVICE: Mapping[str, str] = {
+    "compute": "a larger machine, 16-bit types or a smaller layer would help",
+    "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
+    "edge": "a smaller batch tensor, or fewer fetches, would help",
+    "weights": "a larger batch would help: each weight that comes in would be used more often",
+    "input": "more input workers, or cheaper preprocessing, would help",
+    "control": "a larger batch would help: there would be fewer steps",
+    "fill": "a larger batch would help: the pipeline fills and drains once a step",
+    "nothing": "there is nothing to compute",
+}
+"""Kind of a bound -> what would help where it is the limit."""
+NAMES: Mapping[str, str] = {
+    "compute": "wafer compute",
+    "moving": "moving data between cores",
+    "edge": "the wafer's edge",
+    "weights": "the weight host's stream",
+    "input": "the input workers",
+    "control": "the host's control of steps",
+    "fill": "filling and draining the pipeline",
+    "nothing": "nothing",
+}
+
+
+@dataclass(frozen=True)
+class LayerRow:
+    """One layer: its rectangle (x, y, width, height), and its cycles for one step of the whole batch on one system.
+
+    `flops` and `bytes` are the work of its `kernels`; `utilisation` is that of the forward and backward sweeps over the
+    peak of the PEs that compute while they run. What the weight host does takes no cycles here.
     """
 
     label: str
-    kernel: str
-    direction: str
+    where: str
+    kernels: int
     rect: tuple[int, int, int, int] | None
     cycles: int
+    forward_cycles: int
+    backward_cycles: int
+    update_cycles: int
     flops: int
     bytes: int
     bytes_per_pe: int
@@ -40,25 +76,53 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class ModeReport:
-    """One way to run the program. If it does not fit, `reason` says why and all numbers are zero."""
+    """One way to run the program. If it does not fit, `reason` says why and all numbers are zero.
+
+    `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, or
+    0 if none does. `micro_batches` are the parts that a system's batch is cut into; with `has_recompute` the forward
+    sweep is computed again in the backward sweep.
+    """
 
     mode: str
     fits: bool
     reason: str = ""
+    largest_batch: int = 0
     step_cycles: int = 0
     fill_cycles: int = 0
     samples_per_s: float = 0.0
     limit: str = ""
+    verdict: str = ""
+    bounds: tuple[Bound, ...] = ()
     peak_bytes_per_pe: int = 0
     edge_bytes_in: int = 0
     edge_bytes_out: int = 0
-    rows: tuple[KernelRow, ...] = ()
+    micro_batches: int = 1
+    has_recompute: bool = False
+    rows: tuple[LayerRow, ...] = ()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModeReport":
         """The report that `Report.as_dict` was made from."""
-        rows = (KernelRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
-        return cls(**{**data, "rows": tuple(rows)})
+        rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
+        bounds = (Bound(**bound) for bound in data["bounds"])
+        return cls(**{**data, "rows": tuple(rows), "bounds": tuple(bounds)})
+
+
+def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[Bound, str]:
+    """The bound that limits, and the sentence that says so: what, at which line, and what would help.
+
+    `blame` names, for a kind that holds others in it (a whole step), those that it is put down to if they make up most.
+    """
+    # A whole step is always the least bound of a wafer; what it is made of tells more.
+    least = min(bounds, key=lambda b: b.samples_per_s)
+    parts = [
+        b for b in bounds if b.kind in (blame or {}).get(least.kind, ()) and b.samples_per_s < 2 * least.samples_per_s
+    ]
+    if parts:
+        least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
+    what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
+    sentence = f"{NAMES[least.kind]}{what}{where} limits: {least.samples_per_s:,.4g} samples/s; {ADVICE[least.kind]}"
+    return least, sentence[0].upper() + sentence[1:] + "."
 
 
 def _as_rect(value: Any) -> tuple[int, int, int, int] | None:
@@ -70,9 +134,13 @@ def _as_rect(value: Any) -> tuple[int, int, int, int] | None:
 
 @dataclass(frozen=True)
 class Report:
-    """A program on a machine, in both modes. `mode` is the one chosen, and the properties speak of it."""
+    """A program on a number of machines, in both modes. `mode` is the one chosen, and the properties speak of it.
+
+    `error_band` says how far figures of this mode were from the published ones of the nearest family of runs.
+    """
 
     machine: str
+    systems: int
     clock_hz: float
     sram_bytes_per_pe: int
     usable_bytes_per_pe: int
@@ -80,6 +148,7 @@ class Report:
     mode: str
     pipelined: ModeReport
     streaming: ModeReport
+    error_band: str = ""
 
     @property
     def chosen(self) -> ModeReport:
@@ -109,8 +178,13 @@ class Report:
 
     @property
     def limit(self) -> str:
-        """The sentence that says why a step takes no fewer cycles."""
+        """The kind of the bound that decides."""
         return self.chosen.limit
+
+    @property
+    def verdict(self) -> str:
+        """The sentence that says what limits, where, and what would help."""
+        return self.chosen.verdict
 
     @property
     def peak_bytes_per_pe(self) -> int:
@@ -118,8 +192,8 @@ class Report:
         return self.chosen.peak_bytes_per_pe
 
     @property
-    def rows(self) -> tuple[KernelRow, ...]:
-        """The kernels, in the order of the program."""
+    def rows(self) -> tuple[LayerRow, ...]:
+        """The layers, in the order of the program."""
         return self.chosen.rows
 
     def seconds(self, machine: Machine) -> float:
@@ -142,29 +216,45 @@ class Report:
         return cls(**{**data, **modes})
 
     def text(self, max_rows: int = 60) -> str:
-        """A summary of both modes, then the kernels of the chosen one, at most `max_rows` of them."""
+        """The verdict, both modes with their bounds, then the layers of the chosen one, at most `max_rows` of them."""
+        systems = f"{self.systems} x {self.machine}" if self.systems > 1 else self.machine
         head = (
-            f"{self.machine} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size}, mode {self.mode}; "
+            f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
-        parts = [head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
+        first = _wrapped(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
+        parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
             parts.append(_text_of(self.rows, max_rows))
-        return "\n\n".join([*parts, _NOTE]) + "\n"
+        if self.error_band:
+            parts.append(_wrapped(self.error_band))
+        return "\n\n".join(parts) + "\n"
 
     def _mode_text(self, mode: ModeReport) -> str:
         name = f"{mode.mode}{' (chosen)' if mode.mode == self.mode else ''}"
         if not mode.fits:
-            return _wrapped(f"{name}: does not fit. {mode.reason}")
+            return _wrapped(f"{name}: does not fit. {mode.reason}{_largest_text(mode)}")
         share = mode.peak_bytes_per_pe / self.sram_bytes_per_pe
         lines = [
             f"{name}: step {mode.step_cycles:,} cycles = {mode.step_cycles / self.clock_hz * 1e6:,.2f} us, "
             f"fill {mode.fill_cycles:,} cycles, {mode.samples_per_s:,.0f} samples/s",
             f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({share:.1%} of {self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
-            _wrapped(f"  limit: {mode.limit}"),
         ]
-        return "\n".join(lines)
+        if mode.micro_batches > 1 or mode.has_recompute:
+            again = ", the forward sweep computed again" if mode.has_recompute else ""
+            lines.append(f"  {mode.micro_batches} micro-batches{again}")
+        lines += [_wrapped(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
+        return "\n".join([*lines, _wrapped(f"  verdict: {mode.verdict}")])
+
+
+def _largest_text(mode: ModeReport) -> str:
+    return f" The largest batch that fits is {mode.largest_batch:,}." if mode.largest_batch else " No batch fits."
+
+
+def _bound_text(bound: Bound) -> str:
+    what = f" of {bound.what}" if bound.what else ""
+    return f"at most {bound.samples_per_s:,.0f} samples/s: {NAMES[bound.kind]}{what} ({bound.source})"
 
 
 def _plain(value: Any) -> Any:
@@ -180,12 +270,12 @@ def _wrapped(text: str) -> str:
     return fill(text, WIDTH, subsequent_indent="    ")
 
 
-def _text_of(rows: tuple[KernelRow, ...], max_rows: int) -> str:
-    """The table of the kernels, cut after `max_rows` with a line that says what is left out."""
+def _text_of(rows: tuple[LayerRow, ...], max_rows: int) -> str:
+    """The table of the layers, cut after `max_rows` with a line that says what is left out."""
     table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in rows[:max_rows]])
     lines = [table.text(gap=1)]
     if rest := rows[max_rows:]:
-        lines.append(f"... and {len(rest)} more kernels, {sum(r.cycles for r in rest):,} cycles")
+        lines.append(f"... and {len(rest)} more layers, {sum(r.cycles for r in rest):,} cycles")
     return "\n".join(lines)
 
 
@@ -196,7 +286,7 @@ def _label(text: str) -> str:
 
 def _place(rect: tuple[int, int, int, int] | None) -> str:
     if rect is None:
-        return "weight host"
+        return "-"
     x, y, width, height = rect
     return f"{width}x{height}+{x}+{y}"
 
@@ -213,14 +303,23 @@ def _short(n: int) -> str:
 
 
 _COLUMNS = (
-    Column("kernel", _label, is_words=True, width=_LABEL_WIDTH),
-    Column("sweep", is_words=True, width=8),
+    Column("layer", _label, is_words=True, width=_LABEL_WIDTH),
     Column("rectangle", _place, width=15),
-    Column("cycles", _short, width=11),
+    Column("forward", _short, width=10),
+    Column("backward", _short, width=10),
+    Column("update", _short, width=10),
     Column("FLOPs", _short, width=10),
-    Column("bytes", _short, width=10),
     Column("bytes/PE", "{:,}".format, width=9),
     Column("of peak", "{:.2%}".format, width=8),
 )
-_FIELDS = ("label", "direction", "rect", "cycles", "flops", "bytes", "bytes_per_pe", "utilisation")
-"""The fields of a `KernelRow` in the order of the columns."""
+_FIELDS = (
+    "label",
+    "rect",
+    "forward_cycles",
+    "backward_cycles",
+    "update_cycles",
+    "flops",
+    "bytes_per_pe",
+    "utilisation",
+)
+"""The fields of a `LayerRow` in the order of the columns."""

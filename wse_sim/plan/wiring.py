@@ -7,8 +7,13 @@ from them alone (a cast or a transpose of weights). In pipelined mode it stays i
 it; in streaming mode it comes from the weight host.
 
 A tensor is *per sample* when it has a row (or several) for each sample and can flow through a pipeline row by row. It
-is told by its shape: the leading extent is a multiple of the batch size, and no update reads it, which would make it
-the gradient of a weight.
+is told by its shape: the leading extent is a multiple of the batch size, and it is no gradient of a weight.
+
+A tensor is a *gradient* of a state tensor when an update of that state reads it in the state's own size, or when it
+was made, element by element, into one that is.
+
+An instruction *settles* a step when it works on no sample, and nothing that does waits for it: updates, the norm of
+all gradients, a mean that is only reported. It runs once for a batch, after the samples.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +21,7 @@ from dataclasses import dataclass
 
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type, Work
+from wse_sim.plan.state import state_groups
 
 # No index of an instruction, so it can stand in the same place and compare unequal to all.
 OUTSIDE = -1
@@ -52,6 +58,9 @@ class Wiring:
     resident: frozenset[int]
     per_sample: frozenset[int]
     preparing: frozenset[int]
+    settling: frozenset[int]
+    groups: Mapping[int, int]  # state buffer -> the parameter that it belongs to: itself, or the one it is a slot of
+    gradients: Mapping[BufferVersion, int]  # gradient -> its parameter
     final: Mapping[int, BufferVersion]  # buffer asked for at the end -> who holds it
     batch_size: int
 
@@ -69,8 +78,8 @@ class Wiring:
         return self.program.buffers[buffer].kind
 
     def is_on_host(self, i: int) -> bool:
-        """True for what the weight host does in streaming mode: updates, and preparing weights."""
-        return self.program.instrs[i].direction == "update" or i in self.preparing
+        """True for what the weight host does in streaming mode: updates and what settles, and preparing weights."""
+        return i in self.settling or i in self.preparing
 
 
 def work_of(instr: Instr) -> Work:
@@ -114,17 +123,56 @@ def wire(program: Program) -> Wiring:
         operands.append(read)
         results.append(tuple(dict.fromkeys(instr.writes)))
     final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
+    groups = state_groups(program)
+    gradients = find_gradients(program, operands, groups)
+    per_sample = _per_sample(program, resident, gradients)
+    users = _users(operands)
     return Wiring(
         program=program,
         operands=tuple(operands),
         results=tuple(results),
-        users=_users(operands),
+        users=users,
         resident=frozenset(resident),
-        per_sample=_per_sample(program, operands, resident),
+        per_sample=per_sample,
         preparing=frozenset(preparing),
+        settling=_settling(program, operands, results, users, per_sample, preparing),
+        groups=groups,
+        gradients=gradients,
         final=final,
         batch_size=batch_size(program),
     )
+
+
+def find_gradients(
+    program: Program, operands: Sequence[tuple[BufferVersion, ...]], groups: Mapping[int, int]
+) -> dict[BufferVersion, int]:
+    """Every tensor that is a gradient -> the parameter it is the gradient of."""
+    sizes = {b.index: b.type.size for b in program.buffers}
+    ends = {end: start for start, end in program.state.values()}
+    gradients: dict[BufferVersion, int] = {}
+    for i, instr in enumerate(program.instrs):
+        if instr.direction != "update":
+            continue
+        # Both ends of a state, since an update may read the old value and write the new one elsewhere.
+        states = {groups[b] for b in (*instr.reads, *(ends.get(w, w) for w in instr.writes)) if b in groups}
+        waiting = [(o, g) for g in states for o in operands[i] if sizes[o.buffer] == sizes[g] > 1]
+        while waiting:
+            version, group = waiting.pop()
+            if version.source == OUTSIDE or version in gradients or version.buffer in groups:
+                continue
+            # An update may take several instructions: what lies between them is no gradient, but leads to it.
+            if program.instrs[version.source].direction != "update":
+                gradients[version] = group
+            # A cast, a sum or a clipped copy, element by element, is a gradient made of gradients. Any other kernel
+            # made it of activations, which may have its size by chance.
+            if _is_elementwise(program.instrs[version.source]):
+                waiting += [(o, group) for o in operands[version.source] if sizes[o.buffer] == sizes[group]]
+    return gradients
+
+
+def _is_elementwise(instr: Instr) -> bool:
+    # Even over a single sample a sum is made of that sample's gradient, and not of the weight's.
+    return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
 
 
 def _unique(operands: Iterable[BufferVersion]) -> tuple[BufferVersion, ...]:
@@ -151,17 +199,35 @@ def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], res
     return size_out <= size_in
 
 
-def _per_sample(program: Program, operands: Sequence[tuple[BufferVersion, ...]], resident: set[int]) -> frozenset[int]:
+def _per_sample(program: Program, resident: set[int], gradients: Mapping[BufferVersion, int]) -> frozenset[int]:
     size = batch_size(program)
-    # A gradient may have as many rows as the batch by chance; only an update reads gradients, so that tells them apart.
-    by_update = {
-        o.buffer
-        for instr, read in zip(program.instrs, operands, strict=True)
-        if instr.direction == "update"
-        for o in read
-    }
+    # A gradient may have as many rows as the batch by chance; what an update makes of it tells them apart.
+    of_weights = {version.buffer for version in gradients}
     rows = {b.index: b.type.shape[0] if b.type.shape else 0 for b in program.buffers}
-    return frozenset(b for b, n in rows.items() if n and n % size == 0 and b not in resident and b not in by_update)
+    return frozenset(b for b, n in rows.items() if n and n % size == 0 and b not in resident and b not in of_weights)
+
+
+def _settling(
+    program: Program,
+    operands: Sequence[tuple[BufferVersion, ...]],
+    results: Sequence[tuple[int, ...]],
+    users: Mapping[tuple[int, int], tuple[int, ...]],
+    per_sample: frozenset[int],
+    preparing: set[int],
+) -> frozenset[int]:
+    """From the last instruction back: it settles if it touches no sample and all that read it settle."""
+    settling: set[int] = set()
+    for i in reversed(range(len(program.instrs))):
+        if is_free(program.instrs[i]):
+            continue
+        touched = {o.buffer for o in operands[i]} | set(results[i])
+        readers = [u for w in results[i] for u in users.get((w, i), ())]
+        is_update = program.instrs[i].direction == "update"
+        # What prepares a tensor that nothing reads in this program prepares it for the next step.
+        settles = all(u in settling for u in readers) and not (i in preparing and not readers)
+        if is_update or (not touched & per_sample and settles):
+            settling.add(i)
+    return frozenset(settling)
 
 
 def _asked_for(program: Program) -> tuple[int, ...]:

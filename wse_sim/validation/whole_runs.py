@@ -8,23 +8,15 @@ import json
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.bands import RECORDED, factor, recorded
 from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import plan
+from wse_sim.plan.modes import Source, plan
 from wse_sim.validation.rows import MeasuredRow
-
-
-class Source(Protocol):
-    """A step that is known for any number of samples."""
-
-    def program(self, batch_size: int) -> Program:
-        """The step with so many samples."""
-
 
 Recorder = Callable[[str, tuple[str, ...]], Source]
 """From the name of a script and its arguments to its recorded step."""
@@ -115,7 +107,8 @@ def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[st
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source) -> PlannedRun:
     """Plan one run, in the mode that it was published in."""
     machine = Machine.by_name(run.machine)
-    report = plan(step.program(run.batch_size // run.systems), machine, run.mode).report
+    host = replace(APPLIANCE, workers=run.workers)
+    report = plan(step, machine, run.mode, batch_size=run.batch_size, systems=run.systems, host=host).report
     return PlannedRun(
         id=row.id,
         machine=run.machine,
@@ -123,9 +116,9 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source) -> PlannedRun:
         systems=run.systems,
         batch_size=run.batch_size,
         published=row.value,
-        planned=run.systems * report.samples_per_s if report.fits else 0.0,
+        planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
-        verdict=report.limit if report.fits else report.chosen.reason,
+        verdict=report.verdict if report.fits else report.chosen.reason,
         peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
     )
 

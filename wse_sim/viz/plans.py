@@ -3,7 +3,7 @@
 from string import ascii_lowercase, ascii_uppercase, digits
 
 from wse_sim.machine import Machine
-from wse_sim.plan.report import KernelRow, ModeReport
+from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
 _LETTERS = ascii_uppercase + ascii_lowercase + digits
@@ -34,12 +34,12 @@ def _letter(n: int) -> str:
     return _LETTERS[n] if n < len(_LETTERS) else _MORE
 
 
-def _size(row: KernelRow) -> str:
+def _size(row: LayerRow) -> str:
     _, _, width, height = row.rect or (0, 0, 0, 0)
     return f"{width}x{height}, {row.cycles:,} cycles"
 
 
-def _cell(placed: list[KernelRow], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
+def _cell(placed: list[LayerRow], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
     """The letter of the kernel that has the most of the cell (x, y) of wide x high cells."""
     left, right = x * width // wide, (x + 1) * width // wide
     top, bottom = y * height // high, (y + 1) * height // high

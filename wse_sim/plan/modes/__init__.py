@@ -1,22 +1,28 @@
-"""Modes: from a program and a machine to a report with both of them, one chosen."""
+"""Modes: from a step and a machine to a report with both of them, one chosen."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
+from wse_sim.bands import error_band
+from wse_sim.host import APPLIANCE, Host
 from wse_sim.machine import Machine
-from wse_sim.plan.modes.mode_plan import ModePlan
+from wse_sim.plan.modes.mode_plan import Case, Mode, ModePlan
+from wse_sim.plan.modes.mode_plan import Source as Source
 from wse_sim.plan.modes.pipelined import pipelined
 from wse_sim.plan.modes.streaming import streaming
+from wse_sim.plan.prices import Prices
 from wse_sim.plan.report import Report
-from wse_sim.plan.wiring import wire
 
-MODES = ("auto", "pipelined", "streaming")
+EXECUTION: Mapping[str, Mode] = {"pipelined": pipelined, "streaming": streaming}
+"""Name -> how a step runs in that mode."""
+MODES = ("auto", *EXECUTION)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A program on a machine: the report, and what it was read from."""
+    """A step on a machine: the report, and what it was read from."""
 
     report: Report
     pipelined: ModePlan
@@ -35,29 +41,67 @@ def require_mode(mode: str) -> str:
     return mode
 
 
-def plan(program: Program, machine: Machine, mode: str = "auto") -> Plan:
-    """Place and time `program` in both modes. "auto" takes pipelined mode if it fits, else streaming.
+def plan(
+    step: Program | Source,
+    machine: Machine,
+    mode: str = "auto",
+    batch_size: int | None = None,
+    systems: int = 1,
+    host: Host = APPLIANCE,
+    prices: Prices | None = None,
+) -> Plan:
+    """Place and time a step in both modes. "auto" takes the fastest that fits.
 
-    Never raises for a program that does not fit: the report of that mode says why.
+    `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
+    may be handed from one plan on the same machine to the next. Never raises for a step that does not fit: the report
+    of that mode says why. Raises LazyError for a mode or a number of systems that there is not, and for a batch size
+    that a program has not.
     """
     require_mode(mode)
-    wiring = wire(program)
-    first, second = pipelined(wiring, machine), streaming(wiring, machine)
-    # As the vendor does it: small models stay on the wafer whole, large ones stream their weights.
-    chosen = mode if mode != "auto" else ("pipelined" if first.report.fits else "streaming")
+    case = _case(step, machine, batch_size, systems, host, prices)
+    outcomes = {name: run(case) for name, run in EXECUTION.items()}
+    chosen = mode
+    if mode == "auto":
+        # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them.
+        chosen = max(EXECUTION, key=lambda name: (outcomes[name].report.samples_per_s, name))
     report = Report(
         machine=machine.name,
+        systems=systems,
         clock_hz=machine.clock_hz,
         sram_bytes_per_pe=machine.sram_bytes_per_pe,
         usable_bytes_per_pe=machine.usable_bytes_per_pe,
-        batch_size=wiring.batch_size,
+        batch_size=case.batch_size,
         mode=chosen,
-        pipelined=first.report,
-        streaming=second.report,
+        pipelined=outcomes["pipelined"].report,
+        streaming=outcomes["streaming"].report,
+        error_band=band.text() if (band := error_band(chosen, machine.name)) else "",
     )
-    return Plan(report, first, second)
+    return Plan(report, outcomes["pipelined"], outcomes["streaming"])
 
 
-def simulate(program: Program, machine: Machine, mode: str = "auto") -> Report:
+def _case(
+    step: Program | Source, machine: Machine, batch_size: int | None, systems: int, host: Host, prices: Prices | None
+) -> Case:
+    if systems < 1:
+        raise LazyError(f"{systems} systems", hint="Give at least one.")
+    if prices is not None and prices.machine != machine:
+        raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
+    source = None if isinstance(step, Program) else step
+    program = step if isinstance(step, Program) else step.program(batch_size or step.batch_size)
+    case = Case(
+        program=program,
+        machine=machine,
+        host=host,
+        systems=systems,
+        prices=prices or Prices(machine),
+        source=source,
+    )
+    if batch_size not in (None, case.batch_size):
+        hint = "Give a recorded step that knows itself for any batch."
+        raise LazyError(f"a program of batch {case.batch_size} was asked for batch {batch_size}", hint=hint)
+    return case
+
+
+def simulate(step: Program | Source, machine: Machine, mode: str = "auto") -> Report:
     """The report of `plan`."""
-    return plan(program, machine, mode).report
+    return plan(step, machine, mode).report

@@ -1,18 +1,70 @@
-"""What a mode hands back: its report, and the placement and timeline that the report was read from."""
+"""What a mode is given and what it hands back."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
 
 from lazytensor.errors import PlacementError
-from lazytensor.ir.program import Instr
-from lazytensor.ir.types import Type
+from lazytensor.ir.program import Program
+from lazytensor.ir.types import Work
+from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
+from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
+from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
-from wse_sim.plan.report import KernelRow, ModeReport
+from wse_sim.plan.report import Bound, LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.wiring import Wiring, work_of
-from wse_sim.price.cost import Cost
+from wse_sim.plan.wiring import Wiring, wire, work_of
+
+
+class Source(Protocol):
+    """A step that is known for any number of samples."""
+
+    @property
+    def batch_size(self) -> int:
+        """The samples of the script's own step."""
+
+    def program(self, batch_size: int) -> Program:
+        """The step with so many samples. Raises LazyError if the script does not allow that."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known."""
+
+    program: Program
+    machine: Machine
+    host: Host
+    systems: int
+    prices: Prices
+    source: Source | None = None
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """The program, looked up."""
+        return wire(self.program)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """The program, folded."""
+        return fold(self.wiring)
+
+    @property
+    def batch_size(self) -> int:
+        """Samples of a step, on all systems together."""
+        return self.wiring.batch_size
+
+    def with_batch(self, batch_size: int) -> "Case | None":
+        """The same step with another number of samples, or None if only this one is known."""
+        if batch_size == self.batch_size:
+            return self
+        if self.source is None:
+            return None
+        # Micro-batches are priced as whole batches of their size: long vectors are what makes large ones cheaper.
+        return replace(self, program=self.source.program(batch_size))
 
 
 @dataclass(frozen=True)
@@ -24,44 +76,83 @@ class ModePlan:
     timeline: Timeline | None = None
 
 
-def does_not_fit(mode: str, error: PlacementError) -> ModePlan:
+Mode = Callable[[Case], ModePlan]
+"""Places and times a step. It raises nothing for one that does not fit: the report says why."""
+
+
+def does_not_fit(mode: str, error: PlacementError, largest_batch: int = 0) -> ModePlan:
     """The outcome that gives the error's words instead of numbers."""
     place = f" ({error.where})" if error.where else ""
-    return ModePlan(ModeReport(mode, fits=False, reason=f"{error.what}{place}. {error.hint}"))
+    reason = f"{error.what}{place}. {error.hint}"
+    return ModePlan(ModeReport(mode, fits=False, reason=reason, largest_batch=largest_batch))
 
 
-def kernel_row(wiring: Wiring, i: int, placement: Placement, bytes_per_pe: int, machine: Machine) -> KernelRow:
-    """The row of instruction `i`."""
-    instr, rect, kernel_cost = wiring.program.instrs[i], placement.rects[i], placement.costs[i]
-    work = work_of(instr)
-    return KernelRow(
-        label=instr.label,
-        kernel=instr.kernel,
-        direction=instr.direction,
-        rect=rect.as_tuple() if rect else None,
-        cycles=kernel_cost.cycles,
+@dataclass(frozen=True)
+class Place:
+    """Where a layer is: its rectangle, the extents of the part that computes, and bytes on one of its PEs."""
+
+    rect: Rect
+    part: tuple[int, int]
+    bytes_per_pe: int
+
+
+@dataclass(frozen=True)
+class SweepCycles:
+    """Cycles of a layer's sweeps in a step."""
+
+    forward: int = 0
+    backward: int = 0
+    update: int = 0
+
+
+def layer_row(case: Case, layer: Layer, place: Place | None, taken: SweepCycles) -> LayerRow:
+    """The row of a layer; without a place the weight host has it."""
+    instrs = case.wiring.program.instrs
+    work = sum((work_of(instrs[i]) for i in layer.every_kernel), start=Work())
+    return LayerRow(
+        label=layer.name,
+        where=str(layer.where) if layer.where else "",
+        kernels=len(layer.every_kernel),
+        rect=place.rect.as_tuple() if place else None,
+        cycles=taken.forward + taken.backward + taken.update,
+        forward_cycles=taken.forward,
+        backward_cycles=taken.backward,
+        update_cycles=taken.update,
         flops=work.flops,
         bytes=work.bytes_read + work.bytes_written,
-        bytes_per_pe=bytes_per_pe,
-        utilisation=_utilisation(wiring, instr, rect, kernel_cost, machine),
+        bytes_per_pe=place.bytes_per_pe if place else 0,
+        utilisation=_utilisation(case, layer, place, taken.forward + taken.backward) if place else 0.0,
     )
 
 
-def _utilisation(wiring: Wiring, instr: Instr, rect: Rect | None, kernel_cost: Cost, machine: Machine) -> float:
-    """Work over what the rectangle's multiply-add units could do in the same cycles (2 operations each)."""
-    if rect is None or not kernel_cost.cycles:
+def _utilisation(case: Case, layer: Layer, place: Place, cycles: int) -> float:
+    """Work over what the computing part's multiply-add units could do in the same cycles (2 operations each)."""
+    kernels = (*layer.kernels["forward"], *layer.kernels["backward"])
+    if not cycles or not kernels:
         return 0.0
-    # A multiply-add counts as two operations, as in the vendor's peak figures.
-    peak = 2 * machine.per_cycle("fma", element_bytes(instr, wiring)) * rect.area * kernel_cost.cycles
-    return work_of(instr).flops / peak
+    instrs = case.wiring.program.instrs
+    # Attention computes scores twice and counts them once: utilisation is of the work that the user asked for.
+    # At the rate of the type of the layer's largest kernels: that of its products.
+    largest = max(kernels, key=lambda i: work_of(instrs[i]).flops)
+    width, height = place.part
+    peak = 2 * case.machine.per_cycle("fma", element_bytes(instrs[largest], case.wiring)) * width * height * cycles
+    return sum(work_of(instrs[i]).flops for i in kernels) / peak
 
 
-def samples_per_s(batch_size: int, step_cycles: int, machine: Machine) -> float:
-    """Samples a second of steps that follow one another; 0 for a step without cycles."""
-    return batch_size * machine.clock_hz / step_cycles if step_cycles else 0.0
+def per_second(samples: int, cycles: float, machine: Machine) -> float:
+    """Samples a second if `samples` take so many cycles; 0 for none."""
+    return samples * machine.clock_hz / cycles if cycles else 0.0
 
 
-def per_sample_bytes(wiring: Wiring, buffer: int) -> int:
-    """Bytes of a tensor for one sample, or of all of it if it is not cut into samples."""
-    type: Type = wiring.type(buffer)
-    return type.nbytes // wiring.batch_size if buffer in wiring.per_sample else type.nbytes
+def host_bounds(case: Case) -> list[Bound]:
+    """What the computers around the wafers allow: input workers, and the control of steps if it takes any time."""
+    wiring, host = case.wiring, case.host
+    batch_bytes = sum(wiring.type(b).nbytes for b in case.program.batch)
+    bounds = []
+    # Without a batch nothing is read: such a step is bound by the wafer alone.
+    if batch_bytes:
+        rate = case.batch_size / host.input_seconds(batch_bytes, case.systems)
+        bounds.append(Bound("input", rate, host.sources["worker_bytes_per_s"]))
+    if host.step_control_s:
+        bounds.append(Bound("control", case.batch_size / host.step_control_s, host.sources["step_control_s"]))
+    return bounds

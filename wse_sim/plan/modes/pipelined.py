@@ -1,155 +1,197 @@
-"""Pipelined mode: all kernels on the wafer at once, samples flow through them.
+"""Pipelined mode: all layers on the wafer at once, samples flow through them.
 
-Steady state: a step takes as long as the slowest stage needs for the batch, or as the edge needs to bring the batch in
-and the fetches out. Fill: one sample through the stages on the longest path; a stage gives a sample its latency and
-its share of the rest, and what is done once for the batch (updates, preparing weights) counts whole.
+Steady state: a sample takes as long as the slowest stage needs for its forward and backward kernels, or as its links
+or the edge need to bring it. A step is its samples in that rhythm, and the way of one of them through all stages, for
+the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
-Left out: the distance between rectangles, and draining the pipeline between two steps.
+Left out: the distance between rectangles, routes and copies of the pipeline.
 """
 
 import math
-from collections import defaultdict
-from functools import cache
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.machine import Machine
 from wse_sim.phase import Par, Phase, Stream
-from wse_sim.plan.modes.mode_plan import ModePlan, does_not_fit, kernel_row, per_sample_bytes, samples_per_s
-from wse_sim.plan.place import Placement, Price, place_pipelined
-from wse_sim.plan.recipes import phase_program
-from wse_sim.plan.report import ModeReport
+from wse_sim.plan.layers import SWEEPS
+from wse_sim.plan.modes.mode_plan import (
+    Case,
+    ModePlan,
+    Place,
+    SweepCycles,
+    does_not_fit,
+    host_bounds,
+    layer_row,
+    per_second,
+)
+from wse_sim.plan.place import PLACERS, Floor, Placement
+from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
-from wse_sim.plan.wiring import OUTSIDE, Flow, Wiring, flows
-from wse_sim.price.cost import Cost, cost
+from wse_sim.plan.wiring import OUTSIDE
+from wse_sim.price.cost import FREE, Cost, cost
 
 MODE = "pipelined"
 
 
-def pipelined(wiring: Wiring, machine: Machine) -> ModePlan:
-    """Place and time `wiring` in pipelined mode. If it does not fit, the report says why."""
-    traffic = flows(wiring)
+def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
+    """Place and time a step in pipelined mode, on one system."""
+    if case.systems > 1:
+        hint = "Use weight-streaming mode for several systems."
+        return does_not_fit(MODE, PlacementError("a pipeline runs on one system only", hint=hint))
+    line = _Line(case)
     try:
-        placement = place_pipelined(wiring, demand_bytes(wiring), _price(wiring, traffic, machine), machine)
+        placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, line.step_cycles, case.machine))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    timeline = _first_sample(wiring, placement)
-    bytes_in, bytes_out = edge_bytes(traffic)
-    step_cycles, limit = _steady(wiring, placement, bytes_in, bytes_out, machine)
-    report = ModeReport(
-        mode=MODE,
-        fits=True,
-        step_cycles=step_cycles,
-        fill_cycles=timeline.end_cycles,
-        samples_per_s=samples_per_s(wiring.batch_size, step_cycles, machine),
-        limit=limit,
-        peak_bytes_per_pe=placement.peak_bytes_per_pe,
-        edge_bytes_in=bytes_in,
-        edge_bytes_out=bytes_out,
-        rows=tuple(kernel_row(wiring, i, placement, placement.bytes_per_pe[i], machine) for i in wiring.kernels),
-    )
-    return ModePlan(report, placement, timeline)
+    return line.plan(placement)
 
 
-def demand_bytes(wiring: Wiring) -> list[int]:
-    """Bytes that each kernel holds, over all its PEs.
+@dataclass(frozen=True)
+class _Taken:
+    """What a stage takes for a whole batch on a part of some size: by sweep, and in the steady state of the line."""
 
-    Its own copy of what is resident, whole gradients, and per-sample tensors once for each stage that they wait, since
-    so many samples are in flight between the kernel that makes them and this one.
-    """
-    depths = stage_depths(wiring)
-    demands = [0] * len(wiring.program.instrs)
-    for i in wiring.kernels:
-        sizes: dict[int, int] = {b: per_sample_bytes(wiring, b) for b in wiring.results[i]}
-        for operand in wiring.operands[i]:
-            size, waits = per_sample_bytes(wiring, operand.buffer), 1
-            if operand.buffer in wiring.per_sample:
-                # While a sample is on its way through the stages between maker and reader, as many others follow it:
-                # the activation of a forward stage waits in as many copies until its backward stage comes.
-                waits = depths[i] - (depths[operand.source] if operand.source != OUTSIDE else 0)
-            sizes[operand.buffer] = size * max(1, waits)
-        demands[i] = sum(sizes.values())
-    return demands
+    forward: Cost
+    backward: Cost
+    update: Cost
+    steady: Cost
 
 
-def stage_depths(wiring: Wiring) -> list[int]:
-    """The number of stages that a sample has passed when it leaves each kernel, on the longest path."""
-    depths = [0] * len(wiring.program.instrs)
-    for i in wiring.kernels:
-        sources = (o.source for o in wiring.operands[i] if o.source != OUTSIDE)
-        # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
-        depths[i] = 1 + max((depths[s] for s in sources), default=0)
-    return depths
+class _Line:
+    """The stages of a step, and what they take on parts of the mesh."""
+
+    def __init__(self, case: Case):
+        self.case, self.wiring = case, case.wiring
+        self.stages = stages_of(case.wiring, case.layers)
+        # Equal stages get one number: their parts are priced once, and found again in no time.
+        numbers: dict[object, int] = {}
+        self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
+        self._taken: dict[tuple[int, int, int], _Taken] = {}
+        self.bytes_in, self.bytes_out = self._edge_bytes()
+        self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
+
+    def _kind(self, stage: Stage) -> object:
+        prices = self.case.prices
+        return tuple(tuple(prices.kind(self.wiring, i) for i in stage.kernels(s)) for s in SWEEPS), stage.bytes_in
+
+    def costs_of(self, n: int, width: int, height: int) -> _Taken:
+        """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""
+        key = self.kinds[n], width, height
+        if key not in self._taken:
+            stage, prices = self.stages[n], self.case.prices
+            again = (i for layer in stage.layers for i in layer.recomputed)
+            backward = (*again, *stage.kernels("backward"))
+            forward, backward_cost, update = (
+                prices.kernels(self.wiring, kernels, width, height)
+                for kernels in (stage.kernels("forward"), backward, stage.kernels("update"))
+            )
+            # In steady state a stage computes on one sample while it takes the next and sends the last one.
+            steady = forward.then(backward_cost).beside(self._flow(stage, width, height))
+            self._taken[key] = _Taken(forward, backward_cost, update, steady)
+        return self._taken[key]
+
+    def _flow(self, stage: Stage, width: int, height: int) -> Cost:
+        rect, batch = Rect(0, 0, width, height), self.case.batch_size
+        sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
+        streams: tuple[Phase, ...] = tuple(Stream(rect, size, side) for side, size in sides if size)
+        return cost(Par(streams), self.case.machine) if streams else FREE
+
+    def cycles(self, n: int, width: int, height: int) -> int:
+        """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
+        costs = self.costs_of(n, width, height)
+        return costs.steady.cycles + costs.update.cycles
+
+    def step_cycles(self, parts: Sequence[tuple[int, int]]) -> int:
+        """Cycles of a whole step with stages on parts of these sizes: rhythm, the way of a sample, and an update."""
+        costs = [self.costs_of(n, *part) for n, part in enumerate(parts)]
+        # Less exact than the timeline, which lets updates overlap the drain, and good enough to compare layouts by.
+        way = sum(self._sample_cycles(t.forward) + self._sample_cycles(t.backward) for t in costs)
+        return self._whole(costs, way + max((t.update.cycles for t in costs), default=0))
+
+    def _whole(self, costs: Sequence[_Taken], way_cycles: int) -> int:
+        batch = self.case.batch_size
+        slowest = max((self.edge_cycles, *(t.steady.cycles for t in costs)))
+        # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
+        return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
+
+    def plan(self, placement: Placement) -> ModePlan:
+        """The report of the stages on the parts of `placement`."""
+        costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
+        timeline = self._first_sample(costs)
+        step_cycles = self._whole(costs, timeline.end_cycles)
+        bounds = self._bounds([t.steady for t in costs], step_cycles)
+        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "edge")})
+        report = ModeReport(
+            mode=MODE,
+            fits=True,
+            step_cycles=step_cycles,
+            fill_cycles=timeline.end_cycles,
+            samples_per_s=limit.samples_per_s,
+            limit=limit.kind,
+            verdict=sentence,
+            bounds=tuple(bounds),
+            peak_bytes_per_pe=placement.peak_bytes_per_pe,
+            edge_bytes_in=self.bytes_in,
+            edge_bytes_out=self.bytes_out,
+            rows=tuple(self._rows(placement)),
+        )
+        return ModePlan(report, placement, timeline)
+
+    def _first_sample(self, costs: Sequence[_Taken]) -> Timeline:
+        """One sample through an empty pipeline and back, then the updates; every stage is a lane."""
+        line = list(zip(self.stages, costs, strict=True))
+        tasks: list[Task] = []
+        for stage, t in line:
+            tasks.append(Task(stage.name, "forward", self._sample_cycles(t.forward), _last(tasks)))
+        for stage, t in reversed(line):
+            tasks.append(Task(stage.name, "backward", self._sample_cycles(t.backward), _last(tasks)))
+        # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
+        # theirs: lanes keep the order.
+        tasks += [Task(stage.name, "update", t.update.cycles) for stage, t in line]
+        return schedule(tasks)
+
+    def _sample_cycles(self, whole: Cost) -> int:
+        return whole.latency_cycles + ceil_div(whole.cycles - whole.latency_cycles, self.case.batch_size)
+
+    def _edge_bytes(self) -> tuple[int, int]:
+        """Bytes over the wafer's edge in a step: each batch tensor once, however many layers read it; the fetches."""
+        wiring = self.wiring
+        # By buffer: one copy crosses the edge and is multicast to all layers that read it.
+        used = {o.buffer for i in wiring.kernels for o in wiring.operands[i] if o.source == OUTSIDE}
+        entering = sum(wiring.type(b).nbytes for b in used if wiring.kind(b) == "batch")
+        leaving = {wiring.final[f] for f in wiring.program.fetches}
+        return entering, sum(wiring.type(v.buffer).nbytes for v in leaving if v.source != OUTSIDE)
+
+    def _bounds(self, steady: Sequence[Cost], step_cycles: int) -> list[Bound]:
+        case = self.case
+        bounds = host_bounds(case)
+        if self.edge_cycles:
+            rate = per_second(case.batch_size, self.edge_cycles, case.machine)
+            bounds.append(Bound("edge", rate, case.machine.sources["edge_bits_per_s"]))
+        worst = max(range(len(steady)), key=lambda n: steady[n].cycles, default=None)
+        if worst is None or not step_cycles:
+            return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
+        stage, slowest = self.stages[worst], steady[worst]
+        kind = "compute" if 2 * slowest.compute_cycles >= slowest.cycles else "moving"
+        place = str(stage.where) if stage.where else ""
+        rate = per_second(case.batch_size, slowest.cycles, case.machine)
+        bounds.append(Bound(kind, rate, "closed forms of the slowest stage", stage.name, place))
+        # Always the least of the wafer's own bounds: the others say what it is made of.
+        whole = per_second(case.batch_size, step_cycles, case.machine)
+        return [*bounds, Bound("fill", whole, "the whole step: rhythm, fill, drain and update")]
+
+    def _rows(self, placement: Placement) -> Iterator[LayerRow]:
+        for n, stage in enumerate(self.stages):
+            for layer in stage.layers:
+                again = (*layer.recomputed, *layer.kernels["backward"])
+                forward, backward, update = (
+                    self.case.prices.kernels(self.wiring, kernels, *placement.parts[n]).cycles
+                    for kernels in (layer.kernels["forward"], again, layer.kernels["update"])
+                )
+                place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
+                yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
 
 
-def edge_bytes(traffic: tuple[Flow, ...]) -> tuple[int, int]:
-    """Bytes over the wafer's edge in a step: each batch tensor once, however many kernels read it; the fetches."""
-    # By buffer: one copy crosses the edge and is multicast to all kernels that read it.
-    entering = {flow.buffer: flow.bytes for flow in traffic if flow.source == OUTSIDE}
-    return sum(entering.values()), sum(flow.bytes for flow in traffic if flow.target == OUTSIDE)
-
-
-def _price(wiring: Wiring, traffic: tuple[Flow, ...], machine: Machine) -> Price:
-    entering: dict[int, dict[str, int]] = defaultdict(lambda: {"edge": 0, "fabric": 0})
-    leaving: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
-    for flow in traffic:
-        if flow.target != OUTSIDE:
-            # What comes over the edge is bounded by its bandwidth as well; what comes from a neighbour only by the
-            # links.
-            entering[flow.target]["edge" if flow.source == OUTSIDE else "fabric"] += flow.bytes
-        if flow.source != OUTSIDE:
-            # A multicast: one copy leaves for all kernels, another for the edge.
-            leaving[flow.source]["edge" if flow.target == OUTSIDE else "fabric", flow.buffer] = flow.bytes
-
-    @cache
-    def price(i: int, width: int, height: int) -> Cost:
-        # Where a rectangle stands makes no difference to a price: distances between rectangles are left out.
-        rect = Rect(0, 0, width, height)
-        streams: list[Phase] = [Stream(rect, n, "in", port) for port, n in entering[i].items() if n]
-        for port in ("edge", "fabric"):
-            total = sum(n for (used, _), n in leaving[i].items() if used == port)
-            if total:
-                streams.append(Stream(rect, total, "out", port))
-        body = phase_program(wiring.program.instrs[i], wiring, rect, machine)
-        # In steady state a stage computes on one sample while it takes the next and sends the last one.
-        return cost(Par((*streams, body)), machine)
-
-    return price
-
-
-def _first_sample(wiring: Wiring, placement: Placement) -> Timeline:
-    """One sample through an empty pipeline; every kernel is a lane."""
-    position = {i: n for n, i in enumerate(wiring.kernels)}
-    tasks = []
-    for i in wiring.kernels:
-        after = tuple(position[o.source] for o in wiring.operands[i] if o.source != OUTSIDE)
-        label = wiring.program.instrs[i].label
-        tasks.append(Task(f"{i} {label}", label, _sample_cycles(wiring, i, placement.costs[i]), after))
-    return schedule(tasks)
-
-
-def _sample_cycles(wiring: Wiring, i: int, stage_cost: Cost) -> int:
-    # What is done once for the batch (an update, a cast of weights) gives its first sample no part of it: it counts
-    # whole.
-    if wiring.is_on_host(i):
-        return stage_cost.cycles
-    return stage_cost.latency_cycles + ceil_div(stage_cost.cycles - stage_cost.latency_cycles, wiring.batch_size)
-
-
-def _steady(wiring: Wiring, placement: Placement, bytes_in: int, bytes_out: int, machine: Machine) -> tuple[int, str]:
-    """Cycles of a step in the steady state, and the sentence that says why not fewer."""
-    edge_cycles = math.ceil(max(bytes_in, bytes_out) * 8 / machine.edge_bits_per_cycle)
-    slowest = max(wiring.kernels, key=lambda i: placement.costs[i].cycles, default=None)
-    if slowest is None:
-        return edge_cycles, "nothing to compute"
-    stage_cost, label = placement.costs[slowest], wiring.program.instrs[slowest].label
-    if edge_cycles > stage_cost.cycles:
-        what = f"{bytes_in:,} bytes in" if bytes_in >= bytes_out else f"{bytes_out:,} bytes out"
-        return edge_cycles, f"edge I/O: {what} a step; the slowest stage, {label}, needs {stage_cost.cycles:,} cycles"
-    # Whatever makes up more of the slowest stage is named as the limit.
-    if 2 * stage_cost.compute_cycles >= stage_cost.cycles:
-        return stage_cost.cycles, f"compute of {label}, the slowest stage"
-    return (
-        stage_cost.cycles,
-        f"moving data in {label}, the slowest stage ({stage_cost.compute_cycles:,} cycles are arithmetic)",
-    )
+def _last(tasks: Sequence[Task]) -> tuple[int, ...]:
+    return (len(tasks) - 1,) if tasks else ()

@@ -1,206 +1,280 @@
-"""Weight-streaming mode: kernels take the whole wafer in turn, activations stay, weights come over the edge.
+"""Weight-streaming mode: layers take the whole wafer in turn, activations stay, weights come over the edge.
 
-For each kernel of the forward sweep, then of the backward sweep, three things overlap: its weights (and the batch, when
-it is first read) come in, it computes, and what it made for the weight host (gradients) or for the user goes out. The
-weight host prepares and updates the weights; its time is not modelled and taken as hidden.
-Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time; a step
-is the sum. Left out: moving activations between the layouts of two kernels.
+In each turn three things overlap: weights (and the batch, when it is first read) come in, the layer computes, and what
+it made for the weight host (gradients) or for the user goes out. Weights of later turns are fetched ahead into the
+memory that activations leave free. A step begins with an empty wafer: its first weights have to wait for the update of
+the step before. A batch whose activations do not fit is cut into micro-batches, whose gradients the weight host adds
+up, and activations inside segments of layers are computed again where that is faster.
+Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
+prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory.
+Left out: moving activations between the layouts of two kernels, and the weight host's own arithmetic.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.machine import Machine
-from wse_sim.phase import Par, Stream
-from wse_sim.plan.modes.mode_plan import ModePlan, does_not_fit, kernel_row, samples_per_s
-from wse_sim.plan.place import place_streaming
-from wse_sim.plan.recipes import phase_program
-from wse_sim.plan.report import ModeReport
-from wse_sim.plan.timeline import Task, Timeline, schedule
-from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
-from wse_sim.price.cost import FREE, Cost, cost
+from wse_sim.plan.modes.mode_plan import (
+    Case,
+    ModePlan,
+    Place,
+    SweepCycles,
+    does_not_fit,
+    host_bounds,
+    layer_row,
+    per_second,
+)
+from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.timeline import Timeline, TimeSpan
+from wse_sim.plan.turns import Memory, Turn, Turns
+from wse_sim.price.cost import Cost
 
 MODE = "streaming"
+LANES = ("edge in", "mesh", "edge out")
+_SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
 
 
-@dataclass(frozen=True)
-class EdgeTraffic:
-    """What crosses the edge for one kernel, and what the wafer holds while it runs."""
-
-    weight_bytes: int = 0
-    batch_bytes: int = 0
-    bytes_out: int = 0
-    live_bytes: int = 0
-
-    @property
-    def bytes_in(self) -> int:
-        """All that comes in over the edge."""
-        return self.weight_bytes + self.batch_bytes
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """A kernel's turn, priced: in, compute, out, and all three at once."""
-
-    arriving: Cost
-    computing: Cost
-    leaving: Cost
-    all: Cost
-
-
-def streaming(wiring: Wiring, machine: Machine) -> ModePlan:
-    """Place and time `wiring` in weight-streaming mode. If it does not fit, the report says why."""
-    traffic = edge_traffic(wiring)
+def streaming(case: Case) -> ModePlan:
+    """Place and time a step in weight-streaming mode, in the way of cutting it that is fastest."""
+    whole = Turns(case.wiring, case.layers)
     try:
-        _require_memory(wiring, traffic, machine)
+        ways = list(_ways(case, whole))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    placement = place_streaming(wiring, tuple(traffic), _body_price(wiring, machine), machine)
-    # A step is a plain sum: one kernel has the whole wafer at a time.
-    layers = {i: _layer(crossing, placement.costs[i], machine) for i, crossing in traffic.items()}
-    step_cycles = sum(layer.all.cycles for layer in layers.values())
-    report = ModeReport(
-        mode=MODE,
-        fits=True,
-        step_cycles=step_cycles,
-        fill_cycles=next((layer.arriving.cycles for layer in layers.values()), 0),
-        samples_per_s=samples_per_s(wiring.batch_size, step_cycles, machine),
-        limit=_limit(wiring, layers, step_cycles),
-        peak_bytes_per_pe=max((_spread(t, machine) for t in traffic.values()), default=0),
-        edge_bytes_in=sum(t.bytes_in for t in traffic.values()),
-        edge_bytes_out=sum(t.bytes_out for t in traffic.values()),
-        rows=tuple(
-            kernel_row(wiring, i, placement, _spread(traffic[i], machine) if i in traffic else 0, machine)
-            for i in wiring.kernels
-        ),
+    return min((_Run(case, *way).plan() for way in ways), key=lambda outcome: outcome.report.step_cycles)
+
+
+def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
+    """Numbers of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
+    own = ceil_div(case.batch_size, case.systems)
+    needs = {False: whole.memory()}
+    if whole.backward:
+        needs[True] = whole.memory_with_recompute()
+    usable = case.machine.usable_pes * case.machine.usable_bytes_per_pe
+    fitting = False
+    for has_recompute, need in needs.items():
+        room = usable - need.fixed
+        # `need` is of the batch of all systems.
+        count = ceil_div(ceil_div(need.per_batch, case.systems), room) if room > 0 else own + 1
+        if count <= own:
+            # The fewest parts that fit: more of them only send the weights more often.
+            fitting = True
+            yield max(1, count), has_recompute
+    if not fitting:
+        raise _too_large(case, whole, needs[len(needs) > 1], usable)
+
+
+def _too_large(case: Case, whole: Turns, need: Memory, usable: int) -> PlacementError:
+    worst = max(
+        whole.every, key=lambda turn: sum(case.wiring.type(b).nbytes for i in turn.kernels for b in _touched(case, i))
     )
-    return ModePlan(report, placement, _timeline(wiring, layers))
-
-
-def edge_traffic(wiring: Wiring) -> dict[int, EdgeTraffic]:
-    """The traffic of each kernel that runs on the wafer, in the order of the program."""
-    order = [i for i in wiring.kernels if not wiring.is_on_host(i)]
-    first, last = _lifetimes(wiring, order)
-    traffic: dict[int, EdgeTraffic] = {}
-    arrived: set[BufferVersion] = set()
-    for n, i in enumerate(order):
-        weights, batch = _arriving(wiring, i, arrived)
-        # Spread over all PEs of the wafer, since every kernel has the whole of it in its turn.
-        live = sum(wiring.type(o.buffer).nbytes for o in first if first[o] <= n <= last[o])
-        traffic[i] = EdgeTraffic(weights, batch, _leaving_bytes(wiring, i), live + weights)
-    return traffic
-
-
-def _arriving(wiring: Wiring, i: int, arrived: set[BufferVersion]) -> tuple[int, int]:
-    """Bytes that kernel `i` needs from outside: weights each time, all else once. Adds to `arrived`."""
-    weights = batch = 0
-    for operand in wiring.operands[i]:
-        size = wiring.type(operand.buffer).nbytes
-        if operand.buffer in wiring.resident:
-            # A weight comes again each time that a kernel needs it: the wafer keeps none, which is the point of this
-            # mode.
-            weights += size
-        elif not _is_made_on_wafer(wiring, operand) and operand not in arrived:
-            arrived.add(operand)
-            batch += size
-    return weights, batch
-
-
-def _is_made_on_wafer(wiring: Wiring, operand: BufferVersion) -> bool:
-    return operand.source != OUTSIDE and not wiring.is_on_host(operand.source)
-
-
-def _leaving_bytes(wiring: Wiring, i: int) -> int:
-    """Bytes of the results that the weight host or the user needs: gradients, statistics, fetches."""
-    asked_for = set(wiring.final.values())
-    total = 0
-    for buffer in wiring.results[i]:
-        version = BufferVersion(buffer, i)
-        users = wiring.users.get((buffer, i), ())
-        # Everything else is read by later kernels on the wafer and stays there.
-        if version in asked_for or any(wiring.is_on_host(u) for u in users):
-            total += wiring.type(buffer).nbytes
-    return total
-
-
-def _lifetimes(wiring: Wiring, order: list[int]) -> tuple[dict[BufferVersion, int], dict[BufferVersion, int]]:
-    """First and last turn at which the wafer holds each tensor that is not a weight."""
-    first: dict[BufferVersion, int] = {}
-    last: dict[BufferVersion, int] = {}
-    for n, i in enumerate(order):
-        used = (o for o in wiring.operands[i] if o.buffer not in wiring.resident)
-        for operand in (*used, *(BufferVersion(b, i) for b in wiring.results[i])):
-            first[operand] = min(n, first.get(operand, n))
-            last[operand] = max(n, last.get(operand, n))
-    return first, last
-
-
-def _spread(traffic: EdgeTraffic, machine: Machine) -> int:
-    return ceil_div(traffic.live_bytes, machine.usable_pes)
-
-
-def _require_memory(wiring: Wiring, traffic: dict[int, EdgeTraffic], machine: Machine) -> None:
-    if not traffic:
-        return
-    worst = max(traffic, key=lambda i: traffic[i].live_bytes)
-    needed, instr = _spread(traffic[worst], machine), wiring.program.instrs[worst]
-    # The turn that holds most: a kernel's weights are there only while it runs, activations until their last reader.
-    if needed > machine.usable_bytes_per_pe:
-        raise PlacementError(
-            f"while {instr.label} runs, activations and its weights take {needed:,} bytes a PE and the limit is "
-            f"{machine.usable_bytes_per_pe:,}",
-            where=instr.where,
-            hint="Use a smaller batch or a larger machine.",
-        )
-
-
-def _body_price(wiring: Wiring, machine: Machine) -> Callable[[int, int, int], Cost]:
-    @cache
-    def price(i: int, width: int, height: int) -> Cost:
-        return cost(phase_program(wiring.program.instrs[i], wiring, Rect(0, 0, width, height), machine), machine)
-
-    return price
-
-
-def _layer(traffic: EdgeTraffic, computing: Cost, machine: Machine) -> _Layer:
-    """Streams use the whole wafer's edge, whatever part of the mesh the kernel takes."""
-    mesh = Rect.whole(machine)
-    # In and out are full duplex on the edge, so the two streams do not share its bandwidth.
-    arriving = cost(Par((Stream(mesh, traffic.bytes_in, "in", "edge"),)), machine)
-    leaving = cost(Par((Stream(mesh, traffic.bytes_out, "out", "edge"),)), machine)
-    return _Layer(arriving, computing, leaving, FREE.beside(arriving).beside(computing).beside(leaving))
-
-
-def _limit(wiring: Wiring, layers: dict[int, _Layer], step_cycles: int) -> str:
-    """The side that decides more of the step's cycles, and its largest kernel."""
-    if not layers:
-        return "nothing to compute"
-    # Layers whose arithmetic does not hide their stream.
-    waiting = {i: layer for i, layer in layers.items() if layer.all.cycles > layer.computing.cycles}
-    wait_cycles = sum(layer.all.cycles for layer in waiting.values())
-    if 2 * wait_cycles > step_cycles:
-        worst = max(waiting, key=lambda i: waiting[i].all.cycles)
-        return (
-            f"weight stream over the edge: {wait_cycles:,} of {step_cycles:,} cycles are bound by it, most for "
-            f"{wiring.program.instrs[worst].label}"
-        )
-    worst = max(layers, key=lambda i: layers[i].computing.cycles)
-    return (
-        f"compute of {wiring.program.instrs[worst].label}, {layers[worst].computing.cycles:,} of {step_cycles:,} cycles"
+    usable_pes = f"{case.machine.usable_pes:,} PEs of {case.machine.name}"
+    needed = need.per_batch // case.batch_size + need.fixed
+    return PlacementError(
+        f"one sample takes {needed:,} bytes of activations, most of them in {worst.layer.name}, "
+        f"and the {usable_pes} have {usable:,}: {needed - usable:,} bytes over",
+        where=worst.layer.where,
+        hint="Use a shorter sequence, a smaller layer or a larger machine.",
     )
 
 
-def _timeline(wiring: Wiring, layers: dict[int, _Layer]) -> Timeline:
-    """Three lanes; a layer starts when the one before is done with all three."""
-    tasks: list[Task] = []
-    before: tuple[int, ...] = ()
-    for i, layer in layers.items():
-        label, here = wiring.program.instrs[i].label, len(tasks)
-        lanes = (("edge in", layer.arriving), ("mesh", layer.computing), ("edge out", layer.leaving))
-        tasks += [Task(lane, label, stage_cost.cycles, before) for lane, stage_cost in lanes if stage_cost.cycles]
-        # A layer without any cycles adds no task; then the next one waits for what the last one waited for.
-        before = tuple(range(here, len(tasks))) or before
-    return schedule(tasks)
+def _touched(case: Case, i: int) -> set[int]:
+    return {o.buffer for o in case.wiring.operands[i]} | set(case.wiring.results[i])
+
+
+@dataclass(frozen=True)
+class _Timed:
+    """A turn with the cycles of its three lanes for one micro-batch."""
+
+    turn: Turn
+    cycles: tuple[int, int, int]
+
+
+class _Run:
+    """A step in a number of micro-batches, on one of the systems."""
+
+    def __init__(self, case: Case, micro_batches: int, has_recompute: bool):
+        self.case, self.micro_batches, self.has_recompute = case, micro_batches, has_recompute
+        own = ceil_div(case.batch_size, case.systems)
+        size = ceil_div(own, micro_batches)
+        other = case.with_batch(size)
+        # Without the step at that size its kernels are priced by their share of this one's.
+        self.part = other or case
+        self.share = 1.0 if other else size / case.batch_size
+        # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
+        self.wiring = replace(self.part.wiring, resident=frozenset())
+        self.turns = Turns(self.part.wiring, self.part.layers)
+
+    def plan(self) -> ModePlan:
+        timed = self.timed
+        timeline, step_cycles = self._schedule(timed)
+        # Each micro-batch sends all weights and gradients again; only activations are cut.
+        sums = [self.micro_batches * sum(t.cycles[lane] for t in timed) for lane in range(3)]
+        bounds = self._bounds(sums, step_cycles, timed)
+        blame = {"fill": ("compute", "weights")}
+        limit, sentence = verdict(bounds, blame)
+        report = ModeReport(
+            mode=MODE,
+            fits=True,
+            step_cycles=step_cycles,
+            fill_cycles=timed[0].cycles[0] if timed else 0,
+            samples_per_s=limit.samples_per_s,
+            limit=limit.kind,
+            verdict=sentence,
+            bounds=tuple(bounds),
+            peak_bytes_per_pe=self._held_bytes_per_pe,
+            edge_bytes_in=self.micro_batches * sum(t.turn.bytes_in for t in timed),
+            edge_bytes_out=self.micro_batches * sum(t.turn.bytes_out for t in timed),
+            micro_batches=self.micro_batches,
+            has_recompute=self.has_recompute,
+            rows=tuple(self._rows(timed)),
+        )
+        return ModePlan(report, None, timeline)
+
+    @cached_property
+    def timed(self) -> list[_Timed]:
+        """The turns of a micro-batch in their order, with forward turns once more where segments run again."""
+        turns = self.turns
+        if not self.has_recompute:
+            return [self._time(turn) for turn in turns.every]
+        order: list[Turn] = list(turns.forward)
+        # From the last segment to the first: each is computed again just before its way back.
+        ends = turns.segment_ends
+        for n in reversed(range(len(ends))):
+            start = ends[n - 1] + 1 if n else 0
+            # The last segment's activations are still there when the way back begins.
+            order += turns.forward[start : ends[n] + 1] if n < len(ends) - 1 else ()
+            order += turns.backward_of(start, ends[n])
+        left = [turn for turn in turns.backward if not any(turn is other for other in order)]
+        return [self._time(turn) for turn in (*order, *left)]
+
+    def _time(self, turn: Turn) -> _Timed:
+        machine, host = self.case.machine, self.case.host
+        # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
+        bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
+        cycles = sum(self._kernel_cycles(i) for i in turn.kernels)
+        weights = turn.weight_bytes * 8 / bits
+        batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
+        return _Timed(turn, (math.ceil(weights + batch), cycles, math.ceil(turn.bytes_out * 8 / bits)))
+
+    def _kernel_cycles(self, i: int) -> int:
+        priced = self._best(i)
+        if self.share == 1.0:
+            return priced.cycles
+        # What even a single wavelet needs does not shrink with the batch.
+        return priced.latency_cycles + math.ceil(self.share * (priced.cycles - priced.latency_cycles))
+
+    def _best(self, i: int) -> Cost:
+        """On the whole mesh, or on a part of it where the way across costs more than its PEs help."""
+        prices, machine = self.case.prices, self.case.machine
+        width, height = machine.usable_width, machine.usable_height
+        best = prices.kernel(self.wiring, i, width, height)
+        # Greedy, as every size is a phase program to be priced.
+        while True:
+            halves = [(ceil_div(width, 2), height), (width, ceil_div(height, 2))]
+            tried = [(prices.kernel(self.wiring, i, w, h), w, h) for w, h in halves]
+            least, w, h = min(tried, key=lambda t: t[0].cycles)
+            if least.cycles >= best.cycles:
+                return best
+            best, width, height = least, w, h
+
+    def _schedule(self, timed: Sequence[_Timed]) -> tuple[Timeline, int]:
+        """The first micro-batches turn by turn; every further one adds what the last of these did."""
+        clock = _Clock(self._ahead(timed))
+        ends = []
+        for _ in range(min(self.micro_batches, _SHOWN)):
+            for one in timed:
+                clock.add(one)
+            ends.append(clock.end)
+        # In the second micro-batch weights are fetched ahead from the start, as in all that follow it.
+        period = ends[-1] - ends[-2] if len(ends) > 1 else 0
+        return Timeline(tuple(clock.spans)), (ends[-1] if ends else 0) + period * (self.micro_batches - len(ends))
+
+    def _ahead(self, timed: Sequence[_Timed]) -> int:
+        """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
+        largest = max((t.turn.weight_bytes for t in timed), default=0)
+        # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
+        free = self.case.machine.usable_pes * (self.case.machine.usable_bytes_per_pe - self._held_bytes_per_pe)
+        return free // largest if largest else 1
+
+    @cached_property
+    def _held_bytes_per_pe(self) -> int:
+        memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
+        needed = math.ceil(self.share * memory.per_batch) + memory.fixed
+        return ceil_div(needed, self.case.machine.usable_pes)
+
+    def _bounds(self, sums: Sequence[int], step_cycles: int, timed: Sequence[_Timed]) -> list[Bound]:
+        case, machine = self.case, self.case.machine
+        bounds = host_bounds(case)
+        if not step_cycles:
+            return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
+        stream = case.host.sources["stream_bits_per_s"]
+        worst = max(timed, key=lambda t: t.cycles[1])
+        place = str(worst.turn.layer.where) if worst.turn.layer.where else ""
+        rates = [
+            per_second(case.batch_size, cycles, machine) for cycles in (sums[1], max(sums[0], sums[2]), step_cycles)
+        ]
+        if sums[1]:
+            bounds.append(Bound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
+        if rates[1]:
+            # The layer whose weights are largest, as their lane is what a step waits for.
+            heavy = max(timed, key=lambda t: t.cycles[0])
+            bounds.append(Bound("weights", rates[1], stream, heavy.turn.layer.name))
+        return [*bounds, Bound("fill", rates[2], "the whole step, turn by turn")]
+
+    def _rows(self, timed: Sequence[_Timed]) -> Iterator[LayerRow]:
+        whole = Rect.whole(self.case.machine)
+        cycles: dict[int, dict[str, int]] = {}
+        for one in timed:
+            own = cycles.setdefault(one.turn.number, {"forward": 0, "backward": 0})
+            own[one.turn.sweep] += self.micro_batches * one.cycles[1]
+        place = Place(whole, (whole.width, whole.height), self._held_bytes_per_pe)
+        for n, layer in enumerate(self.case.layers):
+            own = cycles.get(n, {})
+            # Work is that of all systems, cycles are those of one.
+            sweeps = SweepCycles(own.get("forward", 0), own.get("backward", 0))
+            yield layer_row(self.case, layer, place if own else None, sweeps)
+
+
+class _Clock:
+    """Three lanes: weights up to `ahead` turns before they are needed, the mesh, and results out."""
+
+    def __init__(self, ahead: int):
+        self.ahead, self.spans = ahead, list[TimeSpan]()
+        self._last: list[int | None] = [None, None, None]
+        self._meshes: list[int] = []
+
+    @property
+    def end(self) -> int:
+        """When all that was added is through."""
+        return max((span.end_cycles for span in self.spans), default=0)
+
+    def add(self, timed: _Timed) -> None:
+        """Schedule a turn behind those before it."""
+        arriving, computing, leaving = timed.cycles
+        n = len(self._meshes)
+        freed = self._meshes[n - self.ahead - 1] if n > self.ahead else None
+        # The lane of weights runs ahead of the mesh, until the memory for them is full.
+        entry = self._span(0, timed, arriving, (self._last[0], freed))
+        # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
+        mesh = self._span(1, timed, computing, (self._last[1],), no_earlier=(entry,))
+        self._meshes.append(mesh)
+        if leaving:
+            self._span(2, timed, leaving, (self._last[2],), no_earlier=(mesh,))
+
+    def _span(
+        self, lane: int, timed: _Timed, cycles: int, after: Sequence[int | None], no_earlier: Sequence[int] = ()
+    ) -> int:
+        """A span behind `after` that ends no earlier than those of `no_earlier`, which it overlaps."""
+        waits = [n for n in after if n is not None]
+        cause = max(waits, key=lambda n: self.spans[n].end_cycles, default=None)
+        start = self.spans[cause].end_cycles if cause is not None else 0
+        until = max((self.spans[n].end_cycles for n in no_earlier), default=0)
+        end = max(start + cycles, until)
+        name = f"{timed.turn.layer.name} {timed.turn.sweep}"
+        self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
+        self._last[lane] = len(self.spans) - 1
+        return len(self.spans) - 1

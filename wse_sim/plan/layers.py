@@ -1,0 +1,242 @@
+"""Layers: the kernels of a step folded by the weight that they share, as the vendor's compiler lists them.
+
+A layer holds the forward kernels of a weight, those of both gradients, the update, and what is computed element by
+element behind them. Products of activations alone, with the softmax between them, are a layer too: an attention block.
+It goes over tiles of rows and computes scores again in the backward sweep, so that what it makes for itself is never
+held whole. What comes before any weight is a layer by itself, and what belongs to no weight, such as the norm of all
+gradients, is the layer "step".
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Where
+from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
+
+Sweep = Literal["forward", "backward", "update"]
+SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
+STEP = "step"
+"""The layer of what belongs to no weight."""
+PRODUCTS = frozenset({"matmul", "conv", "conv_transposed", "conv_input", "conv_weight"})
+"""Operations that multiply two tensors; where neither is a weight they are part of an attention block."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Kernels with one place: instructions by sweep, in the order of the program, and the states that lie with them.
+
+    `inner` are tensors that an attention block makes for itself: tiles of them exist, one after the other. `recomputed`
+    are its forward kernels that run again in the backward sweep, as that reads such tensors.
+    """
+
+    name: str
+    where: Where | None
+    kernels: Mapping[Sweep, tuple[int, ...]]
+    parameters: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+    inner: frozenset[int] = frozenset()
+    recomputed: tuple[int, ...] = ()
+    has_product: bool = True
+    is_attention: bool = False
+
+    @property
+    def every_kernel(self) -> tuple[int, ...]:
+        """Its instructions, sweep after sweep."""
+        return tuple(i for sweep in SWEEPS for i in self.kernels[sweep])
+
+
+def fold(wiring: Wiring) -> tuple[Layer, ...]:
+    """The layers of a program in the order of their first kernels. Every kernel is in exactly one."""
+    return _Folding(wiring).layers()
+
+
+def sweeps_of(wiring: Wiring) -> dict[int, Sweep]:
+    """The sweep of each kernel: what depends on a gradient belongs to the backward sweep, whoever recorded it."""
+    sweeps: dict[int, Sweep] = {}
+    for i in wiring.kernels:
+        sources = (o.source for o in wiring.operands[i] if o.source != OUTSIDE)
+        if i in wiring.settling and (i in wiring.preparing or wiring.program.instrs[i].direction != "forward"):
+            sweeps[i] = "update"
+        elif wiring.program.instrs[i].direction == "backward" or any(sweeps[s] != "forward" for s in sources):
+            sweeps[i] = "update" if i in wiring.settling else "backward"
+        else:
+            sweeps[i] = "forward"
+    return sweeps
+
+
+def operation_of(instr: Instr) -> str:
+    """The operation that an instruction computes: its kernel, or what the kernel of last resort was called for."""
+    return str(instr.attrs.get("op", instr.kernel)) if instr.kernel == "call" else instr.kernel
+
+
+_Key = tuple[str, int]
+
+
+class _Folding:
+    """Gives each kernel a key, in the order of the program; keys that share a kernel become one."""
+
+    def __init__(self, wiring: Wiring):
+        self.wiring, self.sweeps = wiring, sweeps_of(wiring)
+        self.keys: dict[int, _Key] = {}
+        self._same: dict[_Key, _Key] = {}
+        self._products: set[_Key] = set()
+        self._anchors: set[int] = set()
+        self._roots: dict[int, frozenset[int]] = {}
+        self._readers: dict[int, list[int]] = defaultdict(list)
+        for i in wiring.kernels:
+            self._roots[i] = self._roots_of(i)
+            for o in wiring.operands[i]:
+                self._readers[o.buffer].append(i)
+
+    def layers(self) -> tuple[Layer, ...]:
+        waiting: list[int] = []
+        for i in self.wiring.kernels:
+            if own := self._key(i):
+                self.keys[i] = own
+            else:
+                waiting.append(i)
+        # What has no operand from a layer, such as zeros to add to, lies with its first reader.
+        for i in reversed(waiting):
+            users = (u for b in self.wiring.results[i] for u in self.wiring.users.get((b, i), ()))
+            self.keys[i] = next((self.keys[u] for u in users if u in self.keys), (STEP, 0))
+        # Keys that became one along the way are one layer, in the order of its first kernel.
+        members: dict[_Key, list[int]] = {}
+        for i in self.wiring.kernels:
+            members.setdefault(self._find(self.keys[i]), []).append(i)
+        products = {self._find(key) for key in self._products}
+        return tuple(self._layer(key, kernels, products) for key, kernels in members.items())
+
+    def _key(self, i: int) -> _Key | None:
+        wiring, instr, roots = self.wiring, self.wiring.program.instrs[i], self._roots[i]
+        gradients = {
+            wiring.gradients[v] for v in (BufferVersion(b, i) for b in wiring.results[i]) if v in wiring.gradients
+        }
+        if gradients:
+            return self._weight_key(gradients)
+        if self.sweeps[i] == "update":
+            return self._settling_key(i)
+        if roots and i in wiring.preparing:
+            return self._weight_key(roots)
+        is_product = operation_of(instr) in PRODUCTS
+        if is_product or (roots and instr.kernel != "nest"):
+            key = self._weight_key(roots) if roots else self._attention_key(i)
+            self._anchors.add(i)
+            if is_product:
+                self._products.add(key)
+            return key
+        near = self._neighbour(i)
+        # A bias that is added, or a scale, lies where the elements are that it is for.
+        for p in roots if self.sweeps[i] == "forward" else ():
+            own = ("weight", p)
+            near = near or own
+            if own not in self._same and own not in self.keys.values():
+                self._same[own] = self._find(near)
+        if near is None and any(self.wiring.kind(o.buffer) == "batch" for o in self.wiring.operands[i]):
+            return "kernel", i
+        return near
+
+    def _settling_key(self, i: int) -> _Key | None:
+        wiring = self.wiring
+        ends = {end: start for start, end in wiring.program.state.values()}
+        touched = [ends.get(b, b) for b in (*wiring.results[i], *(o.buffer for o in wiring.operands[i]))]
+        sizes = {b: wiring.type(b).size for b in touched}
+        groups = {wiring.groups[b] for b in touched if b in wiring.groups and sizes[b] > 1}
+        groups |= {wiring.gradients[o] for o in wiring.operands[i] if o in wiring.gradients}
+        groups |= {p for o in wiring.operands[i] if o.source in self._roots for p in self._roots[o.source]}
+        # One parameter: its layer's own. Several, or none: the step's.
+        return ("weight", next(iter(groups))) if len(groups) == 1 else (STEP, 0)
+
+    def _weight_key(self, groups: Iterable[int]) -> _Key:
+        first, *others = (self._find(("weight", g)) for g in sorted(groups))
+        # A kernel that reads two parameters, such as a norm, ties them together for good.
+        for other in others:
+            if other != first:
+                self._same[other] = first
+        return first
+
+    def _attention_key(self, i: int) -> _Key:
+        """That of a block around the tensors it reads: their maker's or, in the backward sweep, another reader's."""
+        for o in self.wiring.operands[i]:
+            around = [o.source, *(r for r in self._readers[o.buffer] if r in self.keys)]
+            keys = [self.keys[s] for s in around if s in self.keys and self.sweeps[s] == "forward"]
+            if key := next((k for k in keys if k[0] == "attention"), None):
+                return key
+        # A product of gradients alone: it lies where its first operand came from.
+        if self.sweeps[i] == "backward" and (key := self._neighbour(i)):
+            return key
+        return "attention", i
+
+    def _neighbour(self, i: int) -> _Key | None:
+        """The layer of what made its operands: the last of them, or in the backward sweep that of what was saved."""
+        # The last maker, not the first: a sum with a residual stream belongs to the layer that it ends.
+        sources = [o.source for o in self.wiring.operands[i] if o.source in self.keys]
+        if self.sweeps[i] == "backward":
+            sources = [s for s in sources if self.sweeps[s] == "forward" and s not in self.wiring.preparing] or sources
+        return self.keys[max(sources)] if sources else None
+
+    def _find(self, key: _Key) -> _Key:
+        while key in self._same and self._same[key] != key:
+            key = self._same[key]
+        return key
+
+    def _roots_of(self, i: int) -> frozenset[int]:
+        """Parameters of floating point that a kernel reads, itself or as a copy that was prepared of them."""
+        roots: set[int] = set()
+        for o in self.wiring.operands[i]:
+            if o.source in self.wiring.preparing:
+                roots |= self._roots[o.source]
+            elif o.buffer in self.wiring.groups and self.wiring.type(o.buffer).dtype.is_floating_point:
+                # A scalar in the state is a scale or a rate, and no weight.
+                roots |= {self.wiring.groups[o.buffer]} if self.wiring.type(o.buffer).shape else set()
+        return frozenset(roots)
+
+    def _layer(self, key: _Key, kernels: list[int], products: set[_Key]) -> Layer:
+        wiring, program = self.wiring, self.wiring.program
+        # The kernel that reads the weight names the layer; a cast before it may stand on another line.
+        first = next((i for i in kernels if i in self._anchors), kernels[0])
+        where = program.instrs[first].where
+        states = tuple(b for b, p in wiring.groups.items() if self._find(("weight", p)) == key)
+        is_attention = key[0] == "attention"
+        inner = self._inner(kernels) if is_attention else frozenset[int]()
+        return Layer(
+            name=STEP
+            if key[0] == STEP
+            else _name(where.scope if where else "", program.instrs[first].label, is_attention),
+            where=where,
+            kernels={s: tuple(i for i in kernels if self.sweeps[i] == s) for s in SWEEPS},
+            parameters=tuple(b for b in states if wiring.groups[b] == b),
+            states=states,
+            inner=inner,
+            recomputed=self._recomputed(kernels, inner),
+            has_product=key in products,
+            is_attention=is_attention,
+        )
+
+    def _inner(self, kernels: list[int]) -> frozenset[int]:
+        """Tensors that only this block's kernels read, other than what it hands on."""
+        # What is fetched, or read by the next layer, has to be whole.
+        own = set(kernels)
+        asked_for = {version.buffer for version in self.wiring.final.values()}
+        results = {b: self._readers[b] for i in kernels for b in self.wiring.results[i]}
+        return frozenset(
+            b for b, readers in results.items() if readers and own.issuperset(readers) and b not in asked_for
+        )
+
+    def _recomputed(self, kernels: list[int], inner: frozenset[int]) -> tuple[int, ...]:
+        """From the last forward kernel back: those of inner tensors that backward kernels, or these again, read."""
+        needed = {o.buffer for i in kernels if self.sweeps[i] == "backward" for o in self.wiring.operands[i]} & inner
+        again: list[int] = []
+        for i in reversed(kernels):
+            if self.sweeps[i] == "forward" and needed.intersection(self.wiring.results[i]):
+                again.append(i)
+                needed |= {o.buffer for o in self.wiring.operands[i]} & inner
+        return tuple(reversed(again))
+
+
+def _name(scope: str, label: str, is_attention: bool) -> str:
+    if is_attention:
+        return f"{scope}/attention" if scope else "attention"
+    return scope or label

@@ -1,0 +1,156 @@
+"""Stages: layers as pipelined mode places them, with what each holds and what flows between them.
+
+A layer without a product (a norm, an embedding, a dropout) is tiny beside one with: it shares the rectangle of the next
+layer that has one. Activations wait in the stage that made them. How long is counted in stages: while a sample goes
+from its forward stage to the last one and back, one more sample enters with each stage that it passes.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lazytensor.ir.types import Where
+from wse_sim.plan.layers import Layer, Sweep
+from wse_sim.plan.wiring import OUTSIDE, Wiring
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Layers on one rectangle. Bytes are of all its PEs together.
+
+    `state_bytes` are weights, the copies prepared of them, what the optimizer keeps, and gradients; `waiting_bytes`
+    activations of all samples in flight; `working_bytes` what the sample that is worked on needs. `bytes_in` and
+    `bytes_out` cross its border for each sample.
+    """
+
+    layers: tuple[Layer, ...]
+    state_bytes: int
+    waiting_bytes: int
+    working_bytes: int
+    bytes_in: int
+    bytes_out: int
+
+    @property
+    def name(self) -> str:
+        """That of its layer with a product."""
+        return next((layer.name for layer in self.layers if layer.has_product), self.layers[0].name)
+
+    @property
+    def where(self) -> Where | None:
+        """The line of that layer."""
+        return next((layer.where for layer in self.layers if layer.has_product), self.layers[0].where)
+
+    @property
+    def held_bytes(self) -> int:
+        """All that its PEs hold."""
+        return self.state_bytes + self.waiting_bytes + self.working_bytes
+
+    def kernels(self, sweep: Sweep) -> tuple[int, ...]:
+        """The kernels of a sweep."""
+        return tuple(i for layer in self.layers for i in layer.kernels[sweep])
+
+
+def stages_of(wiring: Wiring, layers: Sequence[Layer]) -> tuple[Stage, ...]:
+    """The stages of a program, in the order of its layers."""
+    census = _Census(wiring, tuple(_groups(layers)))
+    return tuple(census.stage(n) for n in range(len(census.groups)))
+
+
+def _groups(layers: Sequence[Layer]) -> Iterator[tuple[Layer, ...]]:
+    # In the order of the program, so that neighbours in it stay neighbours on the mesh.
+    group: list[Layer] = []
+    rest: list[tuple[Layer, ...]] = []
+    for layer in layers:
+        group.append(layer)
+        if layer.has_product:
+            rest.append(tuple(group))
+            group = []
+    # What comes after the last product lies with it.
+    if group and rest:
+        rest[-1] = (*rest[-1], *group)
+    elif group:
+        rest.append(tuple(group))
+    yield from rest
+
+
+def stage_depths(wiring: Wiring, number: dict[int, int]) -> dict[int, int]:
+    """The number of stages that a sample has passed when it leaves each kernel, on the longest path."""
+    depths: dict[int, int] = {}
+    for i in wiring.kernels:
+        # Longest path, not shortest: a sample leaves when the slowest of its operands has come.
+        steps = [depths[o.source] + (number[o.source] != number[i]) for o in wiring.operands[i] if o.source != OUTSIDE]
+        depths[i] = max(steps, default=1)
+    return depths
+
+
+def sample_bytes(wiring: Wiring, buffer: int) -> int:
+    """Bytes of a tensor for one sample, or of all of it if it is not cut into samples."""
+    size = wiring.type(buffer).nbytes
+    return -(-size // wiring.batch_size) if buffer in wiring.per_sample else size
+
+
+class _Census:
+    """Who reads and who made each tensor, looked up once for all stages."""
+
+    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...]):
+        self.wiring, self.groups = wiring, groups
+        self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
+        self.depths = stage_depths(wiring, self.number)
+        self.readers: dict[int, list[int]] = defaultdict(list)
+        for i in wiring.kernels:
+            for o in wiring.operands[i]:
+                self.readers[o.buffer].append(i)
+        # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
+        self.gradient_bytes: dict[int, int] = {}
+        for version, parameter in wiring.gradients.items():
+            size = wiring.type(version.buffer).nbytes
+            self.gradient_bytes[parameter] = max(self.gradient_bytes.get(parameter, 0), size)
+
+    def stage(self, n: int) -> Stage:
+        """Stage `n`, with what it holds."""
+        wiring, group = self.wiring, self.groups[n]
+        inner = frozenset(b for layer in group for b in layer.inner)
+        kernels = [i for layer in group for i in layer.every_kernel]
+        waiting, bytes_out = self._waiting(n, kernels, inner)
+        entering = {o.buffer for i in kernels for o in wiring.operands[i] if self._enters(o.buffer, o.source, n)}
+        bytes_in = sum(sample_bytes(wiring, b) for b in entering)
+        # Kernels of a stage follow one another on a sample, so that the largest alone counts.
+        working = 0
+        for i in kernels:
+            touched = ({o.buffer for o in wiring.operands[i]} | set(wiring.results[i])) & (wiring.per_sample - inner)
+            working = max(working, sum(sample_bytes(wiring, b) for b in touched))
+        # What comes in is received while the sample before is worked on.
+        return Stage(
+            layers=group,
+            state_bytes=self._state_bytes(group),
+            waiting_bytes=waiting,
+            working_bytes=working + bytes_in,
+            bytes_in=bytes_in,
+            bytes_out=bytes_out,
+        )
+
+    def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
+        """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
+        waiting = bytes_out = 0
+        for i in kernels:
+            for b in self.wiring.results[i]:
+                if b not in self.wiring.per_sample or b in inner:
+                    continue
+                # What only this stage reads, before the next sample comes, waits for nothing.
+                waits = max((self.depths[r] - self.depths[i] for r in self.readers[b]), default=0)
+                size = sample_bytes(self.wiring, b)
+                waiting += max(0, waits) * size
+                bytes_out += size if any(self.number[r] != n for r in self.readers[b]) else 0
+        return waiting, bytes_out
+
+    def _enters(self, buffer: int, source: int, n: int) -> bool:
+        return buffer in self.wiring.per_sample and (source == OUTSIDE or self.number[source] != n)
+
+    def _state_bytes(self, group: Sequence[Layer]) -> int:
+        """Bytes of states, of the copies prepared of them, and of one gradient for each parameter."""
+        wiring = self.wiring
+        states = sum(wiring.type(b).nbytes for layer in group for b in layer.states)
+        # A half-precision copy lies beside the weight that the update works on.
+        copies = {b for layer in group for i in layer.every_kernel if i in wiring.preparing for b in wiring.results[i]}
+        gradients = sum(self.gradient_bytes.get(p, 0) for layer in group for p in layer.parameters)
+        return states + sum(wiring.type(b).nbytes for b in copies) + gradients
