@@ -26,10 +26,14 @@ from wse_sim.machine import WSE2
 from wse_sim.mesh_backend import MeshBackend
 from wse_sim.numbers.data import apply
 
-POSITIVE = ("log", "sqrt", "rsqrt")
-TWO = ("add", "sub", "mul", "div", "maximum", "minimum")
+POSITIVE = ("log", "log2", "log1p", "sqrt", "rsqrt", "pow")
 COMPARISONS = ("gt", "lt", "ge", "le", "eq", "ne")
-LOGICAL = ("logical_and", "logical_or")
+LOGICAL = ("logical_and", "logical_or", "logical_xor", "logical_not")
+TESTS = ("isnan", "isfinite")
+TWO = ("add", "sub", "mul", "div", "maximum", "minimum", "larger", "pow", *COMPARISONS, *LOGICAL[:-1])
+THREE = ("where", "clamp")
+OF_ONE = ("sin", "cos")
+"""Operations whose units are those of 1."""
 
 
 def meaning(name, attrs):
@@ -78,21 +82,21 @@ def numbers(seed: int, shape: tuple, dtype: str, op: str = "") -> np.ndarray:
 def test_operation_is_numpys_within_its_units_of_the_last_place(op, dtype):
     """In 16 bits both round what they found in float32, which may fall to either side."""
     kind, shape = by_name(dtype), (5, 7)
-    arity = (
-        3 if op == "where" else 1 + (op in (*COMPARISONS, *LOGICAL, "add", "sub", "mul", "div", "maximum", "minimum"))
-    )
+    arity = 1 + (op in (*TWO, *THREE)) + (op in THREE)
     types = [bool_ if op in LOGICAL or (op, k) == ("where", 0) else kind for k in range(arity)]
     inputs = [numbers(k, shape, dtype, op) for k in range(arity)]
     inputs = [array > 0 if type is bool_ else array for array, type in zip(inputs, types, strict=True)]
     if op == "where":
         inputs[1][0], inputs[2][1] = np.inf, -np.inf
-    nest = single(op, types, bool_ if op in (*COMPARISONS, *LOGICAL) else kind, *shape)
+    if op in TESTS:
+        inputs[0][:3, 0] = np.inf, -np.inf, np.nan
+    nest = single(op, types, bool_ if op in (*COMPARISONS, *LOGICAL, *TESTS) else kind, *shape)
     (found,), (right,) = run(nest, inputs, Rect(1, 0, 3, 2)), expected(nest, inputs)
     ulp = POINTWISE[op].ulp if dtype == "float32" else float(POINTWISE[op].ulp > 0)
     np.testing.assert_array_equal(np.isinf(found), np.isinf(right))
     found, right = (np.where(np.isinf(array), np.sign(array * 1.0), array * 1.0) for array in (found, right))
     error = np.abs(found - right)
-    scale = np.abs(inputs[0] if op.startswith("gelu") else right)
+    scale = 1 if op in OF_ONE else np.abs(inputs[0] if op.startswith("gelu") else right)
     assert (error <= ulp * EPSILON[dtype] * scale).all()
 
 
@@ -130,6 +134,40 @@ def test_nest_may_compare_its_indices():
     values = numbers(0, (4, 5), "float32")
     for wavelets in (False, True):
         np.testing.assert_array_equal(run(nest, [values], Rect(0, 0, 2, 3), wavelets)[0], expected(nest, [values])[0])
+
+
+@pytest.mark.parametrize("exponent", [1.0, 3.0, 0.5, -2.0])
+def test_power_by_a_known_exponent_is_numpys(exponent):
+    access, kind = Access((5, 1)), Type((4, 5), float32)
+    load, known = Scalar("load", float32, attr=0), Scalar("const", float32, attr=exponent)
+    body = (load, known, computed("pow", float32, (0, 1)))
+    loops = Loop("i", 4), Loop("j", 5)
+    nest = Nest("power", loops, (kind,), (kind,), (access,), (access,), body, (Store(0, 2),)).check()
+    # Of either sign where a sum of logarithms is not needed.
+    values = numbers(0, (4, 5), "float32", "" if exponent in (1.0, 3.0) else "pow")
+    np.testing.assert_allclose(run(nest, [values], Rect(0, 0, 2, 3))[0], expected(nest, [values])[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("angle", [100.0, 8000.0])
+def test_waves_stay_within_their_units_far_from_zero(angle):
+    """As far as positions of a rotary embedding go."""
+    values = (np.random.default_rng(0).uniform(-1, 1, (4, 5)) * angle).astype(np.float32)
+    for op in OF_ONE:
+        nest = single(op, [float32], float32, 4, 5)
+        (found,) = run(nest, [values], Rect(0, 0, 2, 2))
+        assert (
+            np.abs(found - getattr(np, op)(values.astype(np.float64))).max() <= POINTWISE[op].ulp * EPSILON["float32"]
+        )
+
+
+@pytest.mark.parametrize("combine, whole", [("and", np.all), ("or", np.any)])
+def test_truth_is_combined_along_rows(combine, whole):
+    access, kind = Access((3, 1)), Type((5, 3), bool_)
+    loops = Loop("i", 5), Loop("j", 3, True)
+    body, sums = (Scalar("load", bool_, attr=0),), (Type((5,), bool_),)
+    nest = Nest(combine, loops, (kind,), sums, (access,), (Access((1, 0)),), body, (Store(0, 0, combine),)).check()
+    values = np.random.default_rng(0).random((5, 3)) > 0.4
+    np.testing.assert_array_equal(run(nest, [values], Rect(0, 0, 4, 2))[0], whole(values, 1))
 
 
 def test_long_chain_needs_no_more_tiles_than_are_read_at_once():
@@ -175,7 +213,7 @@ def nests(draw) -> Nest:
         step *= 1 if is_summed else extent
     loads = tuple(Scalar("load", kind, attr=k) for k in range(3))
     body = (*loads, computed("add", kind, (0, 1)), computed("mul", kind, (3, 2)))
-    combine = draw(st.sampled_from(["add", "maximum"]))
+    combine = draw(st.sampled_from(["add", "maximum", "minimum"]))
     stores = (Store(0, 4), Store(1, 4, combine)) if any(summed) else (Store(0, 4), Store(1, 3))
     outputs = Type(tuple(extents), kind), Type(tuple(left if any(summed) else extents), kind)
     writes = whole, Access(tuple(steps)) if any(summed) else whole
@@ -302,7 +340,7 @@ def compiled(build):
 @pytest.mark.parametrize(
     "build, text",
     [
-        (lambda b: b.pointwise("sin", (b.input((4, 4)),)), "no instructions for 'sin'"),
+        (lambda b: b.pointwise("tan", (b.input((4, 4)),)), "no instructions for 'tan'"),
         (lambda b: b.call("sort", (b.input((4,)),), [(4,)], 1), "no kernel that runs for 'sort'"),
         (lambda b: b.call("matmul", (b.input((4,)), b.input((4, 2))), [(2,)], 1), "Give both two dimensions"),
         (
@@ -320,7 +358,7 @@ def test_what_cores_cannot_do_is_refused_before_it_runs(build, text):
 def test_all_refusals_come_at_once_with_their_lines_and_ways_out():
     def build(b):
         x = b.input((4, 4))
-        b.pointwise("sin", (x,))
+        b.pointwise("tan", (x,))
         for _ in range(2):
             b.call("sort", (x,), [(4, 4)], 1)
         b.matmul(b.input((200, 200)), b.input((200, 200)))
@@ -330,7 +368,7 @@ def test_all_refusals_come_at_once_with_their_lines_and_ways_out():
     lines = str(refused.value).splitlines()
     assert lines[0] == "4 of 4 kernels do not run on the cores:"
     assert [line.strip().split(":")[-1].strip()[:40] for line in lines[1::2]] == [
-        "no instructions for 'sin'",
+        "no instructions for 'tan'",
         "no kernel that runs for 'sort' (2 times)",
         "matmul needs 200,008 bytes of 44,976 on ",
     ]

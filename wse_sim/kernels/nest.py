@@ -26,8 +26,11 @@ LARGEST_INTEGER = 2**24
 """Up to which float32 holds every integer."""
 GIVEN = ("load", "index", "const")
 """Scalars that are not worked out."""
-_STARTS = {"add": 0.0, "maximum": float("-inf")}
-_COMBINES = {"add": ("add", "add"), "maximum": ("max", "max")}
+_LEAST = float("-inf")
+_STARTS = {"add": 0.0, "maximum": _LEAST, "minimum": _LEAST, "or": _LEAST, "and": _LEAST}
+_COMBINES = {"add": ("add", "add"), **dict.fromkeys(("maximum", "minimum", "or", "and"), ("max", "max"))}
+NEGATED = ("minimum", "and")
+"""Reductions that are a maximum of what is turned around, since cores and fabric have no minimum."""
 """Reduction of a store -> the instruction, and what the fabric combines."""
 
 
@@ -229,13 +232,17 @@ class _NestBuilder:
             value = _source(self.scalars[store.value], is_whole)
             if store.reduce:
                 total = _vector(self.sums[store.output])
+                if store.reduce in NEGATED:
+                    build.mul(spare[0], value, -1.0, length)
+                    value = spare[0]
                 append(build, _COMBINES[store.reduce][0], (total, total, value), length)
             else:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
 
     def _spares(self) -> int:
         """Tiles to work in, as many as the operation that needs the most."""
-        return max((self._operation(s).spares for s in self.nest.body if s.op not in GIVEN), default=0)
+        turned = any(store.reduce in NEGATED for store in self.nest.stores)
+        return max([int(turned), *(self._operation(s).spares for s in self.nest.body if s.op not in GIVEN)])
 
     def _operation(self, scalar: Scalar) -> Pointwise:
         if scalar.op == "cast":
@@ -248,6 +255,8 @@ class _NestBuilder:
         # In float32: rounding to the output's type comes after the last addition.
         yield Reduce(self.rect, axis="x", words=total.words, at=total.address, combine=_COMBINES[store.reduce][1])
         build = self.room.builder()
+        if store.reduce in NEGATED:
+            build.mul(total.vector(), total.vector(), -1.0, total.elements)
         build.convert(out.vector(), total.vector(), total.elements)
         yield Local(out.rect, body_of(build))
 
@@ -275,5 +284,5 @@ def _type(name: str) -> str:
 
 def _known(store: Store) -> str:
     if store.reduce not in _STARTS:
-        raise LazyError(f"a store that combines by {store.reduce!r}", hint="Use add or maximum.")
+        raise LazyError(f"a store that combines by {store.reduce!r}", hint=f"Use {', '.join(_STARTS)}.")
     return store.reduce

@@ -6,7 +6,7 @@ that is not chosen by minus infinity and takes the larger one, so infinities are
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import factorial, log, pi, sqrt
 from typing import Any
 
 from lazytensor.errors import LazyError
@@ -26,8 +26,8 @@ SPARES = "stuv"
 class Pointwise:
     """How an operation is done, and how far the result may be from NumPy's: units of the last place of itself.
 
-    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument. `spares` vectors are
-    needed to work in.
+    For gelu, whose tail is the difference of nearly equal numbers, they are those of its argument, and for sin and cos
+    those of 1. `spares` vectors are needed to work in.
     """
 
     emit: Emit
@@ -92,15 +92,69 @@ def _several(ulp: float, *steps: str) -> Pointwise:
     return Pointwise(run, ulp, spares=1 + max(SPARES.index(step[0]) for step in steps))
 
 
-# Adding and taking away the number from which on float32 has no fractions rounds; where that went up it is one too
-# many. Then the sign comes back.
-_TO_WHOLE = _several(
-    0,
-    *("s = mul a -1", "s = max a s", f"t = add s {2**23}", f"t = sub t {2**23}", "u = greater t s", "t = sub t u"),
-    *("u = greater 0 a", "u = mul u -2", "u = add u 1", "s = mul t u"),
+_SIZE = "s = mul a -1", "s = max a s"
+_SIGN_BACK = "u = greater 0 a", "u = mul u -2", "u = add u 1", "s = mul t u"
+# Adding and taking away the number from which on float32 has no fractions rounds; larger ones have none to begin with.
+_NEAREST = "u = greater 8388608 s", "u = mul u 8388608", "t = add s u", "t = sub t u"
+_TRUNC = *_SIZE, *_NEAREST, "u = greater t s", "t = sub t u", *_SIGN_BACK
+_TO_WHOLE = _several(0, *_TRUNC)
+_IS_ANY = "s = greater a 0", "t = greater 0 a", "s = add s t"
+_NOT_ZERO = _several(0, *_IS_ANY)
+# A quotient that is lost where both are zero (Kahan): u marks those by one, and s takes their place.
+_QUOTIENT = (
+    *("u = mul t t", "u = greater u 0", "u = sub 1 u", "t = add t u", "t = reciprocal t"),
+    *("v = mul v s", "v = mul v t", "u = mul u s", "s = add v u"),
 )
-"""The integer towards zero, of numbers below 2 ** 23."""
-_NOT_ZERO = _several(0, "s = greater a 0", "t = greater 0 a", "s = add s t")
+
+_SINE = tuple((-1) ** n / factorial(2 * n + 1) for n in range(1, 7))
+_HALF_TURN = 3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7
+"""Pi in parts, of which the first two times a small integer are exact (Cody and Waite)."""
+_ROUND = "= add {0} 12582912", "= sub {0} 12582912"
+"""To the nearest integer, of either sign, below 2 ** 22."""
+
+
+def _rounded(letter: str) -> tuple[str, ...]:
+    return tuple(f"{letter} {step.format(letter)}" for step in _ROUND)
+
+
+def _wave(start: float, sign: int) -> tuple[str, ...]:
+    """The sine of a, less t half turns, in s; t is the nearest integer to a in half turns less `start`."""
+    return (
+        *(f"t = fmac a {1 / pi} {-start}", *_rounded("t")),
+        *(
+            "u = mul t 0.5",
+            *_rounded("u"),
+            "u = fmac u -2 t",
+            "u = mul u u",
+            f"u = mul u {-2 * sign}",
+            f"u = add u {sign}",
+        ),
+        *(
+            f"t = add t {start}",
+            f"s = fmac t {-_HALF_TURN[0]} a",
+            *(f"s = fmac t {-part} s" for part in _HALF_TURN[1:]),
+        ),
+        *("t = mul s s", f"v = mul t {_SINE[-1]}", f"v = add v {_SINE[-2]}"),
+        *(f"v = fmac v t {c}" for c in reversed(_SINE[:-2])),
+        *("v = mul v t", "v = fmac v s s", "s = mul v u"),
+    )
+
+
+def _power(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+    """By products where the exponent is a small number that is known; else by a logarithm, which wants a > 0."""
+    a, b = arguments
+    if isinstance(b, float) and b in range(1, MOST_FACTORS + 1):
+        build.convert(spare[0], a, length)
+        for _ in range(int(b) - 1):
+            build.mul(spare[0], spare[0], a, length)
+    else:
+        build.special("log", spare[0], a, length)
+        build.mul(spare[0], spare[0], b, length)
+        build.special("exp", spare[0], spare[0], length)
+    build.convert(target, spare[0], length)
+
+
+MOST_FACTORS = 8
 
 _NEAR = (0.12837923, -0.376126379, 0.112837829, -0.0268654451, 5.22107491e-3, -8.48471129e-4, 1.12705435e-4)
 _FAR = (1.88036924e-4, -1.12957835, -0.633219898, -0.108418554, 0.0252082404, -4.20455635e-3, 4.41335316e-4)
@@ -152,6 +206,29 @@ POINTWISE: dict[str, Pointwise] = {
         "s = fmac s 0.5 0.5",
         "s = mul s a",
     ),
+    "sign": _several(0, "s = greater a 0", "t = greater 0 a", "s = sub s t"),
+    "trunc": _TO_WHOLE,
+    "round": _several(0, *_SIZE, *_NEAREST, *_SIGN_BACK),
+    "floor": _several(0, *_TRUNC, "t = greater s a", "s = sub s t"),
+    "ceil": _several(0, *_TRUNC, "t = greater a s", "s = add s t"),
+    "logical_not": _several(0, *_IS_ANY, "s = sub 1 s"),
+    "logical_xor": _several(
+        0, *_IS_ANY, "t = greater b 0", "u = greater 0 b", "t = add t u", "s = sub s t", "s = mul s s"
+    ),
+    # What is not finite times zero is no number, and nothing is greater than that.
+    "isfinite": _several(0, "s = mul a 0", "s = greater 1 s"),
+    "isnan": _several(
+        0,
+        *("s = max a -3e38", "s = mul s -1", "s = max s -3e38", "s = mul s 0", "s = greater 1 s", "s = sub 1 s"),
+    ),
+    "clamp": _several(0, "s = max a b", "s = mul s -1", "t = mul c -1", "s = max s t", "s = mul s -1"),
+    "larger": _one("max"),
+    "log2": _several(5, "s = log a", f"s = mul s {1 / log(2)}"),
+    "log1p": _several(6, "u = add a 1", "t = sub u 1", "v = log u", "s = mul a 1", *_QUOTIENT),
+    "expm1": _several(8, "s = max a -80", "u = exp s", "t = log u", "v = sub u 1", *_QUOTIENT),
+    "sin": _several(4, *_wave(0.0, 1)),
+    "cos": _several(4, *_wave(0.5, -1)),
+    "pow": Pointwise(_power, 32, spares=1),
     "rsqrt": _several(1.5, "s = sqrt a", "s = reciprocal s"),
     "sigmoid": _several(4, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s"),
     "where": _several(
