@@ -214,6 +214,9 @@ class PlainStep:
         return None if self._evaluation is None else self.evaluated()
 
     @property
-    def trains(self) -> bool:
-        """Whether a gradient was asked for, or an optimizer waits for one."""
-        return bool(self._losses or alive())
+    def is_over(self) -> bool:
+        """Whether what is recorded is a whole step, though nobody said so: an update by hand, or no training at all."""
+        if self.capture is None or alive():
+            return False
+        parameters = (p for model in self._models for p in model.parameters())
+        return not self._losses or any(p.cell.node is not None and p.cell.node.op != "state" for p in parameters)

@@ -62,8 +62,8 @@ def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:
             if e.code not in (None, 0):
                 raise
         except TraceError:
-            # A script that reads the answers of a model and trains nothing: its step is the call of the model.
-            if plain.capture is None or plain.trains:
+            # A script reads answers of a model and trains nothing, or its loss behind an update of its own.
+            if not plain.is_over:
                 raise
         graph = plain.finish()
         if graph is None:

@@ -135,6 +135,14 @@ def test_script_that_trains_nothing_is_planned_by_the_call_of_its_model(plan):
     assert json.loads(outcome.stdout)["batch_size"] == 320
 
 
+def test_update_by_hand_ends_the_step(plan):
+    by_hand = "with torch.no_grad():\n            for p in model.parameters(): p -= 0.1 * p.grad"
+    text = PLAIN.replace("optimizer.step()", by_hand).replace("optimizer.zero_grad()", "model.zero_grad()")
+    outcome = plan(text.replace("optimizer = torch.optim.Adam(model.parameters())\n", ""), "--json")
+    assert outcome.returncode == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["batch_size"] == 64
+
+
 def test_script_without_a_step_says_so(plan):
     outcome = plan("print(1)")
     assert outcome.returncode == 1
