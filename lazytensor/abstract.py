@@ -58,9 +58,9 @@ class AbstractCells(CapturedCells):
         """Leave the store without the value."""
 
     def values_before(self) -> dict[Node, np.ndarray]:
-        """The values that are known when the step begins: those of small tensors that the script holds."""
+        """The values that are known when the step begins: those of tensors that the script made without parameters."""
         befores = {state: before for _, before, state in self.touched if before is not None}
-        return {state: n.value for state, n in befores.items() if n.value is not None}
+        return {state: trace.value_of(n) for state, n in befores.items() if trace.is_computable(n)}
 
 
 def _no_array(t: Type) -> np.ndarray:
@@ -81,11 +81,19 @@ class AbstractCapture(Capture):
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
-        known = self.cells.values_before()
-        order = topological([n], lambda i: i in known or i.value is not None)
-        if any((i.op in ("batch", "state") and i not in known) or trace.has_no_value(i) for i in order):
-            return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
+        order = topological([n], lambda i: i.value is not None)
+        if any(i.op == "batch" or trace.has_no_value(i) for i in order):
+            return self._refused(n, what)
+        known: dict[Node, np.ndarray] = {}
+        # The client's values, as they were when the step began.
+        if any(i.op == "state" for i in order):
+            trace.outside(lambda: known.update(self.cells.values_before()))
+        if any(i.op == "state" and i not in known for i in order):
+            return self._refused(n, what)
         return evaluate([n], known)[0]
+
+    def _refused(self, n: Node, what: str) -> np.ndarray:
+        return _no_array(n.type) if self.shows_zeros else super().value_of(n, what)
 
 
 def program_of(graph: Graph) -> Program:

@@ -242,9 +242,14 @@ def value_of(n: Node, what: str = "reading it") -> np.ndarray:
     return n.value
 
 
+def is_computable(n: Node) -> bool:
+    """Whether a value of the outside depends on nothing that has none."""
+    return not any(has_no_value(i) for i in topological([n], lambda i: i.value is not None))
+
+
 def _shown(n: Node) -> np.ndarray:
     """What is seen of a value outside of the abstract step: zeros where it depends on what has no value."""
-    if not any(has_no_value(i) for i in topological([n], lambda i: i.value is not None)):
+    if is_computable(n):
         array = evaluate([n], {})[0]
         # Small ones are asked for again and again; a large one is the caller's alone.
         n.value = array if n.type.size <= SMALL else None

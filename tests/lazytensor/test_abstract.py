@@ -136,6 +136,20 @@ def test_value_that_depends_on_no_sample_can_be_read():
     assert abstract.record(step, [abstract.tensor((4, 3))]).program().fetches
 
 
+def test_tensor_of_the_script_can_be_read_in_the_step():
+    with abstract.mode():
+        scale = lt.tensor(3.0) * 2
+        weight = nn.Parameter(lt.ones(3))
+
+    def step(x):
+        assert scale.item() == 6
+        with pytest.raises(TraceError):
+            weight.sum().item()
+        return (x * scale * weight).sum()
+
+    assert abstract.record(step, [abstract.tensor((4, 3))]).program().fetches
+
+
 def test_batch_that_the_step_fixes_is_refused_with_its_line():
     def step(x):
         return x.view(4, -1).sum(1).mean()
