@@ -42,13 +42,13 @@ def meaning(name, attrs):
 
 def run(nest: Nest, inputs: list, rect: Rect, wavelets: bool = False) -> list[np.ndarray]:
     kernel = nest_kernel(rect, nest)
-    memory = scatter(kernel, nest_operands(nest, inputs))
+    memory = scatter(kernel, nest_operands(nest, rect, inputs))
     if wavelets:
         memory = simulate_phase(kernel.phase, WSE2, memory).expect_finished().memory
     else:
         memory = apply(kernel.phase, memory, WSE2)
     outputs = [np.zeros(type.shape, type.dtype.host) for type in nest.outputs]
-    nest_results(nest, gather(kernel, memory), outputs)
+    nest_results(nest, rect, gather(kernel, memory), outputs)
     return outputs
 
 

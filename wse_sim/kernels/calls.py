@@ -42,8 +42,8 @@ def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 def _nest(nest: Nest, cores: Cores) -> MeshCall:
     return MeshCall(
         nest_kernel(cores.rect, nest),
-        lambda arrays, number: nest_operands(nest, arrays),
-        lambda results, writes, number: nest_results(nest, results, writes),
+        lambda arrays, number: nest_operands(nest, cores.rect, arrays),
+        lambda results, writes, number: nest_results(nest, cores.rect, results, writes),
     )
 
 

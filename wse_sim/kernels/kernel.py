@@ -121,12 +121,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class MeshKernel:
-    """What runs on memories of `words` words, and what it reads and writes there."""
+    """What runs on memories of `words` words, and what it reads and writes there.
+
+    `rect` is given where it runs on PEs that no operand and no result begins or ends on.
+    """
 
     phase: Phase
     operands: tuple[Placed, ...]
     results: tuple[Placed, ...]
     words: int
+    rect: Rect | None = None
 
 
 def price_alone(phase: Phase) -> MeshKernel:
@@ -183,7 +187,7 @@ def base_of(address: int, dtype: str) -> int:
 
 def blank(kernel: MeshKernel) -> np.ndarray:
     """Memories [height, width, words] of zeros, as large as the kernel needs."""
-    rects = [placed.rect for placed in (*kernel.operands, *kernel.results)]
+    rects = [placed.rect for placed in (*kernel.operands, *kernel.results)] + [r for r in (kernel.rect,) if r]
     height, width = max(r.y + r.height for r in rects), max(r.x + r.width for r in rects)
     return np.zeros((height, width, kernel.words), np.float32)
 

@@ -1,13 +1,11 @@
 """A loop nest of a compiled program as a kernel that runs: its scalars as vector operations over tiles.
 
-The iterations become a matrix: loops that no store accumulates over are its rows, cut along y, the others its
-columns, cut along x. Without a reduction the last loop is the columns. An operand is read as each iteration needs it: a
-matrix in tiles, or, where it is the same along an axis, a row or a column that is broadcast. Every scalar of the body
-becomes a tile. Sums are in float32, first over the columns of a PE and then along the row of PEs.
+The iterations become a matrix (`domain.py`). An operand is read as each iteration needs it: a matrix in tiles, or,
+where it is the same along an axis, a row or a column that is broadcast. Every scalar of the body becomes a tile. Sums
+are in float32, first over the columns of a PE and then along the row of PEs; a sum over everything also over the rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +14,10 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest, Scalar, Store
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, Instruction, Memory, Operand
+from wse_sim.kernels.domain import Domain
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
 from wse_sim.kernels.scalars import Pointwise, append, cast, known
-from wse_sim.layout import Rect, ceil_div, part
+from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
 WIDE = "float32"
@@ -34,42 +33,6 @@ NEGATED = ("minimum", "and")
 """Reduction of a store -> the instruction, and what the fabric combines."""
 
 
-@dataclass(frozen=True)
-class Domain:
-    """The iterations of a nest as rows and columns."""
-
-    nest: Nest
-
-    @property
-    def order(self) -> tuple[list[int], list[int]]:
-        """The loops that are rows, and those that are columns."""
-        loops = range(len(self.nest.loops))
-        # Loops that are summed over lie along x, so that a sum is a reduction along rows of PEs.
-        columns = [i for i in loops if self.nest.loops[i].is_reduction] or [*loops][-1:]
-        return [i for i in loops if i not in columns], columns
-
-    @property
-    def extents(self) -> tuple[int, int]:
-        """Rows and columns of the iterations."""
-        rows, columns = (int(np.prod([self.nest.loops[i].extent for i in some])) for some in self.order)
-        return rows, columns
-
-    def places(self, access: Access) -> np.ndarray:
-        """Elements of the flat operand, [rows, columns]."""
-        rows, columns = self.order
-        total = np.full((), access.offset, np.int64)
-        for i in (*rows, *columns):
-            total = np.add.outer(total, access.strides[i] * np.arange(self.nest.loops[i].extent))
-        return total.reshape(self.extents)
-
-    def read(self, access: Access) -> np.ndarray:
-        """As `places`, with an axis of 1 where all along it is the same."""
-        places = self.places(access)
-        if (places == places[:, :1]).all():
-            places = places[:, :1]
-        return places[:1] if (places == places[:1]).all() else places
-
-
 def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
     """The kernel of a nest; its operands are in0, in1, ... and its results out0, out1, ...
 
@@ -78,12 +41,12 @@ def nest_kernel(rect: Rect, nest: Nest) -> MeshKernel:
     return _NestBuilder(rect, nest).kernel()
 
 
-def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def nest_operands(nest: Nest, rect: Rect, inputs: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays that a nest reads, and its indices, as the operands of its kernel; integers become float32.
 
     Raises LazyError for integers that float32 does not hold.
     """
-    domain = Domain(nest)
+    domain = Domain(nest, rect)
     operands = {}
     for k, (array, access) in enumerate(zip(inputs, nest.reads, strict=True)):
         if array.dtype.kind in "iu":
@@ -93,14 +56,14 @@ def nest_operands(nest: Nest, inputs: Sequence[np.ndarray]) -> dict[str, np.ndar
     return operands | indices
 
 
-def nest_results(nest: Nest, results: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+def nest_results(nest: Nest, rect: Rect, results: Mapping[str, np.ndarray], outputs: Sequence[np.ndarray]) -> None:
     """Put the results of a kernel into the arrays that the nest writes."""
-    domain = Domain(nest)
+    domain = Domain(nest, rect)
     for store in nest.stores:
         places = domain.places(nest.writes[store.output])
         if store.reduce:
-            # All columns of a sum have the same place.
-            places = places[:, :1]
+            # All columns of a sum have the same place, and all rows if it is over them too.
+            places = places[:1, :1] if domain.sums_rows else places[:, :1]
         result = results[f"out{store.output}"]
         if nest.outputs[store.output].dtype.kind == "i":
             _require_exact(result)
@@ -119,7 +82,7 @@ class _NestBuilder:
 
     def __init__(self, rect: Rect, nest: Nest):
         self.rect, self.nest, self.room = rect, nest, Room()
-        self.domain = Domain(nest)
+        self.domain = Domain(nest, rect)
         self.rows, self.columns = self.domain.extents
         self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
         self.indices: list[Placed] = []
@@ -134,14 +97,14 @@ class _NestBuilder:
             if store.reduce:
                 parts += self._leaving(store)
         operands = (*self.inputs, *self.indices)
-        return MeshKernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words)
+        return MeshKernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words, self.rect)
 
     def _tile(self, name: str, dtype: str) -> Placed:
         return self.room.place(name, self.rect, self.rows, self.columns, dtype)
 
     def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
         """On the first PEs of the lines along which it is the same."""
-        rows, columns = self.domain.read(access).shape
+        rows, columns = self.domain.shape(access)
         width = self.rect.width if columns > 1 else 1
         height = self.rect.height if rows > 1 else 1
         rect = Rect(self.rect.x, self.rect.y, width, height)
@@ -182,40 +145,46 @@ class _NestBuilder:
         return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
 
     def _sum(self) -> Placed:
-        return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated")
+        kind = "replicated" if self.domain.sums_rows else "block"
+        rows = 1 if self.domain.sums_rows else self.rows
+        return self.room.place("sum", self.rect, rows, 1, WIDE, row_kind=kind, column_kind="replicated")
 
     def _output(self, store: Store) -> Placed:
         dtype = _type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
-            column = Rect(self.rect.x, self.rect.y, 1, self.rect.height)
-            return self.room.place(f"out{store.output}", column, self.rows, 1, dtype)
+            height, rows = (1, 1) if self.domain.sums_rows else (self.rect.height, self.rows)
+            column = Rect(self.rect.x, self.rect.y, 1, height)
+            return self.room.place(f"out{store.output}", column, rows, 1, dtype)
         return self._tile(f"out{store.output}", dtype)
 
     def _work(self) -> Iterator[Phase]:
         """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
-        whole = ceil_div(self.columns, self.rect.width)
         # Without a sum the fill of a short tile is worked on like the rest and never gathered.
         if not self.sums:
-            yield Local(self.rect, self._body(whole))
+            tile = ceil_div(self.columns, self.rect.width), ceil_div(self.rows, self.rect.height)
+            yield Local(self.rect, self._body(*tile))
             return
-        # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length.
-        columns_of = [len(part("block", self.columns, self.rect.width, x)) for x in range(self.rect.width)]
-        for count in sorted(set(columns_of)):
-            first, width = columns_of.index(count), columns_of.count(count)
-            yield Local(Rect(self.rect.x + first, self.rect.y, width, self.rect.height), self._body(count))
+        # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length; and
+        # where rows are summed too, those with fewer rows.
+        rows = [(0, self.rect.height, ceil_div(self.rows, self.rect.height))]
+        if self.domain.sums_rows:
+            rows = list(_shares(self.rows, self.rect.height))
+        for y, height, down in rows:
+            for x, width, along in _shares(self.columns, self.rect.width):
+                yield Local(Rect(self.rect.x + x, self.rect.y + y, width, height), self._body(along, down))
 
-    def _body(self, count: int) -> tuple[Instruction, ...]:
+    def _body(self, count: int, rows: int) -> tuple[Instruction, ...]:
         """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
-        # All tiles of a nest have the same rows, whichever they are.
-        build, rows = self.room.builder(), ceil_div(self.rows, self.rect.height)
+        build = self.room.builder()
         for store in self.nest.stores:
             if store.reduce:
-                build.move(self.sums[store.output].vector(), _STARTS[_known(store)], rows)
+                total = self.sums[store.output]
+                build.move(total.vector(), _STARTS[_known(store)], total.elements)
         # With no row or column that is broadcast a tile is one long vector: one setup instead of one for each row.
         whole = (self.rows, self.columns)
-        if not self.sums and all((p.rows, p.columns) == whole for p in (*self.inputs, *self.indices)):
+        if not self.sums and all((p.rows, p.columns) in (whole, (1, 1)) for p in (*self.inputs, *self.indices)):
             self._row(build, rows * count, is_whole=True)
-        elif count:
+        elif count and rows:
             with build.loop(rows):
                 self._row(build, count)
         return body_of(build)
@@ -253,7 +222,8 @@ class _NestBuilder:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: rounding to the output's type comes after the last addition.
-        yield Reduce(self.rect, axis="x", words=total.words, at=total.address, combine=_COMBINES[store.reduce][1])
+        axis = "xy" if self.domain.sums_rows else "x"
+        yield Reduce(self.rect, axis=axis, words=total.words, at=total.address, combine=_COMBINES[store.reduce][1])
         build = self.room.builder()
         if store.reduce in NEGATED:
             build.mul(total.vector(), total.vector(), -1.0, total.elements)
@@ -261,10 +231,23 @@ class _NestBuilder:
         yield Local(out.rect, body_of(build))
 
 
+def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
+    """Stretches of a line of PEs that hold as much: the first of them, how many, and what each holds."""
+    size = ceil_div(extent, pes)
+    full = extent // size if size else 0
+    counts = [(full, size), (1, extent - full * size), (pes, 0)]
+    at = 0
+    for pes_alike, held in counts:
+        width = min(pes_alike, pes - at) if held or pes_alike == pes else 0
+        if width:
+            yield at, width, held
+            at += width
+
+
 def _vector(place: Placed, is_whole: bool = False) -> Memory:
     """One row of a tile; of a column of numbers the one of the row; or, if rows are alike, all of the tile."""
     if is_whole:
-        return place.vector()
+        return place.vector(int(place.elements > 1))
     return place.vector(1 if place.columns > 1 else 0, (place.tile_columns,) if place.rows > 1 else ())
 
 

@@ -1,0 +1,112 @@
+"""The iterations of a loop nest as a matrix over a rectangle: which loops are its rows and which its columns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from lazytensor.ir.nest import Access, Nest
+from wse_sim.layout import Rect, ceil_div
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The iterations of a nest as rows, cut along y, and columns, cut along x, on a rectangle.
+
+    Loops that a store accumulates over are columns; if there are no others, the first of them are rows. Without such
+    loops rows and columns are divided where PEs hold the fewest; or, if every operand is read once by each iteration or
+    is a single element, iterations follow one another in rows of one length, and the last are repeated to fill them.
+    """
+
+    nest: Nest
+    rect: Rect
+
+    @cached_property
+    def order(self) -> tuple[list[int], list[int]]:
+        """The loops that are rows, and those that are columns."""
+        loops = [*range(len(self.nest.loops))]
+        summed = [i for i in loops if self.nest.loops[i].is_reduction]
+        if summed and len(summed) < len(loops):
+            return [i for i in loops if i not in summed], summed
+        # From the last loop on, so that of equal ways the one with the shortest columns is taken.
+        cuts = range(len(loops) - 1, -1, -1) or [0]
+        best = min(cuts, key=lambda i: self._tile(self._extent(loops[:i]), self._extent(loops[i:])))
+        return loops[:best], loops[best:]
+
+    @cached_property
+    def extents(self) -> tuple[int, int]:
+        """Rows and columns of the iterations."""
+        rows, columns = (self._extent(some) for some in self.order)
+        if not self.is_flat:
+            return rows, columns
+        total = rows * columns
+        return min(self.rect.height, total), ceil_div(total, min(self.rect.height, total))
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether iterations follow one another in rows of one length, whatever the loops."""
+        rows, columns = (self._extent(some) for some in self.order)
+        loops = self.nest.loops
+        if not rows * columns or any(loop.is_reduction for loop in loops):
+            return False
+        accesses = [*self.nest.reads, *(s.attr for s in self.nest.body if s.op == "index")]
+        # What is the same along some loops only is sent to those that share it, for which it needs rows and columns.
+        if any(0 < self._moves(a, range(len(loops))) < self._moves_at_most for a in accesses):
+            return False
+        return ceil_div(rows * columns, self.rect.area) < self._tile(rows, columns)
+
+    @property
+    def sums_rows(self) -> bool:
+        """Whether all iterations are summed, those of several rows too."""
+        return all(loop.is_reduction for loop in self.nest.loops) and len(self.nest.loops) > 0
+
+    def shape(self, access: Access) -> tuple[int, int]:
+        """Rows and columns of what is read, with 1 where all along an axis it is the same."""
+        if self.is_flat:
+            return self.extents if self._moves(access, range(len(self.nest.loops))) else (1, 1)
+        rows, columns = self.extents
+        down, along = (self._moves(access, some) for some in self.order)
+        return rows if down else min(rows, 1), columns if along else min(columns, 1)
+
+    def places(self, access: Access) -> np.ndarray:
+        """Elements of the flat operand, [rows, columns]."""
+        if self.is_flat:
+            return self._flat_places(access)
+        rows, columns = self.order
+        total = np.full((), access.offset, np.int64)
+        for i in (*rows, *columns):
+            total = np.add.outer(total, access.strides[i] * np.arange(self.nest.loops[i].extent))
+        return total.reshape(self.extents)
+
+    def read(self, access: Access) -> np.ndarray:
+        """As `places`, with an axis of 1 where all along it is the same."""
+        rows, columns = self.shape(access)
+        return self.places(access)[:rows, :columns]
+
+    def _flat_places(self, access: Access) -> np.ndarray:
+        count = self._extent(range(len(self.nest.loops)))
+        # The last rows may be longer than what is left: they repeat the last iteration, which does no harm.
+        numbers = np.minimum(np.arange(prod(self.extents)), count - 1)
+        at = np.unravel_index(numbers, [loop.extent for loop in self.nest.loops] or [1])
+        strides = access.strides or (0,)
+        places = np.full(len(numbers), access.offset, np.int64)
+        for stride, along in zip(strides, at, strict=True):
+            places += stride * along
+        return places.reshape(self.extents)
+
+    def _extent(self, loops: Sequence[int]) -> int:
+        return prod(self.nest.loops[i].extent for i in loops)
+
+    def _tile(self, rows: int, columns: int) -> int:
+        """Iterations of the PE that has the most."""
+        return ceil_div(rows, self.rect.height) * ceil_div(columns, self.rect.width)
+
+    def _moves(self, access: Access, loops: Sequence[int]) -> int:
+        """Of these loops, those along which another element is read."""
+        return sum(bool(access.strides[i]) and self.nest.loops[i].extent > 1 for i in loops)
+
+    @property
+    def _moves_at_most(self) -> int:
+        return sum(loop.extent > 1 for loop in self.nest.loops)
