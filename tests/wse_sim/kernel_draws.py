@@ -64,6 +64,10 @@ class Draw:
         width = self.draw(st.integers(narrowest, LARGEST_PES))
         return Rect(self.draw(place), self.draw(place), width, self.draw(side))
 
+    def groups(self, rect: Rect) -> int:
+        """Into how many groups each row of PEs is cut."""
+        return self.draw(st.integers(1, rect.width))
+
     def square(self) -> Rect:
         side = self.draw(st.integers(1, LARGEST_PES))
         return Rect(self.draw(st.integers(0, 1)), 0, side, side)

@@ -139,7 +139,7 @@ def softmax(on: Draw) -> Case:
     terms = columns + rect.width + 6
     scale = exact * (1 + np.abs(less).max() / terms)
     return Case(
-        KERNELS["softmax"](rect, rows, columns, on.dtype),
+        KERNELS["softmax"](rect, rows, columns, on.dtype, groups=on.groups(rect)),
         {"x": x},
         {"y": Expected(exact, scale, on.dtype, own=1, wide=terms)},
     )
@@ -156,7 +156,7 @@ def softmax_cross_entropy(on: Draw) -> Case:
     deep = 1 + np.abs(less).max() / terms
     p = np.exp(less) / total
     return Case(
-        KERNELS["softmax_cross_entropy"](rect, rows, columns, on.dtype),
+        KERNELS["softmax_cross_entropy"](rect, rows, columns, on.dtype, groups=on.groups(rect)),
         {"x": x, "target": target},
         {
             "y": Expected(p - target, p * deep + target, on.dtype, own=on.dtype != "float32", wide=terms),
@@ -175,7 +175,11 @@ def layer_norm(on: Draw) -> Case:
     reach = np.abs(high).max(1, keepdims=True) / np.sqrt((less * less).mean(1, keepdims=True) + 1e-5)
     scale = (1 + reach) * (1 + np.abs(scaled).max(1, keepdims=True)) * np.abs(g) + np.abs(b)
     own = Expected(scaled * g + b, scale, on.dtype, own=on.dtype != "float32", wide=2 * (columns + rect.width) + 8)
-    return Case(KERNELS["layer_norm"](rect, rows, columns, on.dtype), {"x": x, "gain": gain, "bias": bias}, {"y": own})
+    return Case(
+        KERNELS["layer_norm"](rect, rows, columns, on.dtype, groups=on.groups(rect)),
+        {"x": x, "gain": gain, "bias": bias},
+        {"y": own},
+    )
 
 
 def biased(on: Draw) -> tuple[Rect, np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
+from wse_sim.kernels.domain import row_groups
 from wse_sim.kernels.lookups import read_places, read_rows, write_places, write_rows
 from wse_sim.kernels.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
@@ -103,7 +104,8 @@ def _turned(extents: tuple[int, ...], is_turned: bool) -> tuple[int, ...]:
 
 def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name)
+    groups = row_groups(cores.rect, prod(rows), columns)
+    kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
         """Labels as rows of zeros and a one."""
@@ -123,7 +125,8 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    kernel = softmax(cores.rect, prod(rows), columns, reads[0].dtype.name)
+    groups = row_groups(cores.rect, prod(rows), columns)
+    kernel = softmax(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
     return single(kernel, lambda arrays: {"x": arrays[0]})
 
 

@@ -1,7 +1,7 @@
 """The iterations of a loop nest as a matrix over a rectangle: which loops are its rows and which its columns."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -9,6 +9,9 @@ import numpy as np
 
 from lazytensor.ir.nest import Access, Nest
 from wse_sim.layout import Rect, ceil_div
+
+# Of the WSE-2, roughly: they weigh one layout against another, and price nothing.
+_SETUP, _HOP = 16, 6
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Domain:
     Loops that a store accumulates over are columns; if there are no others, the first of them are rows. Without such
     loops rows and columns are divided where PEs hold the fewest; or, if every operand is read once by each iteration or
     is a single element, iterations follow one another in rows of one length, and the last are repeated to fill them.
+    Rows of PEs are cut into `groups` that have rows of their own, where that makes operations longer.
     """
 
     nest: Nest
@@ -49,13 +53,32 @@ class Domain:
         """Whether iterations follow one another in rows of one length, whatever the loops."""
         rows, columns = (self._extent(some) for some in self.order)
         loops = self.nest.loops
-        if not rows * columns or any(loop.is_reduction for loop in loops):
+        if not rows * columns or self._has_sums:
             return False
         accesses = [*self.nest.reads, *(s.attr for s in self.nest.body if s.op == "index")]
         # What is the same along some loops only is sent to those that share it, for which it needs rows and columns.
         if any(0 < self._moves(a, range(len(loops))) < self._moves_at_most for a in accesses):
             return False
         return ceil_div(rows * columns, self.rect.area) < self._tile(rows, columns)
+
+    @cached_property
+    def groups(self) -> int:
+        """Groups of PEs in each row of them; columns run over one group."""
+        rows, columns = self.extents
+        if self.is_flat or self.sums_rows or not rows * columns:
+            return 1
+        # In a sum no PE may count the fill of a short tile: only groups that divide the columns, or one of whole rows.
+        lengths = [n for n in _powers(self.rect.width) if columns % n == 0]
+        return row_groups(self.rect, rows, columns, [*lengths, self.rect.width], has_sums=self._has_sums)
+
+    @property
+    def used(self) -> Rect:
+        """The PEs that groups of one length leave."""
+        return replace(self.rect, width=self.rect.width // self.groups * self.groups)
+
+    @property
+    def _has_sums(self) -> bool:
+        return any(loop.is_reduction for loop in self.nest.loops)
 
     @property
     def sums_rows(self) -> bool:
@@ -110,3 +133,22 @@ class Domain:
     @property
     def _moves_at_most(self) -> int:
         return sum(loop.extent > 1 for loop in self.nest.loops)
+
+
+def row_groups(rect: Rect, rows: int, columns: int, lengths: Sequence[int] = (), has_sums: bool = True) -> int:
+    """In how many groups each row of PEs is cut, so that `rows` x `columns` take the least time for each operation.
+
+    A short group has longer vectors and fewer words to add up; `lengths` are those that are looked at, by default
+    powers of two.
+    """
+
+    def cycles(length: int) -> float:
+        tall, wide = ceil_div(rows, rect.height * (rect.width // length)), ceil_div(columns, length)
+        sent = tall + _HOP * length if length > 1 and has_sums else 0
+        return tall * (_SETUP + wide / 2) + sent
+
+    return rect.width // min(sorted(set(lengths or [*_powers(rect.width), rect.width])), key=cycles)
+
+
+def _powers(most: int) -> list[int]:
+    return [1 << n for n in range(most.bit_length())]

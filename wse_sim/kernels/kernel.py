@@ -32,10 +32,11 @@ class Placed:
     Each axis is cut as `layout.part` does: "block", "cyclic" or "replicated". `address` is in words. `skew` says which
     tile lies where on a square: "row" turns each row of tiles to the left by its number, as Cannon's first operand
     lies, "column" each column upwards. With `is_folded` neighbours of a tile are its neighbours on the ring that is
-    folded onto the line. With `is_turned` the rows run along x and the columns along y instead. Where a `constant` is
-    given all elements have that value, and with `counts` each is its number over that, rounded down. Each place of the
-    matrix is `depth` elements that stay together, as the pixels of a channel do. A tile has room for `least` columns,
-    also where the matrix has fewer.
+    folded onto the line. With `is_turned` the rows run along x and the columns along y instead. With `groups` each row
+    of PEs is cut into so many: columns of the matrix run over a group, and rows over the groups of all rows of PEs.
+    Where a `constant` is given all elements have that value, and with `counts` each is its number over that, rounded
+    down. Each place of the matrix is `depth` elements that stay together, as the pixels of a channel do. A tile has
+    room for `least` columns, also where the matrix has fewer.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Placed:
     skew: str = ""
     is_folded: bool = False
     is_turned: bool = False
+    groups: int = 1
     fill: float = 0
     constant: float | None = None
     counts: int = 0
@@ -68,7 +70,7 @@ class Placed:
     @property
     def _across(self) -> tuple[int, int]:
         """Tiles that a column and a row of the matrix are cut into."""
-        extents = self.rect.height, self.rect.width
+        extents = self.rect.height * self.groups, self.rect.width // self.groups
         return extents[::-1] if self.is_turned else extents
 
     @property
@@ -109,6 +111,9 @@ class Placed:
         across = self._across
         # First the ring that is folded onto the line, then the skew along it: Cannon's places are counted on the ring.
         row, column = (x, y) if self.is_turned else (y, x)
+        if self.groups > 1:
+            group, column = divmod(x, across[1])
+            row = y * self.groups + group
         if self.is_folded:
             row, column = _ring_index(across[0], row), _ring_index(across[1], column)
         if self.skew == "column":

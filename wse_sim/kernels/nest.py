@@ -81,8 +81,8 @@ class _NestBuilder:
     """Lays out a kernel: where each scalar of the body lies."""
 
     def __init__(self, rect: Rect, nest: Nest):
-        self.rect, self.nest, self.room = rect, nest, Room()
-        self.domain = Domain(nest, rect)
+        self.nest, self.room, self.domain = nest, Room(), Domain(nest, rect)
+        self.rect, self.groups = self.domain.used, self.domain.groups
         self.rows, self.columns = self.domain.extents
         self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
         self.indices: list[Placed] = []
@@ -100,21 +100,25 @@ class _NestBuilder:
         return MeshKernel(Seq(tuple(parts)), operands, tuple(self.outputs.values()), self.room.words, self.rect)
 
     def _tile(self, name: str, dtype: str) -> Placed:
-        return self.room.place(name, self.rect, self.rows, self.columns, dtype)
+        return self.room.place(name, self.rect, self.rows, self.columns, dtype, groups=self.groups)
 
     def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
         """On the first PEs of the lines along which it is the same."""
         rows, columns = self.domain.shape(access)
-        width = self.rect.width if columns > 1 else 1
-        height = self.rect.height if rows > 1 else 1
-        rect = Rect(self.rect.x, self.rect.y, width, height)
-        return self.room.place(name, rect, rows, columns, _type(dtype.name) if dtype.kind == "f" else WIDE)
+        stored = _type(dtype.name) if dtype.kind == "f" else WIDE
+        # A column begins on the first PE of each group, a row on the first row of PEs, in all groups alike.
+        if rows > 1:
+            return self.room.place(name, self.rect, rows, columns, stored, groups=self.groups)
+        first = Rect(self.rect.x, self.rect.y, self.rect.width if columns > 1 else 1, 1)
+        groups = self.groups if columns > 1 else 1
+        return self.room.place(name, first, rows, columns, stored, row_kind="replicated", groups=groups)
 
     def _arriving(self) -> Iterator[Phase]:
         for placed in (*self.inputs, *self.indices):
-            axis = "x" * (placed.rect.width < self.rect.width) + "y" * (placed.rect.height < self.rect.height)
-            if axis:
-                yield Broadcast(self.rect, axis=axis, words=placed.words, take=placed.address, put=placed.address)
+            axis = "x" * (placed.columns < self.columns) + "y" * (placed.rows < self.rows)
+            if axis and self.rect.area > 1:
+                groups, at = self.groups if axis == "x" else 1, placed.address
+                yield Broadcast(self.rect, axis=axis, words=placed.words, groups=groups, take=at, put=at)
 
     def _scalars(self) -> list[Placed | float]:
         """Where each scalar of the body lies; a tile is used again once nobody reads it any more."""
@@ -145,33 +149,45 @@ class _NestBuilder:
         return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
 
     def _sum(self) -> Placed:
-        kind = "replicated" if self.domain.sums_rows else "block"
-        rows = 1 if self.domain.sums_rows else self.rows
-        return self.room.place("sum", self.rect, rows, 1, WIDE, row_kind=kind, column_kind="replicated")
+        if self.domain.sums_rows:
+            return self.room.place("sum", self.rect, 1, 1, WIDE, row_kind="replicated", column_kind="replicated")
+        return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: Store) -> Placed:
         dtype = _type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
-            height, rows = (1, 1) if self.domain.sums_rows else (self.rect.height, self.rows)
-            column = Rect(self.rect.x, self.rect.y, 1, height)
-            return self.room.place(f"out{store.output}", column, rows, 1, dtype)
+            if self.domain.sums_rows:
+                return self.room.place(f"out{store.output}", Rect(self.rect.x, self.rect.y, 1, 1), 1, 1, dtype)
+            return self.room.place(f"out{store.output}", self.rect, self.rows, 1, dtype, groups=self.groups)
         return self._tile(f"out{store.output}", dtype)
 
     def _work(self) -> Iterator[Phase]:
         """The body on all PEs; with a sum, those that hold fewer columns than the others leave out the rest."""
         # Without a sum the fill of a short tile is worked on like the rest and never gathered.
         if not self.sums:
-            tile = ceil_div(self.columns, self.rect.width), ceil_div(self.rows, self.rect.height)
-            yield Local(self.rect, self._body(*tile))
+            yield Local(self.rect, self._body(self._along, self._down))
             return
         # A sum must not count the fill of a short tile, so PEs with fewer columns run a body of their own length; and
         # where rows are summed too, those with fewer rows.
-        rows = [(0, self.rect.height, ceil_div(self.rows, self.rect.height))]
+        rows, columns = [(0, self.rect.height, self._down)], [(0, self.rect.width, self._along)]
         if self.domain.sums_rows:
             rows = list(_shares(self.rows, self.rect.height))
+        # Groups are as long as that all of their PEs hold as many columns.
+        if self.groups == 1:
+            columns = list(_shares(self.columns, self.rect.width))
         for y, height, down in rows:
-            for x, width, along in _shares(self.columns, self.rect.width):
+            for x, width, along in columns:
                 yield Local(Rect(self.rect.x + x, self.rect.y + y, width, height), self._body(along, down))
+
+    @property
+    def _along(self) -> int:
+        """Columns of the largest tile."""
+        return ceil_div(self.columns, self.rect.width // self.groups)
+
+    @property
+    def _down(self) -> int:
+        """Rows of the largest tile."""
+        return ceil_div(self.rows, self.rect.height * self.groups)
 
     def _body(self, count: int, rows: int) -> tuple[Instruction, ...]:
         """Sums are cleared; then row after row, or all at once where rows are alike, every scalar and every store."""
@@ -222,8 +238,8 @@ class _NestBuilder:
         """Sums go to the first column of PEs, where they are rounded."""
         total, out = self.sums[store.output], self.outputs[store.output]
         # In float32: rounding to the output's type comes after the last addition.
-        axis = "xy" if self.domain.sums_rows else "x"
-        yield Reduce(self.rect, axis=axis, words=total.words, at=total.address, combine=_COMBINES[store.reduce][1])
+        axis, combine = "xy" if self.domain.sums_rows else "x", _COMBINES[store.reduce][1]
+        yield Reduce(self.rect, axis=axis, words=total.words, groups=self.groups, at=total.address, combine=combine)
         build = self.room.builder()
         if store.reduce in NEGATED:
             build.mul(total.vector(), total.vector(), -1.0, total.elements)

@@ -1,7 +1,12 @@
 """Kernels over rows that are cut along x: what is common to a row is combined over the fabric.
 
+With `groups` a row of PEs holds so many rows of the matrix side by side, each on a group of its own.
+
 Sums, differences and functions are taken in float32 for every element type, and results are rounded once.
 """
+
+from dataclasses import replace
+from typing import Any
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
@@ -16,19 +21,26 @@ LOWEST = -1e30
 
 
 class _Rows:
-    """Tiles of rows, with one float32 tile to work in and statistics of one word for each row."""
+    """Tiles of rows, with one float32 tile to work in and statistics of one word for each row.
 
-    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, fill: float = 0):
-        self.rect, self.room = rect, Room()
-        self.x = self.room.place("x", rect, rows, columns, dtype, fill=fill)
-        self.y = self.room.place("y", rect, rows, columns, dtype)
+    With `groups` each row of PEs has so many rows side by side; PEs that are left over stay idle.
+    """
+
+    def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, fill: float = 0, groups: int = 1):
+        self.rect, self.room, self.groups = replace(rect, width=rect.width // groups * groups), Room(), groups
+        self.x = self.tile("x", rows, columns, dtype, fill=fill)
+        self.y = self.tile("y", rows, columns, dtype)
         # In float32 the result is worked out where it will lie.
-        self.work = self.y if dtype == WIDE else self.room.place("work", rect, rows, columns, WIDE)
+        self.work = self.y if dtype == WIDE else self.tile("work", rows, columns, WIDE)
         self.phases: list[Phase] = []
+
+    def tile(self, name: str, rows: int, columns: int, dtype: str, **how: Any) -> Placed:
+        """Room for rows; `how` as the fields of `Placed`."""
+        return self.room.place(name, self.rect, rows, columns, dtype, groups=self.groups, **how)
 
     def along(self, name: str, dtype: str, constant: float | None = None) -> Placed:
         """One row for all: its columns as those of the tiles."""
-        return self.room.place(name, self.rect, 1, self.x.columns, dtype, row_kind="replicated", constant=constant)
+        return self.tile(name, 1, self.x.columns, dtype, row_kind="replicated", constant=constant)
 
     def statistic(self) -> Memory:
         """One number for each row."""
@@ -53,7 +65,17 @@ class _Rows:
     def combine(self, statistic: Memory, combine: str = "add", count: int = 1) -> None:
         """What the PEs of a row have becomes one number, on all of them; or `count` that lie behind each other."""
         words = words_of(count * self.x.tile_rows, WIDE)
-        self.phases.append(AllReduce(self.rect, axis="x", words=words, at=statistic.base, dtype=WIDE, combine=combine))
+        self.phases.append(
+            AllReduce(
+                self.rect,
+                axis="x",
+                words=words,
+                groups=self.groups,
+                at=statistic.base,
+                dtype=WIDE,
+                combine=combine,
+            )
+        )
 
     def finish(
         self, builder: Builder, operands: tuple[Placed, ...] = (), results: tuple[Placed, ...] = ()
@@ -65,9 +87,9 @@ class _Rows:
         return MeshKernel(Seq(tuple(self.phases)), (self.x, *operands), (self.y, *results), self.room.words)
 
 
-def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
+def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
     """y = exp(x - max x) / sum of that, over each row of x [rows, columns]."""
-    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
+    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"), groups=groups)
     total, build = on.statistic(), _less_the_largest(on)
     _exponentials(on, build, total)
     on.run(build)
@@ -78,13 +100,13 @@ def softmax(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> Mesh
     return on.finish(build)
 
 
-def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32") -> MeshKernel:
+def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "float32", groups: int = 1) -> MeshKernel:
     """loss [rows] = log of the sum of exp(x) - the sum of target x, and y, its gradient: softmax(x) - target.
 
     x, y and target are [rows, columns]; each row of `target` adds up to 1. Losses are float32, on all PEs of a row.
     """
-    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"))
-    target = on.room.place("target", rect, rows, columns, dtype)
+    on = _Rows(rect, rows, columns, dtype, fill=float("-inf"), groups=groups)
+    target = on.tile("target", rows, columns, dtype)
     count = on.x.tile_rows
     # Two sums of each row behind each other go through one all-reduce, whose latency is most of its price.
     both = Memory(on.room.take(2 * count, WIDE))
@@ -97,15 +119,7 @@ def softmax_cross_entropy(rect: Rect, rows: int, columns: int, dtype: str = "flo
     _exponentials(on, build, total)
     on.run(build)
     on.combine(both, count=2)
-    loss = Placed(
-        name="loss",
-        rect=rect,
-        rows=rows,
-        columns=1,
-        dtype=WIDE,
-        address=on.room.take(count, WIDE),
-        column_kind="replicated",
-    )
+    loss = on.tile("loss", rows, 1, WIDE, column_kind="replicated")
     build = on.room.builder()
     build.special("log", loss.vector(), total, count)
     build.sub(loss.vector(), loss.vector(), aimed, count)
@@ -134,13 +148,15 @@ def _exponentials(on: _Rows, build: Builder, total: Memory) -> None:
     on.each_row(build, "add", total, total, on.work)
 
 
-def layer_norm(rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5) -> MeshKernel:
+def layer_norm(
+    rect: Rect, rows: int, columns: int, dtype: str = "float32", eps: float = 1e-5, groups: int = 1
+) -> MeshKernel:
     """y = (x - mean) / sqrt(variance + eps) * gain + bias, over each row.
 
     x and y are [rows, columns], gain and bias [1, columns]. The variance is the mean of squared differences. PEs at
     the end of a row may hold fewer columns than the others: a row of ones and zeros keeps the rest out of the sum.
     """
-    on = _Rows(rect, rows, columns, dtype)
+    on = _Rows(rect, rows, columns, dtype, groups=groups)
     gain, bias, real = on.along("gain", dtype), on.along("bias", dtype), on.along("real", WIDE, constant=1)
     count, mean, spread = on.x.tile_rows, on.statistic(), on.statistic()
     build = on.room.builder()

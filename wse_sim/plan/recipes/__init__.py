@@ -12,24 +12,19 @@ from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
-from wse_sim.plan.recipes.generic import generic
-from wse_sim.plan.recipes.loop_nest import nest
 from wse_sim.plan.recipes.matmul import matmul
-from wse_sim.plan.recipes.softmax import softmax_cross_entropy
+from wse_sim.plan.recipes.running import running
 from wse_sim.plan.wiring import Wiring
 
 Recipe = Callable[[Instr, Wiring, Rect, Machine], MeshKernel]
 
-RECIPES: dict[str, Recipe] = {
-    "matmul": matmul,
-    "nest": nest,
-    "softmax_cross_entropy": softmax_cross_entropy,
-}
+RECIPES: dict[str, Recipe] = {"matmul": matmul}
+"""Kernel -> its recipe, where there is a choice of arrangements; all others run as the mesh's calls do."""
 
 
 def kernel_of(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
-    """The kernel of `instr`: by its row in RECIPES, or a price of its work alone if it has none."""
-    return RECIPES.get(instr.kernel, generic)(instr, wiring, rect, machine)
+    """The kernel of `instr`, as simulated cores run it; a price of its work alone where they do not."""
+    return RECIPES.get(instr.kernel, running)(instr, wiring, rect, machine)
 
 
 def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:

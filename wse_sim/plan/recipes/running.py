@@ -1,0 +1,74 @@
+"""Every kernel but products: the one that simulated cores run for the instruction, with all its rounds."""
+
+from dataclasses import replace
+from functools import lru_cache
+
+from lazytensor.dtype import DType, bfloat16, float32
+from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Nest
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.isa.core_program import ITEM_BYTES
+from wse_sim.kernels.calls import call_of
+from wse_sim.kernels.kernel import MeshKernel, price_alone
+from wse_sim.layout import Rect
+from wse_sim.machine import Machine
+from wse_sim.phase import IDLE, Repeat
+from wse_sim.plan.recipes.generic import generic
+from wse_sim.plan.wiring import Wiring
+
+
+def running(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
+    """The kernel that runs for `instr`; what has none is priced by its work alone."""
+    reads = tuple(core_type(wiring.type(r)) for r in instr.reads)
+    if not all(wiring.type(w).size for w in instr.writes):
+        return price_alone(IDLE)
+    call = _Call(replace(instr, nest=_on_cores(instr.nest) if instr.nest else None), reads)
+    return _kernel(call, rect) or generic(instr, wiring, rect, machine)
+
+
+def core_type(type: Type) -> Type:
+    """A type as cores have it: nothing wider than float32, and of 16 bits float16 and bfloat16."""
+    return type if _core_dtype(type.dtype) is type.dtype else Type(type.shape, _core_dtype(type.dtype))
+
+
+def _core_dtype(dtype: DType) -> DType:
+    if not dtype.is_floating_point or dtype.name in ITEM_BYTES:
+        return dtype
+    return float32 if dtype.itemsize >= ITEM_BYTES["float32"] else bfloat16
+
+
+def _on_cores(nest: Nest) -> Nest:
+    return replace(
+        nest,
+        inputs=tuple(map(core_type, nest.inputs)),
+        outputs=tuple(map(core_type, nest.outputs)),
+        body=tuple(replace(scalar, dtype=_core_dtype(scalar.dtype)) for scalar in nest.body),
+    )
+
+
+class _Call:
+    """An instruction with the types that it reads, equal to every other that has the same kernel."""
+
+    def __init__(self, instr: Instr, reads: tuple[Type, ...]):
+        self.instr, self.reads = instr, reads
+        # Labels, lines of the script and buffers are left out: layers that are alike have one kernel.
+        self._key = instr.kernel, str(instr.nest) if instr.nest else repr(instr.attrs), reads
+        self._hash = hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Call) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@lru_cache(maxsize=4096)
+def _kernel(call: _Call, rect: Rect) -> MeshKernel | None:
+    """The kernel of a call with all its rounds, or None if cores have none."""
+    try:
+        mesh_call = call_of(call.instr, call.reads, rect)
+    except LazyError:
+        return None
+    kernel = mesh_call.kernel
+    return kernel if mesh_call.rounds == 1 else replace(kernel, phase=Repeat(mesh_call.rounds, kernel.phase))
