@@ -14,7 +14,6 @@ from wse_sim.kernels.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.plan.recipes import RECIPES, phase_program
-from wse_sim.plan.recipes.loop_nest import Counts, count_operations
 from wse_sim.plan.recipes.matmul import product_of
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
@@ -57,7 +56,7 @@ def price(program, rect=RECT, machine=WSE2):
 
 
 def test_every_recipe_has_a_case():
-    assert set(CASES) == set(RECIPES)
+    assert set(RECIPES) <= set(CASES)
 
 
 @pytest.mark.parametrize("kernel", CASES)
@@ -73,8 +72,8 @@ def test_more_work_takes_longer(kernel):
     assert price(small).cycles < price(large).cycles
 
 
-@pytest.mark.parametrize("kernel", ["softmax", "layer_norm", "call", "never heard of it"])
-def test_other_kernels_are_priced_by_their_work(kernel):
+@pytest.mark.parametrize("kernel", ["layer_norm", "cumsum", "never heard of it"])
+def test_kernels_that_do_not_run_are_priced_by_their_work(kernel):
     """10,000 operations on 896 PEs are 12 each and 3 results; 8 KiB read are 74 words for each of the 28 rows.
 
     The cores take turns between the words, once they come, and the operations and the storing.
@@ -170,7 +169,7 @@ def test_many_small_products_share_the_rectangle():
 
 def test_pointwise_nest_by_hand():
     """64 x 256 elements on 896 PEs are 19 each: one vector addition, two elements a cycle."""
-    assert price(nest_program()).cycles == 16  # 6 + 19 / 2, rounded up
+    assert price(nest_program()).cycles == 6 + 10
     assert price(nest_program(op="exp")).cycles == 6 + 19 * 50
 
 

@@ -86,10 +86,10 @@ class _NestBuilder:
         self.rows, self.columns = self.domain.extents
         self.inputs = [self._operand(f"in{k}", a, nest.inputs[k].dtype) for k, a in enumerate(nest.reads)]
         self.indices: list[Placed] = []
+        self.outputs = {s.output: self._output(s) for s in nest.stores}
         self.scalars = self._scalars()
         self.work = [self._tile("work", WIDE) for _ in range(self._spares())]
         self.sums = {s.output: self._sum() for s in nest.stores if s.reduce}
-        self.outputs = {s.output: self._output(s) for s in nest.stores}
 
     def kernel(self) -> MeshKernel:
         parts: list[Phase] = [Par(tuple(self._arriving())), Par(tuple(self._work()))]
@@ -115,7 +115,9 @@ class _NestBuilder:
 
     def _arriving(self) -> Iterator[Phase]:
         for placed in (*self.inputs, *self.indices):
-            axis = "x" * (placed.columns < self.columns) + "y" * (placed.rows < self.rows)
+            # A single element has to get to all groups, also where each has but one column.
+            along = placed.columns < self.columns or placed.rect.width < self.rect.width
+            axis = "x" * along + "y" * (placed.rows < self.rows)
             if axis and self.rect.area > 1:
                 groups, at = self.groups if axis == "x" else 1, placed.address
                 yield Broadcast(self.rect, axis=axis, words=placed.words, groups=groups, take=at, put=at)
@@ -146,6 +148,10 @@ class _NestBuilder:
             self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
             return self.indices[-1]
         dtype = _type(scalar.dtype.name)
+        # What is stored as it is, is worked out where it will lie.
+        for store in self.nest.stores:
+            if store.value == n and not store.reduce and self.outputs[store.output].dtype == dtype:
+                return self.outputs[store.output]
         return free[dtype].pop() if free.get(dtype) else self._tile("scalar", dtype)
 
     def _sum(self) -> Placed:
@@ -221,7 +227,7 @@ class _NestBuilder:
                     build.mul(spare[0], value, -1.0, length)
                     value = spare[0]
                 append(build, _COMBINES[store.reduce][0], (total, total, value), length)
-            else:
+            elif self.scalars[store.value] is not self.outputs[store.output]:
                 build.convert(_vector(self.outputs[store.output], is_whole), value, length)
 
     def _spares(self) -> int:
