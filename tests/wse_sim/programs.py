@@ -160,7 +160,7 @@ def mlp(sizes=(784, 256, 10), batch=64, dtype=float32) -> Program:
         }
         if n:
             back = b.matmul(gradient, weight, "backward")
-            gradient = b.pointwise("where", (back, entering), "backward", name=f"relu{n - 1}.back")
+            gradient = b.pointwise("mul", (back, entering), "backward", name=f"relu{n - 1}.back")
         for parameter, g in gradients.items():
             slot = b.weight(f"{b.buffers[parameter].name}.momentum", b.type(parameter).shape)
             b.pointwise("add", (slot, g), "update", into=slot, name="momentum")

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from math import prod
+from functools import cached_property, lru_cache
+from math import isqrt, prod
 
 import numpy as np
 
@@ -20,7 +20,8 @@ class Domain:
 
     Loops that a store accumulates over are columns; if there are no others, the first of them are rows. Without such
     loops rows and columns are divided where PEs hold the fewest; or, if every operand is read once by each iteration or
-    is a single element, iterations follow one another in rows of one length, and the last are repeated to fill them.
+    is a single element, iterations follow one another in rows of one length, and the last are repeated to fill them (in
+    a sum nothing is repeated: rows are as long as a divisor of all).
     Rows of PEs are cut into `groups` that have rows of their own, where that makes operations longer.
     """
 
@@ -32,7 +33,7 @@ class Domain:
         """The loops that are rows, and those that are columns."""
         loops = [*range(len(self.nest.loops))]
         summed = [i for i in loops if self.nest.loops[i].is_reduction]
-        if summed and len(summed) < len(loops):
+        if summed and not self.sums_rows:
             return [i for i in loops if i not in summed], summed
         # From the last loop on, so that of equal ways the one with the shortest columns is taken.
         cuts = range(len(loops) - 1, -1, -1) or [0]
@@ -46,6 +47,8 @@ class Domain:
         if not self.is_flat:
             return rows, columns
         total = rows * columns
+        if self.sums_rows:
+            return min(_divided(total), key=lambda pair: self._tile(*pair))
         return min(self.rect.height, total), ceil_div(total, min(self.rect.height, total))
 
     @cached_property
@@ -53,13 +56,16 @@ class Domain:
         """Whether iterations follow one another in rows of one length, whatever the loops."""
         rows, columns = (self._extent(some) for some in self.order)
         loops = self.nest.loops
-        if not rows * columns or self._has_sums:
+        if not rows * columns or (self._has_sums and not self.sums_rows):
             return False
         accesses = [*self.nest.reads, *(s.attr for s in self.nest.body if s.op == "index")]
         # What is the same along some loops only is sent to those that share it, for which it needs rows and columns.
         if any(0 < self._moves(a, range(len(loops))) < self._moves_at_most for a in accesses):
             return False
-        return ceil_div(rows * columns, self.rect.area) < self._tile(rows, columns)
+        least = ceil_div(rows * columns, self.rect.area)
+        if self.sums_rows:
+            least = min(self._tile(*pair) for pair in _divided(rows * columns))
+        return least < self._tile(rows, columns)
 
     @cached_property
     def groups(self) -> int:
@@ -83,7 +89,7 @@ class Domain:
     @property
     def sums_rows(self) -> bool:
         """Whether all iterations are summed, those of several rows too."""
-        return all(loop.is_reduction for loop in self.nest.loops) and len(self.nest.loops) > 0
+        return self._has_sums and all(loop.is_reduction or loop.extent == 1 for loop in self.nest.loops)
 
     def shape(self, access: Access) -> tuple[int, int]:
         """Rows and columns of what is read, with 1 where all along an axis it is the same."""
@@ -110,7 +116,7 @@ class Domain:
 
     def _flat_places(self, access: Access) -> np.ndarray:
         count = self._extent(range(len(self.nest.loops)))
-        # The last rows may be longer than what is left: they repeat the last iteration, which does no harm.
+        # The last row may be longer than what is left: it repeats the last iteration, which does no harm.
         numbers = np.minimum(np.arange(prod(self.extents)), count - 1)
         at = np.unravel_index(numbers, [loop.extent for loop in self.nest.loops] or [1])
         strides = access.strides or (0,)
@@ -148,6 +154,13 @@ def row_groups(rect: Rect, rows: int, columns: int, lengths: Sequence[int] = (),
         return tall * (_SETUP + wide / 2) + sent
 
     return rect.width // min(sorted(set(lengths or [*_powers(rect.width), rect.width])), key=cycles)
+
+
+@lru_cache(maxsize=1024)
+def _divided(total: int) -> tuple[tuple[int, int], ...]:
+    """All pairs whose product is `total`."""
+    low = [n for n in range(1, isqrt(total) + 1) if total % n == 0]
+    return (*((n, total // n) for n in low), *((total // n, n) for n in low))
 
 
 def _powers(most: int) -> list[int]:

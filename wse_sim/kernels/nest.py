@@ -204,7 +204,10 @@ class _NestBuilder:
                 build.move(total.vector(), _STARTS[_known(store)], total.elements)
         # With no row or column that is broadcast a tile is one long vector: one setup instead of one for each row.
         whole = (self.rows, self.columns)
-        if not self.sums and all((p.rows, p.columns) in (whole, (1, 1)) for p in (*self.inputs, *self.indices)):
+        is_whole = all((p.rows, p.columns) in (whole, (1, 1)) for p in (*self.inputs, *self.indices))
+        # A sum over everything takes a full tile in one go too; rows of a short tile do not follow one another.
+        is_whole &= not self.sums or (self.domain.sums_rows and count == self._along)
+        if is_whole and rows * count:
             self._row(build, rows * count, is_whole=True)
         elif count and rows:
             with build.loop(rows):

@@ -11,6 +11,7 @@ from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.kernels.calls import call_of
 from wse_sim.kernels.kernel import MeshKernel, price_alone
+from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import IDLE, Repeat
@@ -24,7 +25,7 @@ def running(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshK
     if not all(wiring.type(w).size for w in instr.writes):
         return price_alone(IDLE)
     call = _Call(replace(instr, nest=_on_cores(instr.nest) if instr.nest else None), reads)
-    return _kernel(call, rect) or generic(instr, wiring, rect, machine)
+    return _kernel(call, Cores(rect, machine)) or generic(instr, wiring, rect, machine)
 
 
 def core_type(type: Type) -> Type:
@@ -64,10 +65,10 @@ class _Call:
 
 
 @lru_cache(maxsize=4096)
-def _kernel(call: _Call, rect: Rect) -> MeshKernel | None:
+def _kernel(call: _Call, cores: Cores) -> MeshKernel | None:
     """The kernel of a call with all its rounds, or None if cores have none."""
     try:
-        mesh_call = call_of(call.instr, call.reads, rect)
+        mesh_call = call_of(call.instr, call.reads, cores)
     except LazyError:
         return None
     kernel = mesh_call.kernel
