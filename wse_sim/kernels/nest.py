@@ -262,10 +262,10 @@ def _shares(extent: int, pes: int) -> Iterator[tuple[int, int, int]]:
     full = extent // size if size else 0
     counts = [(full, size), (1, extent - full * size), (pes, 0)]
     at = 0
-    for pes_alike, held in counts:
-        width = min(pes_alike, pes - at) if held or pes_alike == pes else 0
+    for pes_alike, share in counts:
+        width = min(pes_alike, pes - at) if share or pes_alike == pes else 0
         if width:
-            yield at, width, held
+            yield at, width, share
             at += width
 
 
