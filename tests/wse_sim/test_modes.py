@@ -1,7 +1,7 @@
 """Modes: conservation of bytes and work, timelines, figures by hand, the laws of machines, and the choice."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
@@ -306,3 +306,22 @@ def test_plan_keeps_what_the_report_was_read_from():
     assert made.chosen is made.pipelined
     assert made.chosen.report is made.report.chosen
     assert made.chosen.timeline.end_cycles == made.report.fill_cycles
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A perceptron that is known for any batch."""
+
+    sizes: tuple[int, ...]
+    batch_size: int
+
+    def program(self, batch_size):
+        return mlp(self.sizes, batch_size)
+
+
+@pytest.mark.parametrize("batch", [33, 50, 66, 99, 130])
+def test_whole_samples_make_micro_batches_that_fit(batch):
+    small = replace(TINY, name="small", usable_bytes_per_pe=1200)
+    report = plan(Sized((64, 256, 256, 64), batch), small, "streaming").report.streaming
+    assert report.micro_batches > 1
+    assert report.peak_bytes_per_pe <= small.usable_bytes_per_pe

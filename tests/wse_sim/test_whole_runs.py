@@ -79,8 +79,8 @@ class Recorded:
 def test_a_script_is_recorded_once_for_all_its_rows(monkeypatch):
     recorded = []
 
-    def plan_run(row, run, step):
-        assert step.name == (run.script, run.args)
+    def plan_run(row, run, step, prices):
+        assert step.name == (run.script, run.args) and prices.machine.name == run.machine
         return replace(RUN, id=row.id)
 
     def record(script, args):

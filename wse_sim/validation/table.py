@@ -47,8 +47,7 @@ def text(verdicts: Sequence[RowResult]) -> str:
     lines = [
         *(f"{r.row.id}: {_both_errors(r)}. {r.reason}" for r in covered if r.reason),
         *_gaps(covered),
-        "Not covered:",
-        *(f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered),
+        *_uncovered(verdicts),
     ]
     tables = (_row_table(verdicts).text(), "\n".join(notes), _group_table(verdicts).text()) if covered else ()
     return "\n\n".join((*tables, *run_parts(runs_of(verdicts), Table.text), "\n".join(lines)))
@@ -58,6 +57,12 @@ def _gaps(covered: Sequence[RowResult]) -> list[str]:
     """Why rows that should have been simulated are not."""
     gaps = [f"  {r.row.id}: {r.gap}" for r in covered if r.gap]
     return ["Not simulated:", *gaps] if gaps else []
+
+
+def _uncovered(verdicts: Sequence[RowResult]) -> list[str]:
+    """Why rows have no figure of ours."""
+    reasons = [f"  {r.row.id}  {figure(r.row.value)} {r.row.unit}: {r.reason}" for r in verdicts if not r.is_covered]
+    return ["Not covered:", *reasons] if reasons else []
 
 
 def _has_simulated(verdicts: Sequence[RowResult]) -> bool:

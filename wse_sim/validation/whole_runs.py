@@ -6,6 +6,7 @@ script's step is above this package, so it is given by the command line that doe
 
 import json
 import pathlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -16,7 +17,10 @@ from wse_sim.bands import RECORDED, factor, recorded
 from wse_sim.host import APPLIANCE
 from wse_sim.machine import Machine
 from wse_sim.plan.modes import Source, plan
+from wse_sim.plan.prices import Prices
 from wse_sim.validation.rows import MeasuredRow
+
+_FOLDERS = re.compile(r"[^\s(]*/(?=[^\s/]+\.py:\d)")
 
 Recorder = Callable[[str, tuple[str, ...]], Source]
 """From the name of a script and its arguments to its recorded step."""
@@ -90,8 +94,9 @@ class PlannedRun:
 
 
 def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[str] = ()) -> list[PlannedRun]:
-    """Plan the runs among `rows`; those of one script are recorded once."""
+    """Plan the runs among `rows`; those of one script are recorded once, those of one machine share their prices."""
     steps: dict[tuple[str, tuple[str, ...]], Source] = {}
+    prices: dict[str, Prices] = {}
     planned = []
     for row in rows:
         if row.id not in RUNS:
@@ -99,16 +104,17 @@ def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[st
         run = RUNS[row.id]
         if (run.script, run.args) not in steps:
             steps[run.script, run.args] = record(run.script, run.args)
-        outcome = plan_run(row, run, steps[run.script, run.args])
+        known = prices.setdefault(run.machine, Prices(Machine.by_name(run.machine)))
+        outcome = plan_run(row, run, steps[run.script, run.args], known)
         planned.append(replace(outcome, is_fitted=row.id in fitted))
     return planned
 
 
-def plan_run(row: MeasuredRow, run: WholeRun, step: Source) -> PlannedRun:
-    """Plan one run, in the mode that it was published in."""
-    machine = Machine.by_name(run.machine)
-    host = replace(APPLIANCE, workers=run.workers)
-    report = plan(step, machine, run.mode, batch_size=run.batch_size, systems=run.systems, host=host).report
+def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
+    """Plan one run, in the mode that it was published in, on the machine of `prices`."""
+    machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
+    report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices).report
+    words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
         id=row.id,
         machine=run.machine,
@@ -118,7 +124,8 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source) -> PlannedRun:
         published=row.value,
         planned=report.samples_per_s if report.fits else 0.0,
         limit=report.limit if report.fits else "does not fit",
-        verdict=report.verdict if report.fits else report.chosen.reason,
+        # Lines are named by the script alone: what is recorded is read on other machines.
+        verdict=_FOLDERS.sub("", words),
         peak_share=peak_share(row.value, step.program(run.batch_size), run, machine),
     )
 

@@ -58,11 +58,12 @@ def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
     for has_recompute, need in needs.items():
         room = usable - need.fixed
         # `need` is of the batch of all systems.
-        count = ceil_div(ceil_div(need.per_batch, case.systems), room) if room > 0 else own + 1
-        if count <= own:
+        # Whole samples are counted: parts of equal bytes would be rounded up to more than fits.
+        size = min(own, room * case.batch_size // max(1, need.per_batch)) if room > 0 else 0
+        if size:
             # The fewest parts that fit: more of them only send the weights more often.
             fitting = True
-            yield max(1, count), has_recompute
+            yield ceil_div(own, size), has_recompute
     if not fitting:
         raise _too_large(case, whole, needs[len(needs) > 1], usable)
 
