@@ -99,7 +99,7 @@ def losses(draw) -> MeshKernel:
 
 
 @lru_cache
-def step_of(name: str, half: lt.dtype | None) -> Program:
+def step_of(name: str, half) -> Program:
     """The program of a training step of a small net."""
     lt.manual_seed(0)
     return NETS[name](half)[0]
