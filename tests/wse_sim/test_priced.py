@@ -5,6 +5,7 @@ others. The figures that are quoted are those of the campaign, `make campaign`: 
 suite runs a share of them.
 """
 
+import gc
 import os
 from functools import lru_cache
 from statistics import median
@@ -101,6 +102,8 @@ def losses(draw) -> MeshKernel:
 @lru_cache
 def step_of(name: str, half) -> Program:
     """The program of a training step of a small net."""
+    # Modules hold themselves; what the last net recorded must not be asked for in this one.
+    gc.collect()
     lt.manual_seed(0)
     return NETS[name](half)[0]
 
