@@ -54,6 +54,10 @@ class Rect:
         inside_y = self.y <= other.y and other.y + other.height <= self.y + self.height
         return inside_x and inside_y
 
+    def trimmed(self, width: int, height: int) -> "Rect":
+        """At most so wide and so high, from the same corner: PEs without a part of a tensor only lengthen its way."""
+        return Rect(self.x, self.y, min(self.width, width), min(self.height, height))
+
     def as_tuple(self) -> tuple[int, int, int, int]:
         """x, y, width, height, as reports hold it."""
         return self.x, self.y, self.width, self.height

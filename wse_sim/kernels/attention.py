@@ -4,7 +4,7 @@ Tokens are cut along y and heads, of all samples together, along x. A PE has the
 go around the columns on a folded ring, a block of tokens at a time, with their positions. Scores of a block are made,
 used and forgotten: going forward their maximum and sum are kept up to date and what was summed before is scaled
 (Milakov and Gimelshein 2018; Dao et al. 2022), going backward they are made again from the logarithm of that sum.
-Scores and sums are in float32. This takes any rectangle.
+Scores and sums are in float32. This takes any rectangle, and uses no more rows than tokens.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,8 @@ class _Blocks:
     """Tiles of an attention: what stays with the queries, and the block that goes around."""
 
     def __init__(self, rect: Rect, heads: Heads, dtype: str, turning: dict[str, str]):
-        self.rect, self.heads, self.dtype, self.room = rect, heads, dtype, Room()
+        self.rect = rect = rect.trimmed(heads.heads, heads.tokens)
+        self.heads, self.dtype, self.room = heads, dtype, Room()
         self.tokens, self.own = ceil_div(heads.tokens, rect.height), ceil_div(heads.heads, rect.width)
         # One after the other without gaps, so that one move takes all of them along.
         self.elements = self.tokens * self.own * heads.width
@@ -179,7 +180,7 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
         with build.loop(count):
             build.mul(on.row(total), on.row(total), Memory(factor.base, stride=0, steps=(0, 1)), heads.width)
         on.weighted(build, total, on.scores, on.blocks["v"])
-    work_phase = on.rounds(Local(rect, body_of(build)))
+    work_phase = on.rounds(Local(on.rect, body_of(build)))
     parts = (_begin(on, largest, sums, total), work_phase, _finish(on, y, total, largest, sums))
     operands = (q, *on.blocks.values(), on.positions, on.limits)
     return MeshKernel(Seq(parts), operands, (y, largest), on.room.words)
@@ -240,7 +241,11 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
         on.weighted(build, dq_sum, slopes, on.blocks["k"])
         on.weighted(build, on.blocks["dk_sum"], slopes, q, is_turned=True)
     sums = (dq_sum, on.blocks["dk_sum"], on.blocks["dv_sum"])
-    parts = (_shared(on, shared, y, dy, sums), on.rounds(Local(rect, body_of(build))), _round(on, (dq, dk, dv), sums))
+    parts = (
+        _shared(on, shared, y, dy, sums),
+        on.rounds(Local(on.rect, body_of(build))),
+        _round(on, (dq, dk, dv), sums),
+    )
     operands = (q, on.blocks["k"], on.blocks["v"], y, dy, log_sums, on.positions, on.limits)
     return MeshKernel(Seq(parts), operands, (dq, dk, dv), on.room.words)
 

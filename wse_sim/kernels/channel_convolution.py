@@ -3,7 +3,8 @@
 Samples are cut along y and channels along x. Each PE has the weights of its own output channels, for all input
 channels, and PEs of a column have the same ones. What has input channels, images or their gradients, goes around the
 rows on a folded ring, a block of channels at a time, with its number, by which a PE finds the weights that belong to
-it. Sums are in float32 and rounded once. This takes any rectangle; PEs beyond samples and channels have nothing to do.
+it. Sums are in float32 and rounded once. This takes any rectangle, of
+which it uses no more columns than there are channels, and no more rows than samples.
 """
 
 from dataclasses import dataclass, replace
@@ -33,8 +34,9 @@ class _Channels:
     """Tiles of a convolution on every PE: weights, results, and the block of images that goes around."""
 
     def __init__(self, rect: Rect, images: Images, window: Window, dtype: str, turning: str):
-        self.rect, self.images, self.window, self.dtype = rect, images, window, dtype
-        self.room = Room()
+        # Beyond the channels a longer ring has more rounds and no fewer products in each.
+        self.rect = rect = rect.trimmed(images.channels, images.samples)
+        self.images, self.window, self.dtype, self.room = images, window, dtype, Room()
         self.samples = ceil_div(images.samples, rect.height)
         self.block = ceil_div(images.channels, rect.width)
         self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", counts=1)
@@ -149,7 +151,7 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
     total = y if dtype == WIDE else on.outputs("total", WIDE)
     build = on.room.builder()
     on.products(build, _Operands(weights, total, sums="results"))
-    work = on.rounds(Local(rect, body_of(build)), comes_home=False)
+    work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
     parts = (on.begin(x, total), work, *_rounded(on, y, total))
     return MeshKernel(Seq(parts), (on.number, x, weights), (y,), on.room.words)
 
@@ -163,10 +165,10 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
     g, weights, x = on.outputs("g"), on.weights("weights"), on.inputs("x")
     build = on.room.builder()
     on.products(build, _Operands(weights, g, sums="images"))
-    work = on.rounds(Local(rect, body_of(build)), comes_home=True)
+    work = on.rounds(Local(on.rect, body_of(build)), comes_home=True)
     build = on.room.builder()
     build.convert(x.vector(), on.frame.inner(), x.elements)
-    parts = (on.begin(None, None), work, Local(rect, body_of(build)))
+    parts = (on.begin(None, None), work, Local(on.rect, body_of(build)))
     return MeshKernel(Seq(parts), (on.number, g, weights), (x,), on.room.words)
 
 
@@ -180,8 +182,8 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
     total = weights if dtype == WIDE else on.weights("total", WIDE)
     build = on.room.builder()
     on.products(build, _Operands(total, g, sums="weights"))
-    work = on.rounds(Local(rect, body_of(build)), comes_home=False)
-    over_samples = AllReduce(rect, axis="y", words=total.words, at=total.address)
+    work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
+    over_samples = AllReduce(on.rect, axis="y", words=total.words, at=total.address)
     parts = (on.begin(x, total), work, over_samples, *_rounded(on, weights, total))
     return MeshKernel(Seq(parts), (on.number, x, g), (weights,), on.room.words)
 

@@ -127,7 +127,7 @@ class _Rows(_Norm):
     """Over the elements of each row."""
 
     def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, eps: float):
-        super().__init__(rect)
+        super().__init__(rect.trimmed(columns, rows))
         self.x, self.unit = self.tile("x", rows, columns, dtype), self.tile("unit", rows, columns, WIDE)
         self.real = self.along("real", columns, WIDE, constant=1)
         self.mask = self.real.vector()
@@ -194,7 +194,7 @@ class _Channels(_Norm):
     """Over all samples and pixels of each channel."""
 
     def __init__(self, rect: Rect, samples: int, channels: int, pixels: int, dtype: str, eps: float):
-        super().__init__(rect)
+        super().__init__(rect.trimmed(channels, samples))
         self.extents = samples, channels, pixels
         self.x, self.unit = self.tile("x", dtype), self.tile("unit", WIDE)
         self.real = self.room.place("real", rect, samples, 1, WIDE, column_kind="replicated", constant=1)
