@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from kernel_draws import Case, Draw, Expected, Row, wide
 
-from wse_sim.kernels import KERNELS, Images, Window, window_numbers
+from wse_sim.kernels import KERNELS, Images, Window, cut, window_numbers
 from wse_sim.layout import Rect
 
 
@@ -41,11 +41,20 @@ def trilinear(name: str) -> Row:
         g = on.numbers(samples, outputs, *places)
         exact, scale = (faces(frame, *operands)[name] for operands in (wide(x, w, g), wide(*map(np.abs, (x, w, g)))))
         terms = {"y": channels * frame.taps, "x": outputs * frame.taps, "weights": g[:, 0].size}[name]
-        values = {"x": x, "weights": w, "g": g}
-        values.pop(name, None) if name != "y" else values.pop("g")
+        bands = cut(rect.height, samples, extents, frame)
+        rows = {"x": bands.rows_in, "g": bands.rows_out, "y": bands.rows_out}
+        values = {"x": bands.lines_of(x, rows["x"]), "weights": w, "g": bands.lines_of(g, rows["g"])}
+        values.pop(name if name != "y" else "g")
         kernel = KERNELS[FACES[name]](rect, Images(samples, channels, outputs, extents), frame, on.dtype)
-        rows = outputs if name == "weights" else samples
-        expected = Expected(exact.reshape(rows, -1), scale.reshape(rows, -1), on.dtype, own=1, wide=terms + rect.height)
+        if name == "weights":
+            exact, scale = (a.reshape(outputs, -1) for a in (exact, scale))
+        else:
+            # Rows that only fill up a band, and samples that fill up a group, may hold anything.
+            shape = (samples, outputs, *places) if name == "y" else x.shape
+            exact, scale, real = (bands.lines_of(a.reshape(shape), rows[name]) for a in (exact, scale, scale * 0 + 1))
+            scale = np.where(real, scale, np.inf)
+            exact, scale = (a.reshape(-1, a.shape[2] * a.shape[3]) for a in (exact, scale))
+        expected = Expected(exact, scale, on.dtype, own=1, wide=terms + rect.height)
         return Case(kernel, values, {name: expected})
 
     return row

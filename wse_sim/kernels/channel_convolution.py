@@ -1,18 +1,19 @@
 """Convolution with stride, padding and dilation, and both its gradients, of images in channels.
 
-Samples are cut along y and channels along x. Each PE has the weights of its own output channels, for all input
-channels, and PEs of a column have the same ones. What has input channels, images or their gradients, goes around the
-rows on a folded ring, a block of channels at a time, with its number, by which a PE finds the weights that belong to
-it. Sums are in float32 and rounded once. This takes any rectangle, of
-which it uses no more columns than there are channels, and no more rows than samples.
+Samples are cut along y, in bands of rows where there are more PEs than samples, and channels along x. Each PE has the
+weights of its own output channels, for all input channels, and PEs of a column have the same ones. What has input
+channels, images or their gradients, goes around the rows on a folded ring, a block of channels at a time, with its
+number, by which a PE finds the weights that belong to it. Sums are in float32 and rounded once. This takes any
+rectangle, and uses no more columns than there are channels.
 """
 
 from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
+from wse_sim.kernels.bands import Lines, Neighbours, cut
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
-from wse_sim.kernels.windows import Frame, Pair, Window
+from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Local, Phase, Repeat, Seq, Shift
 
@@ -34,34 +35,34 @@ class _Channels:
     """Tiles of a convolution on every PE: weights, results, and the block of images that goes around."""
 
     def __init__(self, rect: Rect, images: Images, window: Window, dtype: str, turning: str):
+        self.bands = cut(rect.height, images.samples, images.extents, window)
         # Beyond the channels a longer ring has more rounds and no fewer products in each.
-        self.rect = rect = rect.trimmed(images.channels, images.samples)
+        self.rect = rect = rect.trimmed(images.channels, self.bands.height)
         self.images, self.window, self.dtype, self.room = images, window, dtype, Room()
-        self.samples = ceil_div(images.samples, rect.height)
         self.block = ceil_div(images.channels, rect.width)
         self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", counts=1)
         # The number of a block lies before it, so that one move takes both along.
-        frame = Frame(0, self.samples * self.block, images.extents, window, turning)
-        self.first = self.room.take(1 + frame.words, WIDE)
-        self.frame = replace(frame, address=self.first + 1)
+        lines = Lines(0, self.bands, self.block, images.extents[1], window, turning)
+        self.first = self.room.take(1 + lines.words, WIDE)
+        self.lines = replace(lines, address=self.first + 1)
         self.here = base_of(self.first, INDEX)
+        self.neighbours = Neighbours(rect, self.room, self.lines)
 
     @property
     def places(self) -> Pair:
         return self.window.places(self.images.extents)
 
     def inputs(self, name: str) -> Placed:
-        """Images of input channels."""
-        down, across = self.images.extents
-        images = self.images
-        return self.room.place(name, self.rect, images.samples, images.channels, self.dtype, depth=down * across)
+        """Lines of input channels."""
+        return self._lines(name, self.bands.rows_in, self.images.channels, self.dtype, self.images.extents[1])
 
     def outputs(self, name: str, dtype: str = "") -> Placed:
-        """Images of output channels."""
-        (down, across), images = self.places, self.images
-        return self.room.place(
-            name, self.rect, images.samples, images.outputs, dtype or self.dtype, depth=down * across
-        )
+        """Lines of output channels."""
+        return self._lines(name, self.bands.rows_out, self.images.outputs, dtype or self.dtype, self.places[1])
+
+    def _lines(self, name: str, rows: int, channels: int, dtype: str, across: int) -> Placed:
+        rows *= self.bands.samples * self.bands.height
+        return self.room.place(name, self.rect, rows, channels, dtype, depth=across)
 
     def weights(self, name: str, dtype: str = "") -> Placed:
         """Rows are output channels, along x; for every input channel all taps."""
@@ -82,9 +83,9 @@ class _Channels:
         """The own block of images, or zeros to add to, with its number; and zeros in what is summed up in place."""
         build = self.room.builder()
         build.move(Memory(self.here, dtype=INDEX), self.number.vector(), 1)
-        build.move(self.frame.whole(), 0.0, self.frame.elements)
+        build.move(self.lines.whole(), 0.0, self.lines.elements)
         if x:
-            build.move(self.frame.inner(), x.vector(), x.elements)
+            build.move(self.lines.own(), x.vector(), x.elements)
         if cleared:
             build.move(cleared.vector(), 0.0, cleared.elements)
         return Local(self.rect, body_of(build))
@@ -96,7 +97,7 @@ class _Channels:
         turn = Shift(
             self.rect,
             axis="x",
-            words=1 + self.frame.words,
+            words=1 + self.lines.words,
             hops=-1,
             wrap="folded",
             take=self.first,
@@ -108,17 +109,12 @@ class _Channels:
 
     def products(self, build: Builder, operands: "_Operands") -> None:
         """For each output channel, channel of the block and tap: one operation over all places of all samples."""
-        (down, across), (rows, columns) = self.places, self.window.kernel
-        plane, taps = self.frame.plane, self.window.taps
-        outputs = operands.weights.tile_rows
-        with build.loop(outputs), build.loop(self.block), build.loop(rows), build.loop(columns):
-            image = self.frame.seen(self.samples, self.block * plane, steps=(0, plane, *self.frame.tap_steps))
-            result = Memory(
-                operands.results.base,
-                dtype=operands.results.dtype,
-                steps=(down * across,),
-                outer=((self.samples, outputs * down * across),),
-            )
+        across, (down, columns), taps = self.places[1], self.window.kernel, self.window.taps
+        outputs, rows = operands.weights.tile_rows, self.bands.samples * self.bands.rows_out
+        with build.loop(outputs), build.loop(self.block), build.loop(down), build.loop(columns):
+            image, results = self.lines.seen(), operands.results
+            outer = ((rows, outputs * across),)
+            result = Memory(results.base, dtype=results.dtype, steps=(across,), outer=outer)
             weight = Memory(
                 operands.weights.base,
                 stride=0,
@@ -132,7 +128,7 @@ class _Channels:
                 "images": (image, weight, result),
                 "weights": (weight, image, result),
             }[operands.sums]
-            build.fmac(target, one, other, target, self.samples * down * across)
+            build.fmac(target, one, other, target, rows * across)
 
 
 @dataclass(frozen=True)
@@ -145,19 +141,19 @@ class _Operands:
 
 
 def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """y [samples, outputs x places] of x [samples, channels x pixels] and weights [outputs, channels x taps]."""
+    """y, lines of outputs, of x, lines of channels, and weights [outputs, channels x taps]; lines as `cut` has them."""
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, weights, y = on.inputs("x"), on.weights("weights"), on.outputs("y")
     total = y if dtype == WIDE else on.outputs("total", WIDE)
     build = on.room.builder()
     on.products(build, _Operands(weights, total, sums="results"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
-    parts = (on.begin(x, total), work, *_rounded(on, y, total))
+    parts = (on.begin(x, total), *on.neighbours.fetch(), work, *_rounded(on, y, total))
     return MeshKernel(Seq(parts), (on.number, x, weights), (y,), on.room.words)
 
 
 def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
-    """x [samples, channels x pixels], the gradient by the images, of g, that by what came out, and the weights.
+    """x, the gradient by the images, of g, that by what came out, and the weights; lines as in the forward pass.
 
     Sums of a block of channels go around and come home.
     """
@@ -166,16 +162,17 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
     build = on.room.builder()
     on.products(build, _Operands(weights, g, sums="images"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=True)
+    back = on.neighbours.give_back()
     build = on.room.builder()
-    build.convert(x.vector(), on.frame.inner(), x.elements)
-    parts = (on.begin(None, None), work, Local(on.rect, body_of(build)))
+    build.convert(x.vector(), on.lines.own(), x.elements)
+    parts = (on.begin(None, None), work, *back, Local(on.rect, body_of(build)))
     return MeshKernel(Seq(parts), (on.number, g, weights), (x,), on.room.words)
 
 
 def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtype: str = "float32") -> MeshKernel:
     """weights [outputs, channels x taps], their gradient, of the images x and g, the gradient by what came out.
 
-    Each PE sums over its own samples; then columns of PEs do.
+    Each PE sums over its own samples and rows; then columns of PEs do.
     """
     on = _Channels(rect, images, window, dtype, turning=dtype)
     x, g, weights = on.inputs("x"), on.outputs("g"), on.weights("weights")
@@ -184,7 +181,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
     on.products(build, _Operands(total, g, sums="weights"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
     over_samples = AllReduce(on.rect, axis="y", words=total.words, at=total.address)
-    parts = (on.begin(x, total), work, over_samples, *_rounded(on, weights, total))
+    parts = (on.begin(x, total), *on.neighbours.fetch(), work, over_samples, *_rounded(on, weights, total))
     return MeshKernel(Seq(parts), (on.number, x, g), (weights,), on.room.words)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
+from wse_sim.kernels.bands import cut
 from wse_sim.kernels.channel_convolution import (
     Images,
     channel_convolution,
@@ -43,14 +44,25 @@ def convolve(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     images = Images(reads[0].shape[0], channels, outputs // groups, image(extents))
     kernel = kernel_of(cores.rect, images, window, reads[0].dtype.name)
 
+    bands = cut(cores.rect.height, images.samples, images.extents, window)
+
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
-        return {name: _group(name, a, groups, number) for name, a in zip(names[:2], arrays, strict=True)}
+        operands = {name: _group(name, a, groups, number) for name, a in zip(names[:2], arrays, strict=True)}
+        rows = {"x": bands.rows_in, "g": bands.rows_out}
+        return {n: bands.lines_of(_planes(a), rows[n]) if n in rows else a for n, a in operands.items()}
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
-        part = _group(names[2], writes[0], groups, number)
-        part[...] = results[names[2]].reshape(part.shape)
+        part, result = _group(names[2], writes[0], groups, number), results[names[2]]
+        if names[2] != "weights":
+            result = bands.images_of(result, _planes(part).shape)
+        part[...] = result.reshape(part.shape)
 
     return MeshCall(kernel, give, take, groups)
+
+
+def _planes(images: np.ndarray) -> np.ndarray:
+    """Images of one or two dimensions with both."""
+    return images.reshape(*images.shape[:2], *image(images.shape[2:]))
 
 
 def _group(name: str, array: np.ndarray, groups: int, number: int) -> np.ndarray:
