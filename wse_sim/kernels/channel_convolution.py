@@ -3,8 +3,9 @@
 Samples are cut along y, in bands of rows where there are more PEs than samples, and channels along x. Each PE has the
 weights of its own output channels, for all input channels, and PEs of a column have the same ones. What has input
 channels, images or their gradients, goes around the rows on a folded ring, a block of channels at a time, with its
-number, by which a PE finds the weights that belong to it. Sums are in float32 and rounded once. This takes any
-rectangle, and uses no more columns than there are channels.
+number, by which a PE finds the weights that belong to it; or, if there are fewer channels than PEs of a row, all PEs
+have all of them. Sums are in float32 and rounded once. This takes any rectangle, and uses no more columns than there
+are channels, of images or of results.
 """
 
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from wse_sim.kernels.bands import Lines, Neighbours, cut
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.phase import AllReduce, Local, Phase, Repeat, Seq, Shift
+from wse_sim.phase import AllReduce, Broadcast, Local, Phase, Reduce, Repeat, Seq, Shift
 
 WIDE = "float32"
 INDEX = "uint16"
@@ -36,11 +37,14 @@ class _Channels:
 
     def __init__(self, rect: Rect, images: Images, window: Window, dtype: str, turning: str):
         self.bands = cut(rect.height, images.samples, images.extents, window)
-        # Beyond the channels a longer ring has more rounds and no fewer products in each.
-        self.rect = rect = rect.trimmed(images.channels, self.bands.height)
+        # With fewer channels than PEs of a row a ring would be short, and most PEs without work: all get all channels.
+        self.is_shared = images.channels < min(rect.width, images.outputs)
+        widest = images.outputs if self.is_shared else images.channels
+        self.rect = rect = rect.trimmed(widest, self.bands.height)
         self.images, self.window, self.dtype, self.room = images, window, dtype, Room()
-        self.block = ceil_div(images.channels, rect.width)
-        self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", counts=1)
+        self.block = images.channels if self.is_shared else ceil_div(images.channels, rect.width)
+        how = {"constant": 0.0} if self.is_shared else {"counts": 1}
+        self.number = self.room.place("number", rect, 1, rect.width, INDEX, row_kind="replicated", **how)
         # The number of a block lies before it, so that one move takes both along.
         lines = Lines(0, self.bands, self.block, images.extents[1], window, turning)
         self.first = self.room.take(1 + lines.words, WIDE)
@@ -53,16 +57,18 @@ class _Channels:
         return self.window.places(self.images.extents)
 
     def inputs(self, name: str) -> Placed:
-        """Lines of input channels."""
-        return self._lines(name, self.bands.rows_in, self.images.channels, self.dtype, self.images.extents[1])
+        """Lines of input channels; those that all PEs of a row share on the first of them."""
+        rect = self.rect.trimmed(1, self.rect.height) if self.is_shared else self.rect
+        return self._lines(name, rect, self.bands.rows_in, self.images.channels, self.dtype, self.images.extents[1])
 
     def outputs(self, name: str, dtype: str = "") -> Placed:
         """Lines of output channels."""
-        return self._lines(name, self.bands.rows_out, self.images.outputs, dtype or self.dtype, self.places[1])
+        rows, channels = self.bands.rows_out, self.images.outputs
+        return self._lines(name, self.rect, rows, channels, dtype or self.dtype, self.places[1])
 
-    def _lines(self, name: str, rows: int, channels: int, dtype: str, across: int) -> Placed:
+    def _lines(self, name: str, rect: Rect, rows: int, channels: int, dtype: str, across: int) -> Placed:
         rows *= self.bands.samples * self.bands.height
-        return self.room.place(name, self.rect, rows, channels, dtype, depth=across)
+        return self.room.place(name, rect, rows, channels, dtype, depth=across)
 
     def weights(self, name: str, dtype: str = "") -> Placed:
         """Rows are output channels, along x; for every input channel all taps."""
@@ -76,7 +82,7 @@ class _Channels:
             is_turned=True,
             depth=self.window.taps,
             # A block that goes beyond the last channel finds zeros there.
-            least=self.block * self.rect.width,
+            least=self.block * (1 if self.is_shared else self.rect.width),
         )
 
     def begin(self, x: Placed | None, cleared: Placed | None) -> Local:
@@ -90,9 +96,23 @@ class _Channels:
             build.move(cleared.vector(), 0.0, cleared.elements)
         return Local(self.rect, body_of(build))
 
+    def arriving(self) -> tuple[Phase, ...]:
+        """Rows of neighbours, and what all PEs of a row share."""
+        around, lines = self.neighbours.fetch(), self.lines
+        if not self.is_shared:
+            return around
+        return *around, Broadcast(self.rect, axis="x", words=lines.words, take=lines.address, put=lines.address)
+
+    def leaving(self) -> tuple[Phase, ...]:
+        """Sums over the PEs of a row that share channels, and rows of neighbours back to them."""
+        back, lines = self.neighbours.give_back(), self.lines
+        if not self.is_shared:
+            return back
+        return Reduce(self.rect, axis="x", words=lines.words, at=lines.address), *back
+
     def rounds(self, work: Local, comes_home: bool) -> Phase:
         """`work` with each block in turn; with `comes_home` a block ends where it began."""
-        if self.rect.width == 1:
+        if self.rect.width == 1 or self.is_shared:
             return work
         turn = Shift(
             self.rect,
@@ -148,7 +168,7 @@ def channel_convolution(rect: Rect, images: Images, window: Window, dtype: str =
     build = on.room.builder()
     on.products(build, _Operands(weights, total, sums="results"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
-    parts = (on.begin(x, total), *on.neighbours.fetch(), work, *_rounded(on, y, total))
+    parts = (on.begin(x, total), *on.arriving(), work, *_rounded(on, y, total))
     return MeshKernel(Seq(parts), (on.number, x, weights), (y,), on.room.words)
 
 
@@ -162,7 +182,7 @@ def convolution_input_gradient(rect: Rect, images: Images, window: Window, dtype
     build = on.room.builder()
     on.products(build, _Operands(weights, g, sums="images"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=True)
-    back = on.neighbours.give_back()
+    back = on.leaving()
     build = on.room.builder()
     build.convert(x.vector(), on.lines.own(), x.elements)
     parts = (on.begin(None, None), work, *back, Local(on.rect, body_of(build)))
@@ -181,7 +201,7 @@ def convolution_weight_gradient(rect: Rect, images: Images, window: Window, dtyp
     on.products(build, _Operands(total, g, sums="weights"))
     work = on.rounds(Local(on.rect, body_of(build)), comes_home=False)
     over_samples = AllReduce(on.rect, axis="y", words=total.words, at=total.address)
-    parts = (on.begin(x, total), *on.neighbours.fetch(), work, over_samples, *_rounded(on, weights, total))
+    parts = (on.begin(x, total), *on.arriving(), work, over_samples, *_rounded(on, weights, total))
     return MeshKernel(Seq(parts), (on.number, x, g), (weights,), on.room.words)
 
 
