@@ -250,7 +250,9 @@ def put_places(on: Draw) -> Case:
     """The last of several stays, or they are summed in float32, each sum half a unit, and rounded once."""
     rect, extents, places = lists(on)
     g, accumulate = on.numbers(*extents[:2], extents[3]), on.draw(st.booleans())
-    exact, scale = np.zeros((2, *extents[:3]))
+    has_base = on.draw(st.booleans())
+    base = on.numbers(*extents[:3]) * has_base
+    exact, scale = wide(base, np.abs(base))
     at = (*np.indices(places.shape)[:2], places)
     if accumulate:
         np.add.at(exact, at, g)
@@ -259,9 +261,8 @@ def put_places(on: Draw) -> Case:
         exact[at] = g
     flat = extents[0], -1
     expected = Expected(exact.reshape(flat), scale.reshape(flat), on.dtype, own=1, wide=extents[3])
-    return Case(
-        KERNELS["put_places"](rect, *extents, on.dtype, accumulate), {"g": g, "places": places}, {"y": expected}
-    )
+    kernel = KERNELS["put_places"](rect, *extents, on.dtype, accumulate, has_base)
+    return Case(kernel, {"g": g, "places": places} | ({"base": base} if has_base else {}), {"y": expected})
 
 
 def random_uniform(on: Draw) -> Case:

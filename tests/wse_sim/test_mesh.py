@@ -355,6 +355,26 @@ def test_what_cores_cannot_do_is_refused_before_it_runs(build, text):
         compiled(build)
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_elements_along_any_dimension_are_the_hosts(dim):
+    """Gathered by an index, scattered back, and the largest found."""
+    random = np.random.default_rng(dim)
+    shape, shorter = (3, 4, 5), tuple(2 if d == dim else e for d, e in enumerate((3, 4, 5)))
+    x, index = random.standard_normal(shape).astype(np.float32), random.integers(0, shape[dim], shorter)
+    value = random.standard_normal(shorter).astype(np.float32)
+    calls = [("gather", {"dim": dim}, (x, index)), ("arg_reduce", {"kind": "max", "dim": dim, "keepdim": True}, (x,))]
+    calls += [("scatter", {"dim": dim, "kind": kind}, (x, index, value)) for kind in ("set", "add")]
+    for op, attrs, operands in calls:
+        expected = OPS[op].eval(*operands, **attrs)
+        b = Builder()
+        reads = [b.input(a.shape, int64 if a.dtype == np.int64 else float32) for a in operands]
+        out = b.buffer(expected.shape, dtype=int64 if op == "arg_reduce" else float32)
+        b.call("call", reads, [], 1, attrs={"op": op, "attrs": attrs}, writes=[out])
+        b.fetches.append(out)
+        (found,) = MeshBackend((2, 3)).compile(b.program(), None).step(operands)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=op)
+
+
 def test_all_refusals_come_at_once_with_their_lines_and_ways_out():
     def build(b):
         x = b.input((4, 4))

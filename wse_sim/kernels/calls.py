@@ -15,13 +15,13 @@ from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
 from wse_sim.kernels.domain import row_groups
-from wse_sim.kernels.lookups import read_places, read_rows, write_places, write_rows
+from wse_sim.kernels.lookups import gather, read_places, read_rows, scatter, write_places, write_rows
 from wse_sim.kernels.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.random_bits import random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
-from wse_sim.kernels.window_calls import convolve, find_largest, pool
+from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
 
 WIDE = "float32"
 
@@ -178,5 +178,8 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     **dict.fromkeys(("conv", "conv_input", "conv_weight"), convolve),
     **dict.fromkeys(("window_sum", "window_spread"), pool),
     "window_argmax": find_largest,
+    "arg_reduce": find_largest_along,
+    "gather": gather,
+    "scatter": scatter,
 }
 """Kernel of the library, or operation -> its call."""

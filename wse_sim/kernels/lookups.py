@@ -31,6 +31,44 @@ def write_places(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     return single(kernel, lambda arrays: {"g": arrays[0], "places": _within(arrays[1], extent)})
 
 
+def gather(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Elements along any dimension by their places; the index may leave out the end of the others."""
+    dim, index = attributes(instr)["dim"], reads[1].shape
+    lead = tuple(e for d, e in enumerate(index) if d != dim % len(index))
+    extent = _numbered(reads[0].shape[dim])
+    kernel = at_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        x = np.moveaxis(arrays[0], dim, -1)[tuple(slice(e) for e in lead)]
+        return {"x": x, "places": _within(np.moveaxis(arrays[1], dim, -1), extent)}
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        np.moveaxis(writes[0], dim, -1)[...] = results["y"].reshape(*lead, index[dim])
+
+    return MeshCall(kernel, give, take)
+
+
+def scatter(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """Elements set at, or added to, places along any dimension. Raises LazyError for other ways to combine them."""
+    attrs, (base, index) = attributes(instr), (read.shape for read in reads[:2])
+    dim, extent = attrs["dim"], _numbered(base[attrs["dim"]])
+    lead = tuple(e for d, e in enumerate(base) if d != dim % len(base))
+    if attrs["kind"] not in ("set", "add") or lead != tuple(e for d, e in enumerate(index) if d != dim % len(base)):
+        hint = "Set or add elements, with an index as large as the base but along the dimension."
+        raise LazyError(f"a scatter by {attrs['kind']!r} of {index} into {base}", hint=hint)
+    how = {"accumulate": attrs["kind"] == "add", "has_base": True}
+    kernel = put_places(cores.rect, *matrix(lead), extent, index[dim], reads[0].dtype.name, **how)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        old, places, value = (np.moveaxis(array, dim, -1) for array in arrays)
+        return {"base": old, "places": _within(places, extent), "g": value}
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        np.moveaxis(writes[0], dim, -1)[...] = results["y"].reshape(*lead, extent)
+
+    return MeshCall(kernel, give, take)
+
+
 def read_rows(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     """Rows of a table, whose leading dimensions are indexed."""
     rows, width = _table(reads[0], attributes(instr)["dims"])

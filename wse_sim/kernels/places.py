@@ -38,10 +38,12 @@ def put_places(
     count: int,
     dtype: str = "float32",
     accumulate: bool = True,
+    has_base: bool = False,
 ) -> MeshKernel:
     """y [rows, columns x extent] is zero but at `places`, where g is put; both are [rows, columns x count].
 
-    What comes to one place is added up in float32 and rounded once, or with `accumulate` off the last of it stays.
+    With `has_base` it is what the operand "base" was, instead of zero. What comes to one place is added up in float32
+    and rounded once, or with `accumulate` off the last of it stays.
     """
     room = Room()
     g = room.place("g", rect, rows, columns, dtype, depth=count)
@@ -49,14 +51,17 @@ def put_places(
     y = room.place("y", rect, rows, columns, dtype, depth=extent)
     total = y if dtype == WIDE else room.place("total", rect, rows, columns, WIDE, depth=extent)
     number = Memory(base_of(room.take(1, INDEX), INDEX), dtype=INDEX)
+    operands = [g, places]
+    if has_base:
+        operands.append(room.place("base", rect, rows, columns, dtype, depth=extent))
     build = room.builder()
-    build.move(total.vector(), 0.0, total.elements)
+    build.convert(total.vector(), operands[-1].vector() if has_base else 0.0, total.elements)
     with build.loop(g.tile_rows * g.tile_columns), build.loop(count):
         build.move(number, places.vector(steps=(count, 1)), 1)
         _put(build, _named(total, number, extent), g.vector(steps=(count, 1)), accumulate)
     if total is not y:
         build.convert(y.vector(), total.vector(), y.elements)
-    return MeshKernel(Local(rect, body_of(build)), (g, places), (y,), room.words)
+    return MeshKernel(Local(rect, body_of(build)), tuple(operands), (y,), room.words)
 
 
 def _put(build: Builder, target: Memory, value: Memory, accumulate: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.bands import cut
@@ -95,3 +96,27 @@ def find_largest(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
         writes[0].reshape(-1)[:] = results["places"].reshape(-1)
 
     return MeshCall(kernel, lambda arrays, number: {"x": arrays[0], **numbers}, take)
+
+
+def find_largest_along(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The first place of the largest element along a dimension. Raises LazyError for the smallest."""
+    attrs, shape = attributes(instr), reads[0].shape
+    if attrs["kind"] != "max":
+        raise LazyError("no kernel that finds the smallest", hint="Look for the largest of what is negated.")
+    dim, extent = attrs["dim"], shape[attrs["dim"]]
+    if extent > LONGEST:
+        raise LazyError(f"the largest of {extent:,}", hint=f"Look among at most {LONGEST:,}.")
+    lead = tuple(e for d, e in enumerate(shape) if d != dim % len(shape))
+    # One window over all.
+    window, extents = Window((1, extent)), (1, extent)
+    kernel = window_argmax(cores.rect, *matrix(lead), extents, window, reads[0].dtype.name)
+    numbers = window_numbers(extents, window)
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        writes[0].reshape(-1)[:] = results["places"].reshape(-1)
+
+    return MeshCall(kernel, lambda arrays, number: {"x": np.moveaxis(arrays[0], dim, -1), **numbers}, take)
+
+
+LONGEST = 1024
+"""Elements among which the largest is looked for: each is an instruction or five."""
