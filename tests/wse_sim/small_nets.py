@@ -1,6 +1,8 @@
 """Training steps of the kinds of nets that people train, in small, as compiled programs."""
 
+import gc
 from contextlib import nullcontext
+from functools import lru_cache
 from itertools import pairwise
 
 import lazytensor as lt
@@ -180,3 +182,12 @@ def resnet(half=None):
 
 
 NETS = {"fc_mnist": fc_mnist, "gpt": gpt, "vit": vit, "resnet": resnet}
+
+
+@lru_cache
+def program_of(name: str, half=None):
+    """The compiled step of a net, recorded once."""
+    # Modules hold themselves; what the last net recorded must not be asked for in this one.
+    gc.collect()
+    lt.manual_seed(0)
+    return NETS[name](half)[0]

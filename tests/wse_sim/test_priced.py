@@ -5,9 +5,7 @@ others. The figures that are quoted are those of the campaign, `make campaign`: 
 suite runs a share of them.
 """
 
-import gc
 import os
-from functools import lru_cache
 from statistics import median
 
 import pytest
@@ -15,11 +13,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kernel_rows import ROWS, cases
 from programs import Builder
-from small_nets import NETS
+from small_nets import NETS, program_of
 
 import lazytensor as lt
 from lazytensor.dtype import bfloat16, float16, float32
-from lazytensor.ir.program import Program
 from wse_sim.fabric import simulate_phase
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.kernel import MeshKernel, blank
@@ -99,19 +96,10 @@ def losses(draw) -> MeshKernel:
     return priced(b, draw(rects))
 
 
-@lru_cache
-def step_of(name: str, half) -> Program:
-    """The program of a training step of a small net."""
-    # Modules hold themselves; what the last net recorded must not be asked for in this one.
-    gc.collect()
-    lt.manual_seed(0)
-    return NETS[name](half)[0]
-
-
 @st.composite
 def of_nets(draw) -> MeshKernel:
     """Any kernel of a training step."""
-    program = step_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16])))
+    program = program_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16])))
     wiring = wire(program)
     kernel = kernel_of(program.instrs[draw(st.sampled_from(wiring.kernels))], wiring, draw(rects), WSE2)
     assume(kernel.operands)

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import Builder, machines, mlps, patient, rects
+from small_nets import NETS, program_of
 
+import lazytensor as lt
 from lazytensor.dtype import float16, int32
 from wse_sim.kernels.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
-from wse_sim.plan.recipes import RECIPES, phase_program
+from wse_sim.plan.recipes import RECIPES, kernel_of, phase_program
 from wse_sim.plan.recipes.matmul import product_of
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
@@ -56,6 +58,17 @@ def price(program, rect=RECT, machine=WSE2):
 
 def test_every_recipe_has_a_case():
     assert set(RECIPES) <= set(CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("half", [None, lt.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(NETS))
+def test_no_kernel_of_a_net_is_priced_by_its_work_alone(name, half):
+    """A training step of FC-MNIST, a GPT, a ViT and a ResNet: each kernel is one that runs."""
+    program = program_of(name, half)
+    wiring = wire(program)
+    kernels = {program.instrs[i].label: kernel_of(program.instrs[i], wiring, RECT, WSE2) for i in wiring.kernels}
+    assert [label for label, kernel in kernels.items() if not kernel.runs] == []
 
 
 @pytest.mark.parametrize("kernel", CASES)

@@ -1,7 +1,7 @@
 """Kernel calls of a compiled program as kernels that run: which one, what it is given, what comes of it.
 
-Between two calls the host holds the arrays: each call scatters its operands and gathers its results. What only moves
-whole arrays, a concatenation or the write into a part, the host does on the way.
+Between two calls the host holds the arrays: each call scatters its operands and gathers its results. Other shapes of
+the same elements the host gives on the way.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
+from wse_sim.kernels.copies import concat, slice_update
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
 from wse_sim.kernels.domain import row_groups
 from wse_sim.kernels.lookups import gather, read_places, read_rows, scatter, write_places, write_rows
@@ -134,16 +135,6 @@ def _view(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
     write.reshape(-1)[:] = reads[0].reshape(-1)
 
 
-def _concat(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
-    np.concatenate(reads, instr.attrs["dim"], write)
-
-
-def _slice_update(instr: Instr, reads: Arrays, write: np.ndarray) -> None:
-    bounds = zip(*(instr.attrs[name] for name in ("starts", "limits", "strides")), strict=True)
-    write[...] = reads[0]
-    write[tuple(slice(*bound) for bound in bounds)] = reads[1]
-
-
 def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     attrs = attributes(instr)
     *rows, columns = attrs["type"].shape or (1,)
@@ -161,8 +152,6 @@ def _draw(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 CARRIES: Mapping[str, Callable[[Instr, Arrays, np.ndarray], None]] = {
     "reshape": _view,
     "view": _view,
-    "concat": _concat,
-    "slice_update": _slice_update,
 }
 """What the host does with whole arrays: kernel or operation -> function of the arrays read and the one written."""
 
@@ -173,6 +162,8 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     "at_places": read_places,
     "put_places": write_places,
     "random_uniform": _draw,
+    "concat": concat,
+    "slice_update": slice_update,
     "index_get": read_rows,
     "index_put": write_rows,
     **dict.fromkeys(("conv", "conv_input", "conv_weight"), convolve),

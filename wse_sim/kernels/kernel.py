@@ -137,6 +137,11 @@ class MeshKernel:
     words: int
     rect: Rect | None = None
 
+    @property
+    def runs(self) -> bool:
+        """Whether it computes something; else only its price is known."""
+        return bool(self.operands or self.results)
+
 
 def price_alone(phase: Phase) -> MeshKernel:
     """A kernel of which only the price is known: a phase program without operands."""
