@@ -39,7 +39,6 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 from collections.abc import Callable, Mapping
 
 from wse_sim.kernels.attention import Heads, attention, attention_gradient
-from wse_sim.kernels.bands import cut
 from wse_sim.kernels.bicgstab import bicgstab
 from wse_sim.kernels.channel_convolution import (
     Images,
@@ -52,6 +51,7 @@ from wse_sim.kernels.counters import add_counters, limbs_of
 from wse_sim.kernels.elementwise import adam, bias_gelu, bias_relu, sgd_momentum
 from wse_sim.kernels.embedding import embedding, embedding_gradient
 from wse_sim.kernels.gemv import gemv_kernel
+from wse_sim.kernels.image_bands import cut
 from wse_sim.kernels.inplace import operand_in_place, result_in_place
 from wse_sim.kernels.kernel import MeshKernel, Placed, as_data, as_wavelets, blank, gather, scatter
 from wse_sim.kernels.norms import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.bands import Lines, Neighbours, cut
+from wse_sim.kernels.image_bands import Lines, Neighbours, cut
 from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div

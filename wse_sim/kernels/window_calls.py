@@ -7,13 +7,13 @@ import numpy as np
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from wse_sim.kernels.bands import cut
 from wse_sim.kernels.channel_convolution import (
     Images,
     channel_convolution,
     convolution_input_gradient,
     convolution_weight_gradient,
 )
+from wse_sim.kernels.image_bands import cut
 from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.kernels.lookups import matrix
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
