@@ -62,6 +62,7 @@ class Domain:
         # What is the same along some loops only is sent to those that share it, for which it needs rows and columns.
         if any(0 < self._moves(a, range(len(loops))) < self._moves_at_most for a in accesses):
             return False
+        # Only where it takes less: a matrix keeps its rows, which later kernels read as such.
         least = ceil_div(rows * columns, self.rect.area)
         if self.sums_rows:
             least = min(self._tile(*pair) for pair in _divided(rows * columns))
@@ -111,6 +112,7 @@ class Domain:
 
     def read(self, access: Access) -> np.ndarray:
         """As `places`, with an axis of 1 where all along it is the same."""
+        # The shape follows from the strides alone, so that a price needs no list of places.
         rows, columns = self.shape(access)
         return self.places(access)[:rows, :columns]
 
@@ -159,6 +161,7 @@ def row_groups(rect: Rect, rows: int, columns: int, lengths: Sequence[int] = (),
 @lru_cache(maxsize=1024)
 def _divided(total: int) -> tuple[tuple[int, int], ...]:
     """All pairs whose product is `total`."""
+    # Divisors come in pairs, of which the smaller is at most the root.
     low = [n for n in range(1, isqrt(total) + 1) if total % n == 0]
     return (*((n, total // n) for n in low), *((total // n, n) for n in low))
 

@@ -109,6 +109,7 @@ def result_in_place(
     c = room.place("c", first, m, n, sum_dtype or dtype)
 
     def arrive(rows: range) -> Phase:
+        # Along both axes at the same time: each operand has colours and links of its own.
         moves = []
         for tile, axis, groups in ((a, "x", 1), (b, "y", strips)):
             address, words = _rows(tile, rows)

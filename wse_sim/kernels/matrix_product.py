@@ -138,6 +138,7 @@ class Arrangement:
 
     def _part(self, number: int, strip: int) -> tuple[int, slice]:
         """Which product a strip works on, and which part of its outer extent."""
+        # Strips beyond the last product are idle: they get zeros, and nothing is taken from them.
         item, cut = divmod(number * self.strips + strip, self.cuts)
         return item, slice(cut * self.outer, (cut + 1) * self.outer)
 
@@ -193,6 +194,7 @@ def _chunked(
     machine: Machine,
 ) -> Iterator[Arrangement]:
     """Chunks from all that passes, or as much as memory holds twice, by halves downward."""
+    # Everything below is said along and across the way of the rows that pass, so that one text serves both axes.
     along, across = extents[::-1] if is_turned else extents
     outer = ceil_div(product.n if stays == "b" else product.m, cuts)
     first, second = (product.n, outer) if stays == "c" else (outer, product.k)
@@ -202,6 +204,7 @@ def _chunked(
     tile = ceil_div(first, along) + ceil_div(second, line)
     passing = {"b": product.m, "a": product.n, "c": product.k}[stays]
     chunk = min(passing, max(1, machine.usable_bytes_per_pe // (4 * tile * ITEM_BYTES[product.dtype])))
+    # Large chunks have long vectors and few latencies, small ones overlap: neither end is best for all products.
     while True:
         chunk = whole_chunk(chunk, product.dtype)
         yield Arrangement(
@@ -255,6 +258,7 @@ def _stages(way: Arrangement, machine: Machine) -> tuple[float, float, float, fl
         if line > 1:
             left_words = chunk * columns * sum_size / WORD_BYTES
             leaving = _sum_cycles(line, left_words, machine)
+    # As in `tiles.multiply`: vectors lie along the longer side of the result.
     short, long = sorted((rows, columns))
     issued = math.ceil(long / machine.per_cycle("fma", max(itemsize, sum_size)))
     work = inner * (short * (setup + machine.loop_cycles + issued) + machine.loop_cycles)

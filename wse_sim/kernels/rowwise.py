@@ -27,6 +27,7 @@ class _Rows:
     """
 
     def __init__(self, rect: Rect, rows: int, columns: int, dtype: str, fill: float = 0, groups: int = 1):
+        # Groups are of one length, so that all of them have one program.
         self.rect, self.room, self.groups = replace(rect, width=rect.width // groups * groups), Room(), groups
         self.x = self.tile("x", rows, columns, dtype, fill=fill)
         self.y = self.tile("y", rows, columns, dtype)

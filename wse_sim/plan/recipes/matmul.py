@@ -21,6 +21,7 @@ def matmul(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKe
 
 def product_of(instr: Instr, wiring: Wiring) -> Product:
     """The extents of a matmul. A second operand without leading axes serves all rows of the first."""
+    # Batches are folded into rows or columns wherever one operand serves them all: one product is cut better than many.
     a, b = (wiring.type(i).shape for i in instr.reads[:2])
     lead_a, m, k = _matrix(a, bool(instr.attrs.get("transpose_a")), is_left=True)
     lead_b, _, n = _matrix(b, bool(instr.attrs.get("transpose_b")), is_left=False)

@@ -22,6 +22,7 @@ from wse_sim.plan.wiring import Wiring
 def running(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
     """The kernel that runs for `instr`; what has none is priced by its work alone."""
     reads = tuple(core_type(wiring.type(r)) for r in instr.reads)
+    # A nest without iterations has no tile, and nothing to do.
     if not all(wiring.type(w).size for w in instr.writes):
         return price_alone(IDLE)
     call = _Call(replace(instr, nest=_on_cores(instr.nest) if instr.nest else None), reads)
@@ -67,6 +68,7 @@ class _Call:
 @lru_cache(maxsize=4096)
 def _kernel(call: _Call, cores: Cores) -> MeshKernel | None:
     """The kernel of a call with all its rounds, or None if cores have none."""
+    # A refusal is no error here: a report has to name a price for what the mesh cannot run.
     try:
         mesh_call = call_of(call.instr, call.reads, cores)
     except LazyError:
