@@ -72,8 +72,8 @@ def cut(height: int, samples: int, extents: Pair, window: Window) -> Bands:
         used = max(ceil_div(places, rows_out), ceil_div(down, rows_in))
         # A neighbour's rows come from the next PE and not from further away.
         if used > 1 and max(top, below) <= rows_in:
-            return Bands(groups, each, used, rows_in, rows_out, above=top, below=below)
-    return Bands(groups, each, 1, down, places, above=top, below=bottom)
+            return Bands(groups, each, parts=used, rows_in=rows_in, rows_out=rows_out, above=top, below=below)
+    return Bands(groups, each, parts=1, rows_in=down, rows_out=places, above=top, below=bottom)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,9 @@ class Neighbours:
     def _moves(self, hops: Pair, sources: list[int], targets: list[int]) -> Phase:
         counts = [words_of(count * self.lines.line, self.lines.dtype) for count in self.counts]
         every = zip(counts, hops, sources, targets, strict=True)
-        return Par(tuple(Shift(self.rect, "y", words, hop, take=a, put=b) for words, hop, a, b in every if words))
+        return Par(
+            tuple(Shift(self.rect, "y", words=words, hops=hop, take=a, put=b) for words, hop, a, b in every if words)
+        )
 
     def _borders(self) -> tuple[Phase, ...]:
         """Zeros above the first band of each group and below the last: there lie other samples."""
