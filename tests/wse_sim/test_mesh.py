@@ -323,6 +323,14 @@ def test_training_step_in_16_bits_is_the_hosts(kind):
         np.testing.assert_allclose(states[1].cells[name], cell, rtol=2 * unit, atol=unit * np.abs(cell).max())
 
 
+def test_labels_beyond_the_classes_are_refused():
+    b = Builder()
+    reads = b.input((2, 3)), b.input((2,), int64)
+    b.call("softmax_cross_entropy", reads, [(2,), (2, 3)], 1)
+    with pytest.raises(LazyError, match="a label of 3 for 3 classes"):
+        MeshBackend(2).compile(b.program(), None).step([np.zeros((2, 3), np.float32), np.array([0, 3])])
+
+
 def test_integers_that_float32_does_not_hold_are_refused():
     nest = single("gt", [int32, int32], bool_, 2, 2)
     small, large = np.ones((2, 2), np.int32), np.full((2, 2), 2**24 + 1, np.int32)

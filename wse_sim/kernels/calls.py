@@ -109,12 +109,13 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
-        """Labels as rows of zeros and a one."""
+        """Labels as rows of zeros and a one; of zeros alone where the label is one to be ignored."""
         logits, labels = arrays
-        # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product.
+        if labels.max(initial=0) >= columns:
+            raise LazyError(f"a label of {labels.max()} for {columns} classes", hint=f"Use 0 to {columns - 1}.")
+        # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product. What is ignored is
+        # chosen away by the step afterwards, whatever it is; only the host has NaN there.
         chosen = labels.reshape(-1, 1) == np.arange(columns)
-        if not chosen.any(1).all():
-            raise LazyError(f"labels that are none of {columns} classes", hint="Label every row.")
         return {"x": logits, "target": chosen.astype(np.float32)}
 
     def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
