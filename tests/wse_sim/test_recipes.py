@@ -10,7 +10,8 @@ from programs import Builder, machines, mlps, patient, rects
 from small_nets import NETS, program_of
 
 import lazytensor as lt
-from lazytensor.dtype import float16, int32
+from lazytensor.dtype import float16, float32, int32, int64
+from lazytensor.ir.types import Type
 from wse_sim.kernels.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
@@ -248,3 +249,14 @@ def test_loss_over_few_classes_stays_local_and_over_many_uses_the_fabric():
 @pytest.mark.parametrize("make", [lambda: matmul_program(0), lambda: nest_program(0), lambda: loss_program(0)])
 def test_empty_tensors_take_no_time(make):
     assert price(make()).cycles == 0
+
+
+def test_calls_that_draw_as_many_numbers_have_one_kernel():
+    """The number of a call changes what is drawn, and a model has as many calls as dropouts."""
+    b, type = Builder(), Type((6, 5), float32)
+    state = b.input((2,), int64)
+    for call in (0, 1):
+        b.call("call", (state,), [(6, 5)], 1, attrs={"op": "random_uniform", "attrs": {"call": call, "type": type}})
+    program = b.program()
+    first, second = (kernel_of(instr, wire(program), RECT, WSE2) for instr in program.instrs)
+    assert first is second

@@ -1,7 +1,9 @@
 """Every kernel but products: the one that simulated cores run for the instruction, with all its rounds."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from lazytensor.dtype import DType, bfloat16, float32
 from lazytensor.errors import LazyError
@@ -55,7 +57,7 @@ class _Call:
     def __init__(self, instr: Instr, reads: tuple[Type, ...]):
         self.instr, self.reads = instr, reads
         # Labels, lines of the script and buffers are left out: layers that are alike have one kernel.
-        self._key = instr.kernel, str(instr.nest) if instr.nest else repr(instr.attrs), reads
+        self._key = instr.kernel, str(instr.nest) if instr.nest else repr(_without_number(instr)), reads
         self._hash = hash(self._key)
 
     def __eq__(self, other: object) -> bool:
@@ -63,6 +65,12 @@ class _Call:
 
     def __hash__(self) -> int:
         return self._hash
+
+
+def _without_number(instr: Instr) -> Mapping[str, Any]:
+    """Attributes less the number of a random call, which changes the numbers that are drawn and no cycle."""
+    attrs = instr.attrs.get("attrs")
+    return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != "call"}} if attrs else instr.attrs
 
 
 @lru_cache(maxsize=4096)
