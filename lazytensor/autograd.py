@@ -1,21 +1,39 @@
 """Gradients as a graph: from output nodes to nodes for the derivatives, by the `vjp` rule of each op."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lazytensor import source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, topological
-from lazytensor.ops.formula import accumulate, pullback
+from lazytensor.ops.formula import accumulate, pullback, push
+
+ARRIVAL = "arrival"
+"""Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
+_registrations = 0
 
 
-def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
+def watch(n: Node, arrival: Callable[[Node], Node]) -> None:
+    """Have a function called with the gradient of a node, in walks to come."""
+    global _registrations
+    # A gradient that is remembered was computed without the function.
+    _registrations += 1
+    if n.memo is None:
+        n.memo = {}
+    n.memo[ARRIVAL] = arrival
+
+
+def grad(
+    outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node], is_everywhere: bool = False
+) -> list[Node | None]:
     """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.
+
+    With `is_everywhere` those who watch are told of gradients that lead to no node of `wrt` too.
 
     Equal questions get the same nodes back without walking the graph again, so a step that is traced anew each time
     pays once.
     Raises AutogradError if an output carries no gradient.
     """
-    question = (tuple(outputs), tuple(seeds), tuple(wrt))
+    question = (tuple(outputs), tuple(seeds), tuple(wrt), _registrations)
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
@@ -23,10 +41,12 @@ def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) ->
         known: list[Node | None] = memo[question]
         return known
     order = tracked(outputs)
-    gradients = _grad(order, outputs, seeds, wrt)
-    if not any(n.op == "custom_vjp" for n in order):  # a user's function is to be called each time
-        memo[question] = gradients
-    return gradients
+    gradients = _seeded(outputs, seeds)
+    if any(n.op == "custom_vjp" or (n.memo is not None and ARRIVAL in n.memo) for n in order):
+        return _told(order, gradients, wrt, is_everywhere)  # a user's function is to be called each time
+    gradients = pullback(order, gradients, wrt)
+    answers = memo[question] = [gradients.get(n) for n in wrt]
+    return answers
 
 
 def tracked(outputs: Sequence[Node]) -> list[Node]:
@@ -34,9 +54,7 @@ def tracked(outputs: Sequence[Node]) -> list[Node]:
     return [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
 
 
-def _grad(
-    order: Sequence[Node], outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]
-) -> list[Node | None]:
+def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> dict[Node, Node]:
     gradients: dict[Node, Node] = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
@@ -46,8 +64,30 @@ def _grad(
                 hint="Compute it from a parameter, or from a tensor with requires_grad=True, outside no_grad().",
             )
         accumulate(gradients, output, seed)
-    gradients = pullback(order, gradients, wrt)
-    return [gradients.get(n) for n in wrt]
+    return gradients
+
+
+def _told(
+    order: Sequence[Node], gradients: dict[Node, Node], wrt: Sequence[Node], is_everywhere: bool
+) -> list[Node | None]:
+    """The gradients of `wrt`, in a walk that tells those who watch and goes only where somebody waits for it."""
+    wanted = set(wrt)
+    passed: set[Node] = set()
+    for n in order:
+        if is_everywhere or any(i in wanted or i in passed for i in n.inputs):
+            passed.add(n)
+    answers: dict[Node, Node] = {}
+    for n in reversed(order):
+        before = gradients.pop(n, None)
+        if before is None or not (n in passed or n in wanted):
+            continue
+        arrival = n.memo.get(ARRIVAL) if n.memo is not None else None
+        after = before if arrival is None else arrival(before)
+        # Recorded from PyTorch 2.13.0: who asks for a gradient that also goes on gets it as it was before the hooks.
+        answers[n] = before if n in passed and not is_everywhere else after
+        if n in passed and n.inputs:
+            push(gradients, n, after)
+    return [answers.get(n) for n in wrt]
 
 
 def leaves(outputs: Sequence[Node]) -> list[Node]:

@@ -15,7 +15,7 @@ import numpy as np
 from lazytensor import source, trace
 from lazytensor.captured_cells import CapturedCells
 from lazytensor.errors import ClientValueError, TraceError, refuse
-from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.runtime.reference import evaluate
@@ -141,6 +141,12 @@ class Capture:
     def settle(self, cell: Cell) -> None:
         """Note a cell that was made in this step around a value that is known."""
         self.cells.settled.append(weakref.ref(cell))
+
+    def uses(self, n: Node) -> bool:
+        """Whether a gradient may come to a node from what was computed in the step."""
+        # Nodes of the last trace live on and are found again: what counts is what this one has computed.
+        values = [c.node for r in self.cells.born if (c := r()) is not None and c.node is not None]
+        return any(u.tracks and n in u.inputs for u in topological(values))
 
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of this step, from the state as it was when the step began."""

@@ -1,4 +1,4 @@
-"""Gradients asked for by name, hooks, and functions that bring their own backward.
+"""Gradients asked for by name, and functions that bring their own backward.
 
 Values are immutable, so what a gradient needs cannot be overwritten: an in-place change of a tensor that backward
 needs, which PyTorch refuses when backward runs, is harmless here: the gradient is that at the value that was used.
@@ -7,16 +7,17 @@ needs, which PyTorch refuses when backward runs, is harmless here: the gradient 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from lazytensor import autograd, source, trace
+from lazytensor import autograd, source
+from lazytensor.arrival import follow, hooked, rule_number, walk_back
 from lazytensor.errors import AutogradError
-from lazytensor.ir.graph import Node, unique
+from lazytensor.ir.graph import Node
 from lazytensor.members import fact, method
 from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.ops.identity import VJP
 from lazytensor.ops.shape import sum_to
 from lazytensor.saved import name_of
-from lazytensor.tensor import Tensor, grad_mode, hooked, is_grad_enabled, untracked, wrap
+from lazytensor.tensor import Tensor, grad_mode, is_grad_enabled, untracked, wrap
 
 Tensors: TypeAlias = Tensor | Sequence[Tensor]
 
@@ -57,15 +58,18 @@ def grad(
     nodes = [o.node for o in roots]
     # One walk of the graph for all: each input asks at every node where it stands, and gets the sum.
     uses = _uses(nodes, wanted)
-    gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
-    results = [_summed([next(gradients) for _ in places]) for places in uses]
+    follow()
+    with grad_mode(create_graph):
+        gradients = iter(autograd.grad(nodes, _seeds(roots, grad_outputs), [n for places in uses for n in places]))
+        results = [_summed([next(gradients) for _ in places]) for places in uses]
     if not (allow_unused or materialize_grads) and any(g is None for g in results):
         raise AutogradError(
             "One of the differentiated Tensors appears to not have been used in the graph.",
             where=source.where(),
             hint="Set allow_unused=True if this is the desired behavior.",
         )
-    answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
+    with grad_mode(create_graph):
+        answers = [_answer(t, g, create_graph) for t, g in zip(wanted, results, strict=True)]
     if materialize_grads:
         answers = [
             wrap(call("full", value=0.0, type=t.spec)) if g is None else g for t, g in zip(wanted, answers, strict=True)
@@ -109,11 +113,36 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Add the gradients of several tensors to `.grad` of the leaves."""
-    roots = _listed(tensors)
-    given = _listed(grad_tensors) if grad_tensors is not None else [None] * len(roots)
-    for i, (t, g) in enumerate(zip(roots, given, strict=True)):
+    roots, given = _listed(tensors), _listed(grad_tensors)
+    if len(roots) == 1 and len(given) <= 1:
+        # Through the method, which those who watch a script's losses replace.
+        roots[0].backward(given[0] if given else None, retain_graph, create_graph, inputs)
+        return
+    seeds = _seeds(roots, grad_tensors)
+    for i, t in enumerate(roots):
         # What several roots share is used up with the last of them.
-        t.backward(g, True if i + 1 < len(roots) else retain_graph, create_graph, inputs)
+        t.spend(i + 1 < len(roots) or (create_graph if retain_graph is None else retain_graph))
+    walk_back([t.node for t in roots], seeds, create_graph, inputs)
+
+
+@method(names="backward")
+def backward_of(
+    t: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensors | None = None,
+) -> None:
+    """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`.
+
+    Raises AutogradError if it is no scalar and no `gradient` is given, if nothing requires a gradient, or the
+    second time on the same tensor unless `retain_graph` was asked for.
+    """
+    root, seed = t.node, t._seed(gradient)
+    if not root.tracks:
+        autograd.grad([root], [seed], [])
+    t.spend(create_graph if retain_graph is None else retain_graph)
+    walk_back([root], [seed], create_graph, inputs)
 
 
 class Context:
@@ -201,20 +230,10 @@ class Function:
         return type(out)(results) if isinstance(out, tuple | list) else results[0]
 
 
-def _uid() -> Any:
-    """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
-    # A number from a counter that never goes back would make each trace of a step another graph, compiled anew.
-    step = trace.current
-    if step is None:
-        return unique()
-    step.rules += 1
-    return ("step", step.rules)
-
-
 def custom_vjp(x: Node, inputs: Sequence[Node], rule: Callable[[Node], tuple[Node | None, ...]]) -> Node:
     """x as a node whose gradient goes through `rule`, which gives one for x, or None, and one for each input."""
     # The rule is no attribute: attributes are part of what makes nodes equal, and a closure is equal to nothing.
-    node = call("custom_vjp", x, *inputs, uid=_uid())
+    node = call("custom_vjp", x, *inputs, uid=rule_number())
     node.memo = {**(node.memo or {}), VJP: rule}
     return node
 
@@ -295,85 +314,6 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(ctx, *gradients)
 
     return silent
-
-
-class Handle:
-    """Removes a hook again. Made without a hook, as libraries make it, it has the number under which to put one."""
-
-    def __init__(
-        self, table: dict[int, Callable[..., Any]], hook: Callable[..., Any] | None = None, *, extra_dict: Any = None
-    ):
-        self._table, self.id = table, unique()
-        # What is kept beside the hooks under the same numbers goes with them.
-        self._beside = extra_dict if isinstance(extra_dict, list) else [extra_dict] if extra_dict is not None else []
-        if hook is not None:
-            table[self.id] = hook
-
-    def remove(self) -> None:
-        """Take the hook away."""
-        for table in (self._table, *self._beside):
-            table.pop(self.id, None)
-
-    def __enter__(self) -> "Handle":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
-
-
-@method
-def register_hook(t: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Handle:
-    """Call hook(gradient) when the gradient of t is known; what it returns replaces it.
-
-    Raises AutogradError for a tensor that requires no gradient.
-    """
-    if not t.requires_grad:
-        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient", where=source.where())
-    table = t.__dict__.setdefault("_hooks", {})
-    # A leaf's hooks run when its gradient is complete. For another tensor a node goes between it and its later uses,
-    # through which the gradient passes; uses before the hook do not see it.
-    if not t.leaf_id and "_hooked_at" not in t.__dict__:
-        t.__dict__["_hooked_at"] = uid = _uid()
-        t.lens = (*t.lens, ("custom_vjp", (("uid", uid),)))
-        t._seen = None
-        n = t.node
-        n.memo = {**(n.memo or {}), VJP: lambda g: (run_hooks(table, g),)}
-    return Handle(table, hook)
-
-
-def run_hooks(table: dict[int, Callable[..., Any]], g: Node) -> Node:
-    """The gradient after all hooks."""
-    for hook in list(table.values()):
-        answer = hook(wrap(g))
-        g = g if answer is None else answer.node
-    return g
-
-
-@method
-def register_post_accumulate_grad_hook(t: Tensor, hook: Callable[[Tensor], None]) -> Handle:
-    """Call hook(t) whenever backward has added to t.grad. Raises AutogradError for what is no leaf."""
-    if not t.leaf_id:
-        raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors", where=source.where())
-    return Handle(t.__dict__.setdefault("_after_hooks", {}), hook)
-
-
-@method
-def retain_grad(t: Tensor) -> None:
-    """Fill `.grad` of a tensor that is no leaf as well."""
-    if t.leaf_id or t.__dict__.get("_retains_grad"):
-        return
-
-    def keep(g: Tensor) -> None:
-        t.accumulate(untracked(g.node))
-
-    register_hook(t, keep)
-    t.__dict__["_retains_grad"] = True
-
-
-@fact()
-def retains_grad(t: Tensor) -> bool:
-    """Whether `retain_grad` was called on a tensor that is no leaf."""
-    return bool(t.__dict__.get("_retains_grad"))
 
 
 class GradientFunction:

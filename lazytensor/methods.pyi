@@ -4,13 +4,14 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazytensor.arrival import Handle
 from lazytensor.dtype import DType
 from lazytensor.functions.elementary import MantissaExponent
 from lazytensor.functions.linalg import QR, Reflectors, SignLog, Solution
 from lazytensor.functions.promotion import Operand
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.sorting import Extremes, Histogram
-from lazytensor.gradients import GradientFunction, Handle
+from lazytensor.gradients import GradientFunction
 from lazytensor.random import Generator
 from lazytensor.tensor import Tensor
 
@@ -247,6 +248,15 @@ class Methods:
         """The inverse hyperbolic tangent. Of each element, in the shape of x."""
 
     def atanh_(self) -> Tensor: ...
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: builtins.bool | None = None,
+        create_graph: builtins.bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+    ) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`."""
+
     def baddbmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
         """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
 
@@ -1196,7 +1206,7 @@ class Methods:
         """x itself: it is real."""
 
     def retain_grad(self) -> None:
-        """Fill `.grad` of a tensor that is no leaf as well."""
+        """Fill `.grad` of a tensor that is no leaf as well. Raises AutogradError if it requires no gradient."""
 
     @property
     def retains_grad(self) -> builtins.bool:

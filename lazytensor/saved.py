@@ -91,7 +91,8 @@ def _replaced(n: Node, cell_of: Callable[[int], Cell | None]) -> Replaced | None
 def _needed(n: Node) -> set[Node]:
     """Which of its inputs and its result the gradient of a node is computed from."""
     rule = OPS[n.op].vjp
-    if rule is None or isinstance(n.type, tuple):
+    # What keeps nothing is not asked: the rule may be a function of the user's.
+    if rule is None or not OPS[n.op].saves or isinstance(n.type, tuple):
         return set()
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
     ends = {n, *n.inputs}

@@ -6,7 +6,7 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 """
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -30,7 +30,10 @@ Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
 """Bytes up to which data made inside a step is compared by content, so that tracing it again finds the same graph."""
 
-_leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
+HOOKS = ("_hooks", "_after_hooks", "_retains_grad")
+"""What a tensor remembers of those who watch its gradient."""
+
+leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
 _grad_enabled = True
 
 
@@ -217,7 +220,7 @@ class Tensor(Methods):
         self.leaf_id = unique() if requires_grad and not self.leaf_id else self.leaf_id if requires_grad else 0
         self._seen = None
         if self.leaf_id:
-            _leaves[self.leaf_id] = self
+            leaves[self.leaf_id] = self
         return self
 
     @property
@@ -248,39 +251,6 @@ class Tensor(Methods):
         detached = handle(self.cell, lens, is_detached=True)
         detached.device = self.device
         return detached
-
-    def backward(
-        self,
-        gradient: "Tensor | None" = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: "Tensor | Sequence[Tensor] | None" = None,
-    ) -> None:
-        """Add the gradient of this tensor to `.grad` of every leaf it was computed from, or of those in `inputs`.
-
-        Raises AutogradError if it is no scalar and no `gradient` is given, if nothing requires a gradient, or the
-        second time on the same tensor unless `retain_graph` was asked for.
-        """
-        root = self.node
-        seed = self._seed(gradient)
-        if not root.tracks:
-            autograd.grad([root], [seed], [])
-        self.spend(create_graph if retain_graph is None else retain_graph)
-        # A leaf that nobody holds any more has no `.grad` to be added to.
-        wanted = [(n, t) for n in autograd.leaves([root]) if (t := _leaves.get(n.attrs["uid"])) is not None]
-        if inputs is not None:
-            chosen = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-            wanted = [(n, t) for n, t in wanted if any(t is c for c in chosen)]
-            # What is asked for and is no leaf gets its gradient at its present value.
-            wanted += [(c.node, c) for c in chosen if not c.leaf_id]
-        gradients = autograd.grad([root], [seed], [n for n, _ in wanted])
-        for (_, t), g in zip(wanted, gradients, strict=True):
-            if g is not None:
-                # Hooks live in the instance's dictionary, which most tensors leave empty.
-                seen = hooked(t, g) if t.__dict__ else g
-                t.accumulate(seen if create_graph else untracked(seen))
-                for after in list(t.__dict__.get("_after_hooks", {}).values()) if t.__dict__ else ():
-                    after(t)
 
     def spend(self, is_retained: bool | None) -> None:
         """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
@@ -394,7 +364,8 @@ class Tensor(Methods):
     def __deepcopy__(self, memo: dict[int, Any]) -> "Tensor":
         copy = of_class(type(self), adopt(untracked(self.node)))
         copy.device = self.device
-        copy.__dict__.update(self.__dict__)
+        # Hooks are of this tensor; what it is, such as a mask of its own, is of the copy too.
+        copy.__dict__.update({k: v for k, v in self.__dict__.items() if k not in HOOKS})
         if self.leaf_id:
             copy.requires_grad_()
         memo[id(self)] = copy
@@ -426,18 +397,8 @@ def rebuild(kind: type[Tensor], array: np.ndarray, dtype: DType, requires_grad: 
 
 def _cell_of(leaf_id: int) -> Cell | None:
     """The cell of a leaf that somebody still holds."""
-    leaf_tensor = _leaves.get(leaf_id)
+    leaf_tensor = leaves.get(leaf_id)
     return leaf_tensor.cell if leaf_tensor is not None else None
-
-
-def hooked(t: Tensor, g: Node) -> Node:
-    """The gradient of a leaf after the hooks that were registered on it."""
-    for hook in list(t.__dict__.get("_hooks", {}).values()):
-        gradient = wrap(g)
-        gradient.device = t.device
-        answer = hook(gradient)
-        g = g if answer is None else answer.node
-    return g
 
 
 def wrap(n: Node) -> Tensor:

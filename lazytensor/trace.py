@@ -96,6 +96,9 @@ class Epoch(Protocol):
     def touch(self, cell: Cell) -> None:
         """Take a cell from before the step into it."""
 
+    def uses(self, n: Node) -> bool:
+        """Whether a gradient may come to a node from what was computed in the step."""
+
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of a node of the step; `what` says in an error who asks. Raises TraceError where it has none."""
 

@@ -32,6 +32,7 @@ LAYERS = """
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
+    lazytensor.arrival
     lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.functions
     lazytensor.nn  lazytensor.data  lazytensor.special

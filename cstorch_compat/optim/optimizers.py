@@ -8,9 +8,9 @@ from cstorch_compat.files.tree import visit
 from cstorch_compat.optim.signatures import show, signature
 from cstorch_compat.run import process
 from lazytensor import optim, source
+from lazytensor.arrival import Handle
 from lazytensor.errors import StateError
 from lazytensor.functions.creation import tensor
-from lazytensor.gradients import Handle
 from lazytensor.tensor import Tensor
 
 ParamsT = signature("SGD").parameters["params"].annotation

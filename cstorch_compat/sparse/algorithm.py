@@ -16,8 +16,8 @@ from cstorch_compat.sparse.initial_masks import make_init_method
 from cstorch_compat.sparse.parameter import SparseParameter
 from cstorch_compat.sparse.sparse_schedules import Constant, HyperParameterSchedule, make_hyperparam_schedule
 from lazytensor import trace
+from lazytensor.arrival import Handle
 from lazytensor.functions.creation import tensor
-from lazytensor.gradients import Handle
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor, grad_mode
 

@@ -23,12 +23,12 @@ from cstorch_compat.sparse.sparse_schedules import (
     make_update_schedule,
 )
 from lazytensor import dtype as dt
+from lazytensor.arrival import register_hook
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
 from lazytensor.functions.creation import as_tensor, ones, tensor
 from lazytensor.functions.drawing import at_step
 from lazytensor.functions.writing import copy_
-from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
 
 # Far beyond the updates of any run: the compiler is told a range, and a range has an end.

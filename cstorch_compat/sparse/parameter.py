@@ -6,11 +6,11 @@ from typing import Any
 from cstorch_compat.run import process
 from cstorch_compat.sparse.initial_masks import checked_mask
 from lazytensor import trace
+from lazytensor.arrival import register_hook
 from lazytensor.dtype import bool_
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import ones
 from lazytensor.functions.writing import copy_
-from lazytensor.gradients import register_hook
 from lazytensor.tensor import Tensor, grad_mode
 
 

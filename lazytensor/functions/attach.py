@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import gradients, printing
+from lazytensor import arrival, gradients, printing
 from lazytensor.functions import (
     activations,
     arrange,
@@ -48,6 +48,7 @@ FAMILIES: tuple[ModuleType, ...] = (
     conversion,
     creation,
     gathering,
+    arrival,
     gradients,
     indexing,
     integers,

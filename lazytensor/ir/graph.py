@@ -110,6 +110,22 @@ def node(op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Typ
     return existing if existing is not None else intern(key, op, inputs, attrs, type)
 
 
+def set_apart(n: Node) -> None:
+    """Let nothing that is computed later be this node, equal as it may be."""
+    key, match = find(n.op, n.inputs, n.attrs)
+    if match is n:
+        # Under another key, and not out of the table: whoever looks through all nodes still meets it.
+        entry = _table.pop(key)
+        entry.key = (*key, unique())
+        _table[entry.key] = entry
+
+
+def is_used(n: Node) -> bool:
+    """Whether a gradient may come to a node from a node that lives. Looks through all of them."""
+    users = (entry() for entry in list(_table.values()))
+    return any(u is not None and u.tracks and n in u.inputs for u in users)
+
+
 def forget() -> None:
     """Find no node that was made before: nodes of a run that is over name lines of its script."""
     _table.clear()

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from lazytensor import source
+from lazytensor.arrival import Handle
 from lazytensor.errors import AutogradError
-from lazytensor.gradients import Handle, observed
+from lazytensor.gradients import observed
 from lazytensor.ir.graph import Node
 from lazytensor.tensor import Tensor, is_grad_enabled, untracked, wrap
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from lazytensor import source, trace
+from lazytensor.arrival import Handle
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_, zero_
-from lazytensor.gradients import Handle
 from lazytensor.nn.hooks import (
     TABLES,
     after_loading,

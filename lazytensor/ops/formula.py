@@ -77,7 +77,7 @@ def pullback(order: Sequence[Node], gradients: dict[Node, Node], wrt: Iterable[N
     for n in reversed(order):
         g = gradients.get(n) if n in wanted else gradients.pop(n, None)
         if g is not None and n.inputs:
-            _push(gradients, n, g)
+            push(gradients, n, g)
     return gradients
 
 
@@ -87,7 +87,8 @@ def accumulate(gradients: dict[Node, Node], n: Node, g: Node) -> None:
     gradients[n] = g if before is None else before + g
 
 
-def _push(gradients: dict[Node, Node], n: Node, g: Node) -> None:
+def push(gradients: dict[Node, Node], n: Node, g: Node) -> None:
+    """Add what the gradient of a node gives its inputs to theirs."""
     rule = OPS[n.op].vjp
     if rule is None:
         return

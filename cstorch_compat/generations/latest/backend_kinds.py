@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from cstorch_compat.run import process
 from cstorch_compat.run.backend import MAKERS, Backend, BackendType
-from lazytensor.gradients import Handle
+from lazytensor.arrival import Handle
 from lazytensor.tensor import Tensor
 
 _OURS = ("options", "flags")

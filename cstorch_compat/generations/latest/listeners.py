@@ -10,7 +10,7 @@ from typing import Any
 
 from cstorch_compat.run.process import current_backend
 from lazytensor import trace
-from lazytensor.gradients import Handle
+from lazytensor.arrival import Handle
 from lazytensor.nn import Module, functional
 from lazytensor.tensor import Tensor
 
