@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from lazytensor.errors import LazyError
+from wse_sim.plan.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED
 from wse_sim.validation.results import results
@@ -40,7 +41,8 @@ def execute(options: argparse.Namespace) -> int:
     """Print the tables. Returns the exit status: 2 for rows that there are not, and 0 however large the errors are."""
     try:
         rows = choose(load(options.rows), options.names)
-        runs = None if options.recorded or options.recorder is None else plan_runs(rows, options.recorder, FITTED)
+        record = None if options.recorded else options.recorder
+        runs = plan_runs(rows, _announced(record), FITTED) if record else None
     except LazyError as e:
         print(f"validate: {e}", file=sys.stderr)
         return 2
@@ -54,6 +56,16 @@ def execute(options: argparse.Namespace) -> int:
     else:
         print(table.text(verdicts))
     return 0
+
+
+def _announced(record: Recorder) -> Recorder:
+    """The same, and a line on stderr for each script: planning all of them takes a minute or two."""
+
+    def announced(script: str, args: tuple[str, ...]) -> Source:
+        print(" ".join(("validate: planning", script, *args)), file=sys.stderr, flush=True)
+        return record(script, args)
+
+    return announced
 
 
 def main(argv: list[str] | None = None) -> int:

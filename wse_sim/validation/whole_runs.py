@@ -113,7 +113,7 @@ def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[st
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
     """Plan one run, in the mode that it was published in, on the machine of `prices`."""
     machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
-    report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices).report
+    report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices, other=False).report
     words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
         id=row.id,
