@@ -177,14 +177,16 @@ def _load(phase: Move | Stream, steps: Sequence[MoveStep], machine: Machine) -> 
     first = next(step.terms for step in steps if step.terms.starts)
     later = cycles - first.cycles(machine) / first.starts
     # A broadcast is one operation on every core, but for the copy that its sender makes afterwards.
+    later_words = passed * later / cycles
     if isinstance(phase, Broadcast):
-        later = copy_terms(phase.words, machine).cycles(machine) if phase.take != phase.put else 0
+        later_words, later = 0.0, copy_terms(phase.words, machine).cycles(machine) if phase.take != phase.put else 0
     return Load(
         rects=(phase.rect,),
         cycles=cycles,
         words=passed,
         issue_cycles=passed,
         later_cycles=later,
+        later_words=later_words,
         is_local=False,
         quiet_cycles=machine.dsd_setup_cycles,
     )

@@ -22,7 +22,8 @@ class Load:
     """A part on its own: where, how long, and what it does to others.
 
     `words` pass the cores on its slowest way, `issue_cycles` are those that its busiest core issues something in, by so
-    many `threads`, and `later_cycles` those that follow after its first operations. `lead_cycles` is local work of a
+    many `threads`, and `later_cycles` those that follow after its first operations, which issue `later_words` of all.
+    `lead_cycles` is local work of a
     move before it starts; `issue_slack_cycles` are those that its cores may lose before it takes longer, since links
     bind it. In its first `quiet_cycles` nothing passes.
     """
@@ -32,6 +33,7 @@ class Load:
     words: float = 0
     issue_cycles: float = 0
     later_cycles: float = 0
+    later_words: float = 0
     is_local: bool = True
     threads: int = 1
     lead_cycles: float = 0
@@ -65,6 +67,7 @@ class Load:
             issue_cycles=self.issue_cycles + other.issue_cycles,
             # All of the second part starts from a task of its own, so that local work beside it can hold it up.
             later_cycles=self.later_cycles + other.cycles,
+            later_words=self.later_words + other.words,
             is_local=self.is_local and other.is_local,
             threads=max(self.threads, other.threads),
         )
@@ -80,6 +83,7 @@ class Load:
             issue_cycles=n * self.issue_cycles,
             # Every round but the first begins after an operation of the round before.
             later_cycles=self.later_cycles + (n - 1) * self.cycles,
+            later_words=self.later_words + (n - 1) * self.words,
             is_local=self.is_local,
             threads=self.threads,
         )
@@ -106,6 +110,7 @@ def together(loads: Sequence[Load], machine: Machine) -> Load:
         words=max(load.words for load in loads),
         issue_cycles=sum(load.issue_cycles for load in loads),
         later_cycles=max(load.later_cycles for load in loads),
+        later_words=max(load.later_words for load in loads),
         is_local=all(load.is_local for load in loads),
         threads=max(load.threads for load in loads),
     )
@@ -133,11 +138,14 @@ def _contention_cycles(load: Load, other: Load) -> float:
         return other.cycles
     if load.is_local:
         turns = 1 + (other.threads - 1) * load.density
+        # Words of later operations come when local work is through.
+        issued = max(0.0, other.issue_cycles - other.later_words)
         # It cannot lose more turns than it asks for itself: each of them at most once to each thread of the move.
         asked = other.threads * load.contended_cycles(other)
-        return min(other.issue_cycles * other.threads * load.density / turns, asked)
+        return min(issued * other.threads * load.density / turns, asked)
     if other.is_local:
         turns = 1 + (load.threads - 1) * other.density
-        return min(load.words * other.density / turns, other.contended_cycles(load))
+        words = max(0.0, load.words - load.later_words)
+        return min(words * other.density / turns, other.contended_cycles(load))
     # Two moves alternate word by word until the shorter one is through.
     return min(load.words, other.issue_cycles)
