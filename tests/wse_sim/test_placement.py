@@ -9,6 +9,7 @@ from programs import Builder, machines, mlp, mlps
 
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
+from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import fold
 from wse_sim.plan.modes import plan
 from wse_sim.plan.place import least_area
@@ -24,7 +25,8 @@ def pipelined(program, machine):
 
 def stages(program):
     wiring = wire(program)
-    return stages_of(wiring, fold(wiring))
+    layers = fold(wiring)
+    return stages_of(wiring, layers, computed_again(wiring, layers))
 
 
 def assert_disjoint(placed):

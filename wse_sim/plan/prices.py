@@ -3,7 +3,7 @@
 Two kernels are equal if they have the same name, attributes, operand types and loops, and the same operands in place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazytensor.ir.nest import Nest
@@ -22,6 +22,12 @@ def _loops(nest: Nest | None) -> Any:
     return nest.loops, nest.inputs, nest.outputs, nest.reads, nest.writes, nest.stores, body
 
 
+def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Attributes that a price may depend on: the number of a draw says which random bits, and not how many."""
+    inner = {name: _extents(value) if isinstance(value, Mapping) else value for name, value in attrs.items()}
+    return [(name, inner[name]) for name in sorted(inner) if name != "call"]
+
+
 class Prices:
     """Costs on one machine. A kernel's kind is a number, equal for equal kernels of any program."""
 
@@ -36,7 +42,7 @@ class Prices:
         # What stays in place decides the arrangement; the update sweep has its operands where they are.
         reads = tuple((wiring.type(b), b in wiring.resident) for b in instr.reads)
         # Attributes are names, numbers and lists of them: their text tells them apart, and has a hash.
-        attrs = repr(sorted(instr.attrs.items(), key=lambda item: item[0]))
+        attrs = repr(_extents(instr.attrs))
         writes = tuple(wiring.type(b) for b in instr.writes)
         key = (instr.kernel, instr.direction == "update", reads, writes, attrs, _loops(instr.nest))
         return self._kinds.setdefault(key, len(self._kinds))

@@ -6,11 +6,11 @@ from its forward stage to the last one and back, one more sample enters with eac
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lazytensor.ir.types import Where
-from wse_sim.plan.layers import Layer, Sweep
+from wse_sim.plan.layers import Layer, Sweep, sweeps_of
 from wse_sim.plan.wiring import OUTSIDE, Wiring
 
 
@@ -18,12 +18,14 @@ from wse_sim.plan.wiring import OUTSIDE, Wiring
 class Stage:
     """Layers on one rectangle. Bytes are of all its PEs together.
 
+    `recomputed` are forward kernels that run again in the backward sweep.
     `state_bytes` are weights, the copies prepared of them, what the optimizer keeps, and gradients; `waiting_bytes`
     activations of all samples in flight; `working_bytes` what the sample that is worked on needs. `bytes_in` and
     `bytes_out` cross its border for each sample.
     """
 
     layers: tuple[Layer, ...]
+    recomputed: tuple[int, ...]
     state_bytes: int
     waiting_bytes: int
     working_bytes: int
@@ -50,9 +52,9 @@ class Stage:
         return tuple(i for layer in self.layers for i in layer.kernels[sweep])
 
 
-def stages_of(wiring: Wiring, layers: Sequence[Layer]) -> tuple[Stage, ...]:
-    """The stages of a program, in the order of its layers."""
-    census = _Census(wiring, tuple(_groups(layers)))
+def stages_of(wiring: Wiring, layers: Sequence[Layer], again: Mapping[int, int]) -> tuple[Stage, ...]:
+    """The stages of a program, in the order of its layers; `again` is what the backward sweep computes again."""
+    census = _Census(wiring, tuple(_groups(layers)), again)
     return tuple(census.stage(n) for n in range(len(census.groups)))
 
 
@@ -92,10 +94,13 @@ def sample_bytes(wiring: Wiring, buffer: int) -> int:
 class _Census:
     """Who reads and who made each tensor, looked up once for all stages."""
 
-    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...]):
-        self.wiring, self.groups = wiring, groups
+    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: Mapping[int, int]):
+        self.wiring, self.groups, self.again = wiring, groups, again
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
+        # Where the way back begins: the depth of the last kernel that only knows what is before it.
+        sweeps = sweeps_of(wiring)
+        self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
         self.readers: dict[int, list[int]] = defaultdict(list)
         for i in wiring.kernels:
             for o in wiring.operands[i]:
@@ -122,12 +127,18 @@ class _Census:
         # What comes in is received while the sample before is worked on.
         return Stage(
             layers=group,
+            recomputed=self._recomputed(kernels),
             state_bytes=self._state_bytes(group),
             waiting_bytes=waiting,
             working_bytes=working + bytes_in,
             bytes_in=bytes_in,
             bytes_out=bytes_out,
         )
+
+    def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
+        again = set(self.again.values())
+        inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)
+        return (*inside, *(i for i in kernels if i in again))
 
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
         """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""
@@ -137,7 +148,11 @@ class _Census:
                 if b not in self.wiring.per_sample or b in inner:
                     continue
                 # What only this stage reads, before the next sample comes, waits for nothing.
-                waits = max((self.depths[r] - self.depths[i] for r in self.readers[b]), default=0)
+                readers = self.readers[b]
+                if b in self.again:
+                    # Kept for those that come before the way back, and computed again for the others.
+                    readers = [r for r in readers if self.depths[r] <= self.middle]
+                waits = max((self.depths[r] - self.depths[i] for r in readers), default=0)
                 size = sample_bytes(self.wiring, b)
                 waiting += max(0, waits) * size
                 bytes_out += size if any(self.number[r] != n for r in self.readers[b]) else 0

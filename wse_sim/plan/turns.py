@@ -8,7 +8,7 @@ residual stream.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -18,6 +18,10 @@ from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 NARROW = 1.1
 """Segments end where at most so many times the least that crosses anywhere inside the step does."""
+
+
+_Stay = tuple[BufferVersion, str]
+"""A tensor and, if it is computed again, the sweep that it is there in."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,8 @@ class Memory:
 class Turns:
     """The turns of a step."""
 
-    def __init__(self, wiring: Wiring, layers: Sequence[Layer]):
-        self.wiring = wiring
+    def __init__(self, wiring: Wiring, layers: Sequence[Layer], again: Mapping[int, int]):
+        self.wiring, self._again = wiring, again
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
         self.forward = tuple(self._forward(layers))
@@ -58,9 +62,8 @@ class Turns:
         ends = {turn.number: n for n, turn in enumerate(self.forward)}
         behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
         behind.sort(key=lambda n: ends.get(n, len(ends)), reverse=True)
-        self.backward = tuple(
-            self._turn(n, layers[n], "backward", self._on_wafer(layers[n], "backward")) for n in behind
-        )
+        self._repeated: set[int] = set()
+        self.backward = tuple(self._turn(n, layers[n], "backward", self._way_back(layers[n])) for n in behind)
 
     @property
     def every(self) -> tuple[Turn, ...]:
@@ -70,6 +73,20 @@ class Turns:
     def _on_wafer(self, layer: Layer, sweep: Sweep) -> tuple[int, ...]:
         again = layer.recomputed if sweep == "backward" else ()
         return (*again, *(i for i in layer.kernels[sweep] if not self.wiring.is_on_host(i)))
+
+    def _way_back(self, layer: Layer) -> tuple[int, ...]:
+        """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
+        own = self._on_wafer(layer, "backward")
+        wanted = {self._again[o.buffer] for i in own for o in self.wiring.operands[i] if o.buffer in self._again}
+        waiting = list(wanted - self._repeated)
+        repeated: set[int] = set()
+        while waiting:
+            i = waiting.pop()
+            repeated.add(i)
+            operands = (self._again[o.buffer] for o in self.wiring.operands[i] if o.buffer in self._again)
+            waiting += [k for k in operands if k not in repeated and k not in self._repeated]
+        self._repeated |= repeated
+        return (*sorted(repeated), *own)
 
     def _forward(self, layers: Sequence[Layer]) -> Iterable[Turn]:
         """A weight that is used twice has a turn for each use: its layer's kernels lie apart in the program."""
@@ -119,7 +136,7 @@ class Turns:
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
-        return self._peak([i for turn in self.every for i in turn.kernels], None)
+        return self._peak(self.every, None)
 
     def memory_with_recompute(self) -> Memory:
         """What crosses between segments, and the fullest segment while it runs forward and back."""
@@ -130,8 +147,7 @@ class Turns:
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.backward_of(start, end)]
-            kernels = [i for turn in turns for i in turn.kernels]
-            peaks.append(self._peak(kernels, frozenset(kernels)))
+            peaks.append(self._peak(turns, frozenset(i for turn in turns for i in turn.kernels)))
             start = end + 1
         return Memory(kept + max((p.per_batch for p in peaks), default=0), max((p.fixed for p in peaks), default=0))
 
@@ -173,29 +189,32 @@ class Turns:
             crossing.append(total)
         return crossing
 
-    def _peak(self, order: Sequence[int], makers: frozenset[int] | None) -> Memory:
-        """Most bytes while `order` runs: of all tensors, or of those that kernels among `makers` make.
+    def _peak(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> Memory:
+        """Most bytes while `turns` run: of all tensors, or of those that kernels among `makers` make.
 
         A kernel that goes element by element writes over an operand that nobody reads after it.
         """
         wiring = self.wiring
-        first: dict[BufferVersion, int] = {}
-        last: dict[BufferVersion, int] = {}
-        for n, i in enumerate(order):
+        order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
+        first: dict[_Stay, int] = {}
+        last: dict[_Stay, int] = {}
+        for n, (i, sweep) in enumerate(order):
             own = (BufferVersion(b, i) for b in wiring.results[i])
             for version in (*wiring.operands[i], *own):
                 if self._is_held(version) and (makers is None or version.source in makers):
-                    first.setdefault(version, n)
-                    last[version] = n
+                    # What is computed again is there twice, and not between.
+                    key: _Stay = version, sweep if version.buffer in self._again else ""
+                    first.setdefault(key, n)
+                    last[key] = n
         starts: dict[int, list[BufferVersion]] = defaultdict(list)
         stops: dict[int, list[BufferVersion]] = defaultdict(list)
-        for version, n in first.items():
-            starts[n].append(version)
-            stops[last[version]].append(version)
+        for stay, n in first.items():
+            starts[n].append(stay[0])
+            stops[last[stay]].append(stay[0])
         # Apart from each other, since a smaller batch shrinks the one and not the other.
         live = {True: 0, False: 0}
         peak = {True: 0, False: 0}
-        for n, i in enumerate(order):
+        for n, (i, _) in enumerate(order):
             begun, ended = self._sizes(starts[n]), self._sizes(v for v in stops[n] if v.source != i)
             in_place = operation_of(wiring.program.instrs[i]) not in PRODUCTS
             for kind in (True, False):

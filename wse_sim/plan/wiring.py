@@ -165,12 +165,13 @@ def find_gradients(
                 gradients[version] = group
             # A cast, a sum or a clipped copy, element by element, is a gradient made of gradients. Any other kernel
             # made it of activations, which may have its size by chance.
-            if _is_elementwise(program.instrs[version.source]):
+            if is_elementwise(program.instrs[version.source]):
                 waiting += [(o, group) for o in operands[version.source] if sizes[o.buffer] == sizes[group]]
     return gradients
 
 
-def _is_elementwise(instr: Instr) -> bool:
+def is_elementwise(instr: Instr) -> bool:
+    """Whether a kernel makes each element of one of each operand, or of a few."""
     # Even over a single sample a sum is made of that sample's gradient, and not of the weight's.
     return instr.nest is not None and not any(loop.is_reduction for loop in instr.nest.loops)
 

@@ -1,6 +1,6 @@
 """What a mode is given and what it hands back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -11,6 +11,7 @@ from lazytensor.ir.types import Work
 from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
+from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -51,6 +52,11 @@ class Case:
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
         return fold(self.wiring)
+
+    @cached_property
+    def again(self) -> Mapping[int, int]:
+        """What the backward sweep computes again: buffer -> kernel."""
+        return computed_again(self.wiring, self.layers)
 
     @property
     def batch_size(self) -> int:

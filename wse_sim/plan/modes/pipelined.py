@@ -63,7 +63,7 @@ class _Line:
 
     def __init__(self, case: Case):
         self.case, self.wiring = case, case.wiring
-        self.stages = stages_of(case.wiring, case.layers)
+        self.stages = stages_of(case.wiring, case.layers, case.again)
         # Equal stages get one number: their parts are priced once, and found again in no time.
         numbers: dict[object, int] = {}
         self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
@@ -80,8 +80,7 @@ class _Line:
         key = self.kinds[n], width, height
         if key not in self._taken:
             stage, prices = self.stages[n], self.case.prices
-            again = (i for layer in stage.layers for i in layer.recomputed)
-            backward = (*again, *stage.kernels("backward"))
+            backward = (*stage.recomputed, *stage.kernels("backward"))
             forward, backward_cost, update = (
                 prices.kernels(self.wiring, kernels, width, height)
                 for kernels in (stage.kernels("forward"), backward, stage.kernels("update"))
@@ -106,7 +105,7 @@ class _Line:
         """Cycles of a whole step with stages on parts of these sizes: rhythm, the way of a sample, and an update."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(parts)]
         # Less exact than the timeline, which lets updates overlap the drain, and good enough to compare layouts by.
-        way = sum(self._sample_cycles(t.forward) + self._sample_cycles(t.backward) for t in costs)
+        way = sum(self._sample_cycles(c, p) for t, p in zip(costs, parts, strict=True) for c in (t.forward, t.backward))
         return self._whole(costs, way + max((t.update.cycles for t in costs), default=0))
 
     def _whole(self, costs: Sequence[_Taken], way_cycles: int) -> int:
@@ -118,7 +117,7 @@ class _Line:
     def plan(self, placement: Placement) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
-        timeline = self._first_sample(costs)
+        timeline = self._first_sample(costs, placement.parts)
         step_cycles = self._whole(costs, timeline.end_cycles)
         bounds = self._bounds([t.steady for t in costs], step_cycles)
         limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "edge")})
@@ -138,21 +137,23 @@ class _Line:
         )
         return ModePlan(report, placement, timeline)
 
-    def _first_sample(self, costs: Sequence[_Taken]) -> Timeline:
+    def _first_sample(self, costs: Sequence[_Taken], parts: Sequence[tuple[int, int]]) -> Timeline:
         """One sample through an empty pipeline and back, then the updates; every stage is a lane."""
-        line = list(zip(self.stages, costs, strict=True))
+        line = list(zip(self.stages, costs, parts, strict=True))
         tasks: list[Task] = []
-        for stage, t in line:
-            tasks.append(Task(stage.name, "forward", self._sample_cycles(t.forward), _last(tasks)))
-        for stage, t in reversed(line):
-            tasks.append(Task(stage.name, "backward", self._sample_cycles(t.backward), _last(tasks)))
+        for stage, t, part in line:
+            tasks.append(Task(stage.name, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
+        for stage, t, part in reversed(line):
+            tasks.append(Task(stage.name, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
         # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
         # theirs: lanes keep the order.
-        tasks += [Task(stage.name, "update", t.update.cycles) for stage, t in line]
+        tasks += [Task(stage.name, "update", t.update.cycles) for stage, t, _ in line]
         return schedule(tasks)
 
-    def _sample_cycles(self, whole: Cost) -> int:
-        return whole.latency_cycles + ceil_div(whole.cycles - whole.latency_cycles, self.case.batch_size)
+    def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
+        # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
+        across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
+        return min(whole.cycles, ceil_div(whole.cycles, self.case.batch_size) + across)
 
     def _edge_bytes(self) -> tuple[int, int]:
         """Bytes over the wafer's edge in a step: each batch tensor once, however many layers read it; the fetches."""

@@ -39,12 +39,32 @@ _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as 
 
 def streaming(case: Case) -> ModePlan:
     """Place and time a step in weight-streaming mode, in the way of cutting it that is fastest."""
-    whole = Turns(case.wiring, case.layers)
+    whole = Turns(case.wiring, case.layers, case.again)
     try:
         ways = list(_ways(case, whole))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    return min((_Run(case, *way).plan() for way in ways), key=lambda outcome: outcome.report.step_cycles)
+    runs = (run for way in ways if (run := _fitting(case, *way)))
+    outcomes = [run.plan() for run in runs]
+    if not outcomes:
+        return does_not_fit(MODE, _too_large(case, whole, whole.memory(), _usable_bytes(case)))
+    return min(outcomes, key=lambda outcome: outcome.report.step_cycles)
+
+
+def _fitting(case: Case, count: int, has_recompute: bool) -> "_Run | None":
+    """The run with the fewest micro-batches from `count` on that fits."""
+    own = ceil_div(case.batch_size, case.systems)
+    while count <= own:
+        run = _Run(case, count, has_recompute)
+        if run.peak_bytes_per_pe <= case.machine.usable_bytes_per_pe:
+            return run
+        # Whole samples and the program at that size may take a little more than the share they were reckoned by.
+        count += 1
+    return None
+
+
+def _usable_bytes(case: Case) -> int:
+    return case.machine.usable_pes * case.machine.usable_bytes_per_pe
 
 
 def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
@@ -53,7 +73,7 @@ def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
     needs = {False: whole.memory()}
     if whole.backward:
         needs[True] = whole.memory_with_recompute()
-    usable = case.machine.usable_pes * case.machine.usable_bytes_per_pe
+    usable = _usable_bytes(case)
     fitting = False
     for has_recompute, need in needs.items():
         room = usable - need.fixed
@@ -107,7 +127,8 @@ class _Run:
         self.share = 1.0 if other else size / case.batch_size
         # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
         self.wiring = replace(self.part.wiring, resident=frozenset())
-        self.turns = Turns(self.part.wiring, self.part.layers)
+        self._cycles: dict[int, int] = {}
+        self.turns = Turns(self.part.wiring, self.part.layers, self.part.again)
 
     def plan(self) -> ModePlan:
         timed = self.timed
@@ -126,7 +147,7 @@ class _Run:
             limit=limit.kind,
             verdict=sentence,
             bounds=tuple(bounds),
-            peak_bytes_per_pe=self._held_bytes_per_pe,
+            peak_bytes_per_pe=self.peak_bytes_per_pe,
             edge_bytes_in=self.micro_batches * sum(t.turn.bytes_in for t in timed),
             edge_bytes_out=self.micro_batches * sum(t.turn.bytes_out for t in timed),
             micro_batches=self.micro_batches,
@@ -156,17 +177,19 @@ class _Run:
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
-        cycles = sum(self._kernel_cycles(i) for i in turn.kernels)
+        cycles = sum(self._cycles[self._kind(i)] for i in turn.kernels)
         weights = turn.weight_bytes * 8 / bits
         batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
         return _Timed(turn, (math.ceil(weights + batch), cycles, math.ceil(turn.bytes_out * 8 / bits)))
 
-    def _kernel_cycles(self, i: int) -> int:
-        priced = self._best(i)
-        if self.share == 1.0:
-            return priced.cycles
-        # What even a single wavelet needs does not shrink with the batch.
-        return priced.latency_cycles + math.ceil(self.share * (priced.cycles - priced.latency_cycles))
+    def _kind(self, i: int) -> int:
+        kind = self.case.prices.kind(self.wiring, i)
+        if kind not in self._cycles:
+            priced = self._best(i)
+            # What even a single wavelet needs does not shrink with the batch.
+            rest = math.ceil(self.share * (priced.cycles - priced.latency_cycles))
+            self._cycles[kind] = priced.latency_cycles + rest
+        return kind
 
     def _best(self, i: int) -> Cost:
         """On the whole mesh, or on a part of it where the way across costs more than its PEs help."""
@@ -198,11 +221,12 @@ class _Run:
         """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
         largest = max((t.turn.weight_bytes for t in timed), default=0)
         # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
-        free = self.case.machine.usable_pes * (self.case.machine.usable_bytes_per_pe - self._held_bytes_per_pe)
+        free = self.case.machine.usable_pes * (self.case.machine.usable_bytes_per_pe - self.peak_bytes_per_pe)
         return free // largest if largest else 1
 
     @cached_property
-    def _held_bytes_per_pe(self) -> int:
+    def peak_bytes_per_pe(self) -> int:
+        """Bytes on a PE where the step holds most, spread evenly."""
         memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
         needed = math.ceil(self.share * memory.per_batch) + memory.fixed
         return ceil_div(needed, self.case.machine.usable_pes)
@@ -232,7 +256,7 @@ class _Run:
         for one in timed:
             own = cycles.setdefault(one.turn.number, {"forward": 0, "backward": 0})
             own[one.turn.sweep] += self.micro_batches * one.cycles[1]
-        place = Place(whole, (whole.width, whole.height), self._held_bytes_per_pe)
+        place = Place(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
         for n, layer in enumerate(self.case.layers):
             own = cycles.get(n, {})
             # Work is that of all systems, cycles are those of one.
