@@ -138,6 +138,10 @@ class Builder:
         check_program(program)
         return program
 
+    def body(self) -> tuple[Instruction, ...]:
+        """The instructions of the first task, not looked at."""
+        return tuple(next(iter(self._tasks.values())))
+
     def append(self, instruction: Instruction) -> None:
         """Add an instruction to the task that is open."""
         self._tasks[self._current].append(instruction)

@@ -18,7 +18,10 @@ def loop_back_cycles(machine: Machine) -> int:
 
 def elements_per_wavelet(vector: Vector) -> int:
     """How many elements an operation advances at once: two where it sends or receives 16-bit types."""
-    return 2 if any(ITEM_BYTES[o.dtype] < WORD_BYTES for o in vector.operands if isinstance(o, Received | Sent)) else 1
+    for operand in vector.operands:
+        if isinstance(operand, Received | Sent) and ITEM_BYTES[operand.dtype] < WORD_BYTES:
+            return 2
+    return 1
 
 
 def rate(vector: Vector, machine: Machine) -> float:
@@ -27,18 +30,29 @@ def rate(vector: Vector, machine: Machine) -> float:
     Two sources in memory that start in the same of four pairs of banks wait for each other (SPMM: N + 6 cycles become
     2 N + 6; ALCF: one of four alignments). Bases as written count, without what loops and indices add.
     """
-    typed = [o for o in vector.operands if isinstance(o, Memory | Received | Sent)]
+    # One pass over the operands, as a report asks this of every operation that it prices.
+    widest, crosses, moves = 0, False, False
+    banks: list[int] = []
+    for n, operand in enumerate(vector.operands):
+        if isinstance(operand, Memory):
+            size = ITEM_BYTES[operand.dtype]
+            # A bank delivers one word a cycle and two sources read at the same time. Words go round the banks, so where
+            # they begin says whether they meet all along.
+            if n:
+                banks.append(operand.base * size // WORD_BYTES % (machine.sram_banks // 2))
+                moves = moves or bool(operand.stride or operand.outer)
+        elif isinstance(operand, Received | Sent):
+            size, crosses = ITEM_BYTES[operand.dtype], True
+        else:
+            continue
+        widest = max(widest, size)
     # The widest type decides: a lane of 32 bits is two of 16, also for the operand that needs only one.
-    full = machine.per_cycle(OPERATIONS[vector.op].unit, max(ITEM_BYTES[o.dtype] for o in typed))
-    sources = [o for o in vector.operands[1:] if isinstance(o, Memory)]
-    # A bank delivers one word a cycle and two sources read at the same time. Words go round the banks, so where they
-    # begin says whether they meet all along.
-    banks = [o.base * ITEM_BYTES[o.dtype] // WORD_BYTES % (machine.sram_banks // 2) for o in sources]
+    full = machine.per_cycle(OPERATIONS[vector.op].unit, widest)
     # Two sources that stand still are read once and kept: they cannot meet in a later cycle.
-    if len(set(banks)) < len(banks) and any(o.stride or o.outer for o in sources):
+    if moves and len(set(banks)) < len(banks):
         full /= machine.conflict_slowdown
     # A ramp carries one wavelet a cycle, and on the WSE-3 a link takes 1.125 cycles for each (ALCF).
-    if any(not isinstance(o, Memory) for o in typed):
+    if crosses:
         full = min(full, elements_per_wavelet(vector) / machine.wavelet_cycles)
     return full
 

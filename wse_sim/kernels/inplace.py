@@ -10,6 +10,7 @@ while the one before is multiplied and the sums of the one before that leave.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
@@ -53,7 +54,7 @@ def operand_in_place(
     room, sums = Room(), sum_dtype or dtype
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(passing, dtype))
     cut = _Strips(rect, strips, across="x" if is_turned else "y")
-    first = cut.rects[0]
+    first = cut.part()
     if is_shared and cut.line != 1:
         # Each line would need another part of what is shared.
         raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
@@ -82,8 +83,8 @@ def operand_in_place(
         )
 
     phase = in_chunks(passing, chunk, (arrive, work, leave))
-    passing_operands = (a,) if is_shared else cut.each(a)
-    return MeshKernel(phase, (*passing_operands, *cut.each(b)), cut.each(c), room.words)
+    operands = Copies(cut, (b,), (a,)) if is_shared else Copies(cut, (a, b))
+    return MeshKernel(phase, operands, Copies(cut, (c,)), room.words)
 
 
 def result_in_place(
@@ -103,7 +104,7 @@ def result_in_place(
     """
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
-    first = cut.rects[0]
+    first = cut.part()
     a = room.place("a", replace(first, width=1), k, m, dtype, is_turned=True)
     b = room.place("b", replace(first, height=1), k, n, dtype)
     c = room.place("c", first, m, n, sum_dtype or dtype)
@@ -122,7 +123,7 @@ def result_in_place(
         return Local(cut.used, body_of(builder))
 
     phase = Seq((clear(cut.used, room, c), in_chunks(k, chunk, (arrive, work))))
-    return MeshKernel(phase, (*cut.each(a), *cut.each(b)), cut.each(c), room.words)
+    return MeshKernel(phase, Copies(cut, (a, b)), Copies(cut, (c,)), room.words)
 
 
 Stage = Callable[[range], Phase]
@@ -172,34 +173,48 @@ class _Strips:
         return (self.rect.height if self.across == "y" else self.rect.width) // self.count
 
     @property
-    def rects(self) -> list[Rect]:
-        """Each strip. PEs that are left over belong to none."""
-        rect, line = self.rect, self.line
-        if self.across == "y":
-            return [replace(rect, y=rect.y + i * line, height=line) for i in range(self.count)]
-        return [replace(rect, x=rect.x + i * line, width=line) for i in range(self.count)]
-
-    @property
     def used(self) -> Rect:
         """All strips together."""
-        one = self.rects[0]
         if self.across == "y":
-            return replace(one, height=one.height * self.count)
-        return replace(one, width=one.width * self.count)
+            return replace(self.rect, height=self.line * self.count)
+        return replace(self.rect, width=self.line * self.count)
 
-    def each(self, placed: Placed) -> tuple[Placed, ...]:
-        """What lies on the first strip, on all of them."""
+    def part(self) -> Rect:
+        """The first strip."""
+        return replace(self.rect, **{"height" if self.across == "y" else "width": self.line})
+
+    def moved(self, placed: Placed, i: int) -> Placed:
+        """What lies on the first strip, on strip `i`."""
         if self.count == 1:
-            return (placed,)
-        first = self.rects[0]
-        return tuple(
-            replace(
-                placed,
-                name=f"{placed.name}{i}",
-                rect=replace(placed.rect, x=placed.rect.x + r.x - first.x, y=placed.rect.y + r.y - first.y),
-            )
-            for i, r in enumerate(self.rects)
-        )
+            return placed
+        rect, way = placed.rect, i * self.line
+        moved = replace(rect, y=rect.y + way) if self.across == "y" else replace(rect, x=rect.x + way)
+        return replace(placed, name=f"{placed.name}{i}", rect=moved)
+
+
+class Copies(Sequence[Placed]):
+    """Matrices `alone`, then those of the first strip on all of them, one matrix after the other.
+
+    They are written when they are asked for: a price asks for none, and thousands of strips share a rectangle.
+    """
+
+    def __init__(self, strips: _Strips, first: tuple[Placed, ...], alone: tuple[Placed, ...] = ()):
+        self._strips, self._first, self._alone = strips, first, alone
+
+    def __len__(self) -> int:
+        return len(self._alone) + len(self._first) * self._strips.count
+
+    @overload
+    def __getitem__(self, index: int) -> Placed: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
+    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        at = range(len(self))[index] - len(self._alone)
+        if at < 0:
+            return self._alone[at]
+        return self._strips.moved(self._first[at // self._strips.count], at % self._strips.count)
 
 
 def _rows(placed: Placed, rows: range) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,8 +132,8 @@ class MeshKernel:
     """
 
     phase: Phase
-    operands: tuple[Placed, ...]
-    results: tuple[Placed, ...]
+    operands: Sequence[Placed]
+    results: Sequence[Placed]
     words: int
     rect: Rect | None = None
 
@@ -186,8 +186,8 @@ class Room:
 
 
 def body_of(builder: Builder) -> tuple[Instruction, ...]:
-    """What was built, for a `Local`."""
-    return builder.build().tasks[0][1]
+    """What was built, for a `Local`. It is checked where it is to run: a report prices many and runs none."""
+    return builder.body()
 
 
 def base_of(address: int, dtype: str) -> int:

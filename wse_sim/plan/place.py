@@ -3,6 +3,9 @@
 The mesh is cut into shelves of one height; stages stand on them in the order of the program, each as narrow as its
 memory and the time allow. The time is bisected, and the number of shelves is tried. A stage that gains nothing from the
 height of its shelf uses a part of it. Area that buys nothing stays free.
+
+Stages are priced on widths that are powers of two apart; between them time is taken as a power of the width. What a
+report says of the placement is priced again on the parts as they came out.
 """
 
 import math
@@ -14,8 +17,6 @@ from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
 from wse_sim.plan.stages import Stage
 
-COARSE, FINE = 2.0, 2 ** (1 / 5)
-"""Widths that are tried are the mesh's over powers of these: to choose the shelves, and then on the chosen ones."""
 SLOWER = (1, 1.5, 2, 3, 5, 8)
 """Multiples of the shortest rhythm that are tried: smaller parts fill and drain sooner."""
 _PRECISION = 50  # of the time that is bisected
@@ -40,15 +41,12 @@ class Placement:
 
 @dataclass(frozen=True)
 class Floor:
-    """What is to be placed: stages, their kind (equal kinds get equal parts), their time, and the machine.
-
-    `step` gives the cycles of a whole step for the parts of all stages.
-    """
+    """What is to be placed: stages, their kind (equal kinds get equal parts), and their time for a batch."""
 
     stages: Sequence[Stage]
     kinds: Sequence[Hashable]
     time: Time
-    step: Callable[[Sequence[tuple[int, int]]], int]
+    batch_size: int
     machine: Machine
 
 
@@ -69,19 +67,14 @@ def shelves(floor: Floor) -> Placement:
 
 def _on_mesh(floor: Floor, width: int, height: int) -> "_Layout | None":
     """The layout with the fastest step on a mesh of that size."""
-    layouts: dict[int, _Layout] = {}
-    count = 1
-    # Powers of two, whose heights share prices; twice as many shelves as stages leave the last ones empty.
-    while count <= min(height, 2 * len(floor.stages)):
-        if layout := _Shelves(floor, (width, height // count), count, COARSE).best():
-            layouts[count] = layout
-        count *= 2
-    # Finer widths only where the coarse ones say that it pays.
-    if not layouts:
-        return None
-    count = min(layouts, key=lambda n: layouts[n].cycles)
-    fine = _Shelves(floor, (width, height // count), count, FINE).best()
-    return min((layout for layout in (layouts[count], fine) if layout), key=lambda layout: layout.cycles)
+    best: _Layout | None = None
+    # Powers of two, whose heights share prices, around the number on which equal stages would be squares.
+    square = round(math.log2(max(1.0, math.sqrt(len(floor.stages) * height / width))))
+    for count in (1 << n for n in range(max(0, square - 1), square + 3)):
+        layout = _Shelves(floor, (width, height // count), count).best() if count <= height else None
+        if layout and (best is None or layout.cycles < best.cycles):
+            best = layout
+    return best
 
 
 PLACERS: Mapping[str, Placer] = {"shelves": shelves}
@@ -127,10 +120,19 @@ class _Layout:
     parts: Sequence[tuple[int, int]]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Extents on which a stage computes, and its cycles there."""
+
+    width: int
+    height: int
+    cycles: int
+
+
 class _Shelves:
     """Stages on `count` shelves of one width and height."""
 
-    def __init__(self, floor: Floor, size: tuple[int, int], count: int, narrower: float):
+    def __init__(self, floor: Floor, size: tuple[int, int], count: int):
         self.floor, self.count = floor, count
         self.width, self.height = size
         # One stage of each kind stands for the time of all of them. Memory is each stage's own: those that come first
@@ -140,8 +142,8 @@ class _Shelves:
             self.samples.setdefault(kind, n)
         # In PEs, and so independent of the shelf that a stage comes to stand on.
         self.least = [least_area(stage, floor.machine) for stage in floor.stages]
-        self.ladder = _widths(self.width, narrower)
-        self._sizes: dict[tuple[Hashable, int], tuple[int, int]] = {}
+        self.ladder = _widths(self.width)
+        self._parts: dict[tuple[Hashable, int], _Part] = {}
 
     def best(self) -> _Layout | None:
         """The layout with the fastest step among some rhythms, or None if the stages do not stand on the shelves."""
@@ -169,60 +171,71 @@ class _Shelves:
 
     def _stand(self, limit: int) -> _Layout | None:
         """A layout in which no stage takes more than `limit` cycles, if the shelves are long enough."""
-        asked = {kind: self._width(kind, limit) for kind in self.samples}
+        asked = {kind: self._part(kind, limit) for kind in self.samples}
         rects: list[Rect] = []
         parts: list[tuple[int, int]] = []
         x = shelf = 0
         for kind, least in zip(self.floor.kinds, self.least, strict=True):
-            computing = asked[kind]
+            part = asked[kind]
+            if part is None:
+                return None
             # Where memory asks for more PEs than the time does, the others hold data only.
-            width = max(computing or 0, ceil_div(least, self.height))
-            if computing is None or width > self.width:
+            width = max(part.width, ceil_div(least, self.height))
+            if width > self.width:
                 return None
             if x + width > self.width:
                 x, shelf = 0, shelf + 1
             if shelf == self.count:
                 return None
-            height = self._size(kind, computing)[1]
-            rects.append(Rect(x, shelf * self.height, width, max(height, ceil_div(least, width))))
-            parts.append((computing, height))
+            rects.append(Rect(x, shelf * self.height, width, max(part.height, ceil_div(least, width))))
+            parts.append((part.width, part.height))
             x += width
-        return _Layout(self.floor.step(parts), rects, parts)
+        cycles = [part.cycles for kind in self.floor.kinds if (part := asked[kind])]
+        # The rhythm of the slowest, and the way of one sample through all of them.
+        return _Layout(max(cycles) + sum(cycles) // self.floor.batch_size, rects, parts)
 
-    def _width(self, kind: Hashable, limit: int) -> int | None:
-        """The least width of the ladder at which a kind keeps `limit`."""
+    def _part(self, kind: Hashable, limit: int) -> "_Part | None":
+        """The least part on which a kind keeps `limit`."""
         low, high = 0, len(self.ladder) - 1
         if self._cycles(kind, self.ladder[low]) <= limit:
-            return self.ladder[low]
+            return self._priced(kind, self.ladder[low])
         if self._cycles(kind, self.ladder[high]) > limit:
             # Wider is not always faster: hops cost. Then some width between may do.
-            return next((w for w in self.ladder if self._cycles(kind, w) <= limit), None)
+            fast = next((w for w in self.ladder if self._cycles(kind, w) <= limit), None)
+            return self._priced(kind, fast) if fast else None
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._cycles(kind, self.ladder[middle]) <= limit else (middle, high)
-        return self.ladder[high]
+        return self._between(self._priced(kind, self.ladder[low]), self._priced(kind, self.ladder[high]), limit)
+
+    def _between(self, slow: "_Part", fast: "_Part", limit: int) -> "_Part":
+        """The part between two on which `limit` is kept, if time is a power of the width there."""
+        if limit <= fast.cycles:
+            return fast
+        share = math.log(slow.cycles / limit) / math.log(slow.cycles / fast.cycles)
+        width = math.ceil(slow.width * (fast.width / slow.width) ** share)
+        return _Part(min(width, fast.width), fast.height, limit)
 
     def _cycles(self, kind: Hashable, width: int) -> int:
-        return self._size(kind, width)[0]
+        return self._priced(kind, width).cycles
 
-    def _size(self, kind: Hashable, width: int) -> tuple[int, int]:
-        """Cycles of a kind on a width, and how much of the shelf's height is best for that."""
+    def _priced(self, kind: Hashable, width: int) -> "_Part":
+        """A kind on a width, and on as much of the shelf's height as is best for that."""
         key = kind, width
-        if key not in self._sizes:
+        if key not in self._parts:
             n, height = self.samples[kind], self.height
-            best = self.floor.time(n, width, height), height
+            best = _Part(width, height, self.floor.time(n, width, height))
             # Halved as long as it helps: every size is a price, and all kinds ask at many widths.
             while height > 1:
                 height //= 2
                 cycles = self.floor.time(n, width, height)
-                if cycles > best[0]:
+                if cycles > best.cycles:
                     break
-                best = cycles, height
-            self._sizes[key] = best
-        return self._sizes[key]
+                best = _Part(width, height, cycles)
+            self._parts[key] = best
+        return self._parts[key]
 
 
-def _widths(whole: int, narrower: float) -> Sequence[int]:
-    count = 1 + int(math.log(whole, narrower))
+def _widths(whole: int) -> Sequence[int]:
     # Rising, and without the repetitions that rounding down makes of small ones.
-    return sorted({1, whole, *(int(whole * narrower**-n) or 1 for n in range(count))})
+    return sorted({whole >> n for n in range(whole.bit_length())})

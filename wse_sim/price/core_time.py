@@ -4,9 +4,6 @@ A vector operation takes its setup and then its elements at the rate of its unit
 to the start of a loop takes the machine's `loop_cycles`; any other control instruction takes one cycle.
 """
 
-from dataclasses import replace
-from functools import lru_cache
-
 from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
 from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
 from wse_sim.isa.record import FULL_RATE
@@ -16,10 +13,14 @@ from wse_sim.machine import Machine
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
+    return whole_cycles(machine.dsd_setup_cycles) + _element_cycles(vector, machine)
+
+
+def _element_cycles(vector: Vector, machine: Machine) -> int:
     # The engine advances in steps of one wavelet, and counts rates in millionths of a step: the same rounding here
     # keeps the two equal to the cycle.
     steps = ceil_div(vector.length, elements_per_wavelet(vector))
-    return whole_cycles(machine.dsd_setup_cycles) + ceil_div(steps * FULL_RATE, step_rate(vector, machine))
+    return ceil_div(steps * FULL_RATE, step_rate(vector, machine))
 
 
 def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
@@ -27,35 +28,33 @@ def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
 
     Raises ValueError for a branch, whose way depends on the data, and for a loop that does not end.
     """
-    total, outside = 0, []
+    return body_times(body, machine)[0]
+
+
+def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, int]:
+    """`body_cycles`, and those of them in which the core issues something: of each setup and jump only the first."""
+    setup, jump = whole_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
+    total = issuing = 0
+    outside: list[tuple[int, int, int]] = []
     for instruction in body:
         match instruction:
             case Vector():
-                total += vector_cycles(instruction, machine)
+                elements = _element_cycles(instruction, machine)
+                total, issuing = total + setup + elements, issuing + 1 + elements
             case LoopStart(times):
                 # The cycle that issues the loop is paid outside of it, once.
-                outside.append((total + 1, times))
-                total = 0
+                outside.append((total + 1, issuing + 1, times))
+                total = issuing = 0
             case LoopEnd() if outside:
                 # The jump back is taken once less than the rounds: the last end falls through in a single cycle.
-                before, times = outside.pop()
-                total = before + times * total + (times - 1) * loop_back_cycles(machine) + 1
+                before, issued, times = outside.pop()
+                total = before + times * total + (times - 1) * jump + 1
+                issuing = issued + times * issuing + (times - 1) + 1
             case LoopEnd() | Branch():
                 raise ValueError(f"`{instruction}` has no price of its own")
             # The scalar pipe's branches and dependences are not modelled: one cycle for each control instruction.
             case _:
-                total += 1
+                total, issuing = total + 1, issuing + 1
     if outside:
         raise ValueError("a loop does not end")
-    return total
-
-
-def body_issue_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
-    """The cycles of `body_cycles` in which the core issues something: of each setup and jump only the first."""
-    return body_cycles(body, _issuing(machine))
-
-
-@lru_cache(maxsize=64)
-def _issuing(machine: Machine) -> Machine:
-    """The machine if setups and jumps took only the cycle that issues them."""
-    return replace(machine, dsd_setup_cycles=1, loop_cycles=0)
+    return total, issuing

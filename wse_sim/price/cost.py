@@ -13,7 +13,7 @@ from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 from wse_sim.phase import Broadcast, Compute, Local, Par, Phase, Repeat, Rounds, Seq, Shift, Stream
 from wse_sim.price.collectives import Terms, shift_pairs
-from wse_sim.price.core_time import body_cycles, body_issue_cycles
+from wse_sim.price.core_time import body_times
 from wse_sim.price.move_terms import Move, MoveStep, copy_terms, lines_of, steps_of, stream_terms
 from wse_sim.price.sharing import Load, together
 
@@ -94,9 +94,9 @@ def _fold(phase: Phase, machine: Machine) -> Priced:
         case Compute():
             return _compute(phase, machine)
         case Local(rect, body):
-            cycles = body_cycles(body, machine)
+            cycles, issue_cycles = body_times(body, machine)
             return Cost(cycles, latency_cycles=0, compute_cycles=cycles), Load(
-                (rect,), cycles, issue_cycles=body_issue_cycles(body, machine)
+                (rect,), cycles, issue_cycles=issue_cycles
             )
         case Stream():
             return _stream(phase, machine)

@@ -42,7 +42,7 @@ def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
         return does_not_fit(MODE, PlacementError("a pipeline runs on one system only", hint=hint))
     line = _Line(case)
     try:
-        placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, line.step_cycles, case.machine))
+        placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
     except PlacementError as error:
         return does_not_fit(MODE, error)
     return line.plan(placement)
@@ -100,13 +100,6 @@ class _Line:
         """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
-
-    def step_cycles(self, parts: Sequence[tuple[int, int]]) -> int:
-        """Cycles of a whole step with stages on parts of these sizes: rhythm, the way of a sample, and an update."""
-        costs = [self.costs_of(n, *part) for n, part in enumerate(parts)]
-        # Less exact than the timeline, which lets updates overlap the drain, and good enough to compare layouts by.
-        way = sum(self._sample_cycles(c, p) for t, p in zip(costs, parts, strict=True) for c in (t.forward, t.backward))
-        return self._whole(costs, way + max((t.update.cycles for t in costs), default=0))
 
     def _whole(self, costs: Sequence[_Taken], way_cycles: int) -> int:
         batch = self.case.batch_size
