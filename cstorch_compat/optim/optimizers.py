@@ -1,6 +1,5 @@
 """The cstorch optimizers: those of lazytensor, bound to the backend of the run and to schedules."""
 
-import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,7 +15,6 @@ from lazytensor.tensor import Tensor
 ParamsT = signature("SGD").parameters["params"].annotation
 """What optimizers take, as their signatures say it: configuration tools look for this very annotation."""
 Hook = Callable[..., Any]
-Step = Callable[..., Any]
 
 
 class Optimizer(optim.Optimizer):
@@ -33,8 +31,6 @@ class Optimizer(optim.Optimizer):
         # Before the base is initialized: it calls `preinitialize` of a user's class, which may look for these.
         self.schedules: list[Any] = []
         self.followers: list[Any] = []  # sparsity algorithms: their state changes with each step
-        self._hooks: dict[str, dict[int, Hook]] = {}
-        self._is_stepping = False
         self.enable_global_step = enable_global_step
         super().__init__(params, defaults)
         if enable_global_step:
@@ -43,13 +39,6 @@ class Optimizer(optim.Optimizer):
                 self.new_state(p, "step", tensor(0.0))
             self._name_state()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        # A user's optimizer overrides `step` and seldom calls super, so schedules and hooks are put around whatever
-        # a class defines itself. What it inherits is surrounded already.
-        if "step" in cls.__dict__:
-            cls.step = _scheduled(cls.__dict__["step"])  # type: ignore[method-assign]
-
     def _take_group(self, group: dict[str, Any]) -> None:
         super()._take_group(group)
         own = self.param_groups[-1]
@@ -57,74 +46,19 @@ class Optimizer(optim.Optimizer):
         if own.get("tags"):
             own["tags"] = {own["tags"]} if isinstance(own["tags"], str) else set(own["tags"])
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter once, with the values that the schedules have now."""
-        return self._surround(super().step, closure)
-
-    def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
-        """Run a step after its schedules and between its hooks; a step inside another one is part of it."""
-        # A step that calls super().step() is one step: schedules and hooks belong to the outermost.
-        if self._is_stepping:
-            return step(*args, **kwargs)
-        self._is_stepping = True
-        try:
-            # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they
-            # would be constants of a graph that is traced once. Hooks run inside for the same reason.
-            for schedule in self.schedules:
-                schedule.refresh()
-            self._call_hooks("step_pre", args, kwargs)
-            answer = step(*args, **kwargs)
-            self._call_hooks("step_post", args, kwargs)
-            return answer
-        finally:
-            self._is_stepping = False
-
-    def _call_hooks(self, moment: str, *args: Any) -> None:
-        # A copy, since a hook may remove itself through its handle.
-        for hook in list(self._hooks.get(moment, {}).values()):
-            hook(self, *args)
-
-    def _through_hooks(self, moment: str, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """A state dict after the hooks of a moment; what one returns takes its place."""
-        for hook in list(self._hooks.get(moment, {}).values()):
-            answer = hook(self, state_dict)
-            state_dict = state_dict if answer is None else answer
-        return state_dict
-
-    def _register(self, moment: str, hook: Hook) -> Handle:
-        return Handle(self._hooks.setdefault(moment, {}), hook)
-
-    def register_step_pre_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer, args, kwargs) before each step."""
-        return self._register("step_pre", hook)
-
-    def register_step_post_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer, args, kwargs) after each step."""
-        return self._register("step_post", hook)
+    # Rates are computed inside of the traced step, from a counter that is state: as plain numbers they would be
+    # constants of a graph that is traced once. Hooks run inside for the same reason.
+    def _before_step(self) -> None:
+        for schedule in self.schedules:
+            schedule.refresh()
 
     def register_zero_grad_pre_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) before each zero_grad."""
-        return self._register("zero_grad_pre", hook)
+        return Handle(self._hooks_of("zero_grad_pre"), hook)
 
     def register_zero_grad_post_hook(self, hook: Hook) -> Handle:
         """Call hook(optimizer, args, kwargs) after each zero_grad."""
-        return self._register("zero_grad_post", hook)
-
-    def register_state_dict_pre_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer) before each state_dict."""
-        return self._register("state_dict_pre", hook)
-
-    def register_state_dict_post_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer, state_dict) after each state_dict; a dict that it returns takes the place."""
-        return self._register("state_dict_post", hook)
-
-    def register_load_state_dict_pre_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer, state_dict) before each load_state_dict; a dict that it returns is loaded instead."""
-        return self._register("load_state_dict_pre", hook)
-
-    def register_load_state_dict_post_hook(self, hook: Hook) -> Handle:
-        """Call hook(optimizer) after each load_state_dict."""
-        return self._register("load_state_dict_post", hook)
+        return Handle(self._hooks_of("zero_grad_post"), hook)
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
         """Forget the gradients, or with set_to_none=False set them to zero."""
@@ -134,17 +68,11 @@ class Optimizer(optim.Optimizer):
 
     def state_dict(self) -> dict[str, Any]:
         """State by the number of the parameter, and the settings of the groups as the schedules have them now."""
-        self._call_hooks("state_dict_pre")
         # After a traced step the groups hold rates of a step that is over, which have no value any more; the
         # counter has.
         for schedule in self.schedules:
             schedule.recompute()
-        return self._through_hooks("state_dict_post", super().state_dict())
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Copy state and settings in. Raises ValueError if the groups do not fit."""
-        super().load_state_dict(self._through_hooks("load_state_dict_pre", state_dict))
-        self._call_hooks("load_state_dict_post")
+        return super().state_dict()
 
     def increment_global_step(self, p: Tensor) -> Tensor:
         """Count a step of a parameter, and return how many there were, as float32[].
@@ -171,16 +99,6 @@ class Optimizer(optim.Optimizer):
         if not callable(f):
             raise TypeError(f"Expected a callable as the argument to apply. Got: {type(f)}")
         return f(self)
-
-
-def _scheduled(step: Step) -> Step:
-    """A step of a user's optimizer, with its schedules and hooks."""
-
-    @functools.wraps(step)
-    def scheduled(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        return self._surround(functools.partial(step, self), *args, **kwargs)
-
-    return scheduled
 
 
 # In each of these the rule of lazytensor's optimizer comes first and the base above second, so that `update` is the

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cstorch_compat.optim.optimizers import Optimizer, Step
+from cstorch_compat.optim.optimizers import Hook, Optimizer
 from cstorch_compat.run.param_filter import FilterCallable
 from cstorch_compat.sparse.algorithm import SparsityAlgorithm, Static
 from cstorch_compat.sparse.dynamic import GMP, SET, RigL
@@ -114,8 +114,11 @@ class SparsityWrapperOptimizer(Optimizer):
         return getattr(self.optimizer, name)
 
     # No hooks and schedules of its own either: the inner step has them.
-    def _surround(self, step: Step, *args: Any, **kwargs: Any) -> Any:
-        return step(*args, **kwargs)
+    def _surround(self, step: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return step(self, *args, **kwargs)
+
+    def _hooks_of(self, moment: str) -> dict[int, Hook]:
+        return self.optimizer._hooks_of(moment)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of the optimizer, whose hooks mask its state and change the masks."""

@@ -10,6 +10,7 @@ from lazytensor import trace
 from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.writing import copy_
+from lazytensor.optim.traced import step_hooks
 from lazytensor.tensor import Tensor, grad_mode
 
 # Weak, so that an optimizer that nobody uses is not kept with all its state.
@@ -24,9 +25,10 @@ def alive() -> list["Optimizer"]:
 def forget() -> None:
     """Leave the optimizers of a run that is over out of what is alive, whoever holds them."""
     _alive.clear()
+    step_hooks.forget()
 
 
-class Optimizer:
+class Optimizer(step_hooks.Hooked):
     """Changes parameters by their gradients.
 
     A subclass gives each parameter its state in `_make_state`, before the first step, and changes one parameter in
@@ -154,14 +156,18 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """State by the number of the parameter, and the settings of the groups."""
+        self._call_hooks("state_dict_pre")
         # By place in the groups, PyTorch's format: names are unknown to an optimizer, so the order of parameters is
         # part of a checkpoint.
         numbers = {id(p): i for i, p in enumerate(self._parameters())}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}, "param_groups": groups}
+        state = {numbers[id(p)]: dict(s) for p, s in self.state.items() if s}
+        return self._through_hooks("state_dict_post", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Copy state and settings in. Raises ValueError if the groups do not fit."""
+        # Hooks may change the outermost dictionary, which is the caller's.
+        state_dict = self._through_hooks("load_state_dict_pre", {**state_dict})
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -179,6 +185,7 @@ class Optimizer:
             for number, p in zip(numbers, self._parameters(), strict=True):
                 for name, value in by_number.get(number, {}).items():
                     self._load_one(p, name, value)
+        self._call_hooks("load_state_dict_post")
 
     def _load_one(self, p: Tensor, name: str, value: Any) -> None:
         mine = self.state[p].get(name)
