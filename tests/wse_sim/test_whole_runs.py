@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 
 from cstorch_compat.__main__ import main
+from cstorch_compat.planning.published_runs import recorded_run
 from lazytensor.errors import LazyError
 from tests.conftest import ROOT
 from wse_sim import bands
 from wse_sim.bands import band_of, error_band, factor
 from wse_sim.machine import MACHINES
 from wse_sim.validation import command, load, results, table, whole_runs
+from wse_sim.validation.coverage import FITTED
 from wse_sim.validation.whole_runs import RUNS, PlannedRun, choose, last_planned, plan_runs
 
 ROWS = {row.id: row for row in load()}
@@ -132,3 +134,50 @@ def test_unknown_row_is_refused_with_what_there_is(entry, capsys):
     assert "no row is called 'novelty'" in err and "appliance" in err
     with pytest.raises(LazyError, match="novelty"):
         choose(ROWS.values(), ["novelty"])
+
+
+# Later logs of the same pages: no part of the bar that the others were set.
+ADDED = {"gptj_cs2_2_r171", "gptj_cs2_2_r192", "gptj_cs3", "llama7_cs3"}
+# Runs beyond the bar and why; one that comes within it has to leave this table.
+BEYOND = {
+    "llama7_cs2": "the logs do not say how long the sequences are",
+}
+WORST, MEDIAN = 2.5, 1.5
+
+
+# A search for its rectangles takes minutes; until it is recorded no band knows of it.
+MISSING = {"bert_r171"}
+
+
+def test_every_run_is_recorded():
+    assert [run.id for run in last_planned()] == [i for i in RUNS if i not in MISSING]
+    assert [run.id for run in last_planned() if run.is_fitted] == [i for i in RUNS if i in FITTED]
+
+
+def test_published_runs_are_planned_within_the_bar():
+    judged = [run for run in last_planned() if run.id not in ADDED]
+    assert {run.id for run in judged if run.factor > WORST} == BEYOND.keys()
+    assert band_of("all", (run.factor for run in judged)).median <= MEDIAN
+
+
+def test_input_limits_fc_mnist_and_one_constant_gives_its_rows():
+    rows = [run for run in last_planned() if run.id.startswith("fcmnist")]
+    assert [run.limit for run in rows] == ["input"] * 3
+    assert max(run.factor for run in rows) <= 1.4
+
+
+def test_recorded_runs_name_no_folder():
+    assert [run.id for run in last_planned() if "/" in run.verdict.replace("samples/s", "")] == []
+
+
+def test_page_shows_the_runs_that_are_recorded():
+    shown = (ROOT / "wse_sim/README.md").read_text(encoding="utf-8")
+    assert table.runs_markdown(results(ROWS.values())) in shown
+
+
+@pytest.mark.slow
+def test_recording_is_what_a_plan_says_today():
+    """Within a tenth: prices move by some percent as kernels are mended."""
+    recorded = {run.id: run for run in last_planned()}
+    for run in plan_runs([ROWS["gpt2s_cs2"]], recorded_run, FITTED):
+        assert run.planned == pytest.approx(recorded[run.id].planned, rel=0.1)
