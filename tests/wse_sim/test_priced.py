@@ -114,11 +114,11 @@ def test_what_a_report_prices_is_what_cores_take(name, strategy):
     hold(name, strategy)
 
 
-# Kernels that no report prices: the published ones, products on rings among them; and chunks that no product takes, a
-# few words each, which are up to a fifth off.
+# Kernels that no report prices, of which some miss these bounds by a little: a solver, a stencil, products on rings. And
+# chunks of a few words each, which are up to a fifth off and which no product takes.
 NOT_PRICED = {
-    *("bicgstab", "star", "spmm", "gemv", "streamed_product", "linear_step"),
-    *("summa", "cannon", "two_hop", "weight_gradient", "input_gradient", "operand_in_place"),
+    *("bicgstab", "star", "linear_step", "summa", "cannon", "two_hop"),
+    *("weight_gradient", "input_gradient", "operand_in_place"),
 }
 
 
