@@ -114,8 +114,8 @@ def test_what_a_report_prices_is_what_cores_take(name, strategy):
     hold(name, strategy)
 
 
-# Kernels that no report prices, of which some miss these bounds by a little: a solver, a stencil, products on rings. And
-# chunks of a few words each, which are up to a fifth off and which no product takes.
+# Kernels that no report prices, of which some miss these bounds by a little: a solver, a stencil, products on rings.
+# And chunks of a few words each, which are up to a fifth off and which no product takes.
 NOT_PRICED = {
     *("bicgstab", "star", "linear_step", "summa", "cannon", "two_hop"),
     *("weight_gradient", "input_gradient", "operand_in_place"),
