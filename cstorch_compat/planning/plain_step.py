@@ -26,8 +26,8 @@ from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor, is_grad_enabled
 from lazytensor.trace import Cell
 
-PATIENCE = 3
-"""Calls of one model at one line after which a loop that updates nothing counts as seen."""
+PATIENCE = 100
+"""Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""
 
 
 @dataclass(frozen=True)
@@ -218,5 +218,6 @@ class PlainStep:
         """Whether what is recorded is a whole step, though nobody said so: an update by hand, or no training at all."""
         if self.capture is None or alive():
             return False
+        # A parameter that is written is no leaf of the step any more.
         parameters = (p for model in self._models for p in model.parameters())
         return not self._losses or any(p.cell.node is not None and p.cell.node.op != "state" for p in parameters)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_table, planned
+from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_text, planned
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.run import script, user_traceback
 from lazytensor import dtype
@@ -50,7 +50,7 @@ def plan_script(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(as_document(options.script, family, rows), indent=1))
     else:
-        print(as_table(rows).text())
+        print(as_text(rows))
     return 0
 
 
@@ -60,6 +60,7 @@ def report_of(options: argparse.Namespace) -> Report:
     Raises LazyError where it has no step that can be recorded.
     """
     family = record_script(options.script, options.args, options.api)
+    # Of the script's own batch: nothing else was run.
     return plan(family.program(), Machine.by_name(options.machine), options.mode).report
 
 

@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 
 import lazytensor as lt
+from cstorch_compat.planning.combinations import Wanted, as_text, planned
 from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.recording import record_script
 from lazytensor.data import DataLoader
@@ -16,19 +17,19 @@ PLAIN = """
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-model = nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10))
-data = TensorDataset(torch.randn(640, 1, 28, 28), torch.randint(0, 10, (640,)))
+model = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
+data = TensorDataset(torch.randn(80, 1, 4, 4), torch.randint(0, 3, (80,)))
 optimizer = torch.optim.Adam(model.parameters())
 
 def test():
     model.eval()
     with torch.no_grad():
-        print("right", sum((model(x).argmax(1) == y).sum().item() for x, y in DataLoader(data, 320)))
+        print("right", sum((model(x).argmax(1) == y).sum().item() for x, y in DataLoader(data, 16)))
     model.train()
 
 test()
 for epoch in range(2):
-    for x, y in DataLoader(data, batch_size=64, shuffle=True):
+    for x, y in DataLoader(data, batch_size=8, shuffle=True):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         loss.backward()
@@ -67,17 +68,18 @@ for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=3):
 def plan(tmp_path):
     def run(text, *options):
         (tmp_path / "script.py").write_text(text)
-        return lazywafer("plan", *options, "script.py", cwd=tmp_path)
+        machine = () if "--machine" in options else ("--machine", "tiny")
+        return lazywafer("plan", *machine, *options, "script.py", cwd=tmp_path)
 
     return run
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text, own, machines", [(PLAIN, 64, ["tiny"]), (TRACED, 4, ["wse2", "wse3"])])
+@pytest.mark.parametrize("text, own, machines", [(PLAIN, 8, ["tiny"]), (TRACED, 4, ["tiny", "wse2"])])
 def test_table_has_a_row_for_each_combination(plan, text, own, machines):
     outcome = plan(text, "--batch", f"{own},{3 * own}", "--machine", ",".join(machines), "--mode", "all")
     assert outcome.returncode == 0, outcome.stderr
-    head, *rows = outcome.stdout.splitlines()
+    head, *rows = outcome.stdout.partition("\n\n")[0].splitlines()
     assert head.split()[:3] == ["batch", "machine", "systems"]
     assert [r.split()[:4] for r in rows] == [
         [str(size), machine, "1", mode]
@@ -111,11 +113,12 @@ def faults(value, rule, root, path="$"):
 
 def test_document_keeps_its_schema(plan):
     schema = json.loads((ROOT / "cstorch_compat" / "planning" / "plan.schema.json").read_text())
-    document = json.loads(plan(PLAIN, "--json", "--machine", "tiny,wse2", "--mode", "all").stdout)
+    document = json.loads(plan(PLAIN, "--json", "--systems", "1,2", "--mode", "all").stdout)
     assert faults(document, schema, schema) == []
     assert schema["$defs"]["row"]["required"] == list(schema["$defs"]["row"]["properties"])
-    assert document["batch_size"] == 64
-    assert [row["fits"] for row in document["rows"]][2:] == [True, True]
+    assert document["batch_size"] == 8
+    assert [row["systems"] for row in document["rows"]] == [1, 1, 2, 2]
+    assert all(row["samples_per_s"] > 0 for row in document["rows"] if row["fits"])
     document["rows"][0]["mode"] = document["version"] = 2
     assert faults(document, schema, schema) == ["$.version is 2", "$.rows[0].mode is 2"]
 
@@ -132,7 +135,7 @@ def test_value_of_the_step_is_refused_with_its_line(plan):
 def test_script_that_trains_nothing_is_planned_by_the_call_of_its_model(plan):
     body = PLAIN.partition("for epoch")[0].replace("optimizer = torch.optim.Adam(model.parameters())\n", "")
     outcome = plan(body, "--json")
-    assert json.loads(outcome.stdout)["batch_size"] == 320
+    assert json.loads(outcome.stdout)["batch_size"] == 16
 
 
 def test_update_by_hand_ends_the_step(plan):
@@ -140,7 +143,7 @@ def test_update_by_hand_ends_the_step(plan):
     text = PLAIN.replace("optimizer.step()", by_hand).replace("optimizer.zero_grad()", "model.zero_grad()")
     outcome = plan(text.replace("optimizer = torch.optim.Adam(model.parameters())\n", ""), "--json")
     assert outcome.returncode == 0, outcome.stderr
-    assert json.loads(outcome.stdout)["batch_size"] == 64
+    assert json.loads(outcome.stdout)["batch_size"] == 8
 
 
 def test_script_without_a_step_says_so(plan):
@@ -207,6 +210,15 @@ def test_batch_is_known_by_one_sample_and_no_process():
     padded = DataLoader(data, batch_size=8, collate_fn=len)
     assert next(iter(first_batches(padded, DataLoader.__iter__))) == 8
     assert len(data.asked) == 9
+
+
+def test_few_rows_are_told_in_sentences(tmp_path):
+    (tmp_path / "script.py").write_text(PLAIN)
+    rows = planned(record_script(str(tmp_path / "script.py")), Wanted(machines=("tiny",), mode="streaming"))
+    sentence = as_text(rows).split("\n\n")[1]
+    assert sentence.startswith("batch 8 on 1 tiny, streaming: ")
+    assert "limits" in sentence
+    assert "\n\n" not in as_text(5 * rows)
 
 
 def test_value_that_is_only_printed_may_be_zero(plan):
