@@ -22,6 +22,7 @@ from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
 from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
+from lazytensor.nn.scopes import name_scopes
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor, handle, is_grad_enabled
 
@@ -181,8 +182,7 @@ def _name(module: Module) -> None:
     for name, t in (*module.named_parameters(), *module.named_buffers()):
         if not t.cell.state:
             trace.register(t.cell, f"model.{name}")
-    for name, inner in module.named_modules():
-        inner.__dict__["_scope"] = name.rpartition(".")[2] or "model"
+    name_scopes(module, "model")
 
 
 def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:

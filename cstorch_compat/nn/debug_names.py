@@ -1,13 +1,15 @@
 """Names of modules as printed graphs show them."""
 
 from lazytensor.nn.module import Module
+from lazytensor.nn.scopes import name_scopes
 
 
 def add_debug_name(module: Module, root_name: str | None = None) -> None:
     """Name a module and those inside of it by their paths, below `root_name` if there is one."""
     for path, part in module.named_modules():
         name = ".".join(piece for piece in (root_name, path) if piece) or type(part).__name__
-        part.__dict__["_debug_name"], part.__dict__["_scope"] = name, name.rpartition(".")[2]
+        part.__dict__["_debug_name"] = name
+    name_scopes(module, root_name or type(module).__name__)
 
 
 def get_debug_name(module: Module) -> str:

@@ -22,6 +22,7 @@ from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Where
 from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
+from lazytensor.nn.scopes import name_scopes
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor, is_grad_enabled
 from lazytensor.trace import Cell
@@ -166,8 +167,7 @@ class PlainStep:
         for name, t in (*module.named_parameters(), *module.named_buffers()):
             if not t.cell.state:
                 trace.register(t.cell, f"{prefix}.{name}")
-        for name, inner in module.named_modules():
-            inner.__dict__["_scope"] = name.rpartition(".")[2] or prefix
+        name_scopes(module, prefix)
 
     def _watch(self, optimizer: Any) -> None:
         step = optimizer.step

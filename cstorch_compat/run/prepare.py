@@ -11,6 +11,7 @@ from cstorch_compat.run.wafer_state import LAZY
 from lazytensor import source, trace
 from lazytensor.errors import NameMissing, TraceError, refuse
 from lazytensor.nn import Module
+from lazytensor.nn.scopes import name_scopes
 from lazytensor.tensor import CPU
 
 
@@ -99,9 +100,8 @@ def _name_state(model: Any, prefix: str, owner: Backend) -> None:
     for name, tensor in names.values():
         trace.register(tensor.cell, f"{prefix}.{name}")
         tensor.device = LAZY if owner.is_csx else CPU
-    for name, module in model.named_modules():
-        # Operations carry the scope of the layer that made them, which names kernels in the report.
-        module.__dict__["_scope"] = name.rpartition(".")[2] or prefix
+    # Operations carry the scope of the layer that made them, which names kernels in the report.
+    name_scopes(model, prefix)
 
 
 def _backend_for(backend: Any) -> Backend:

@@ -13,6 +13,7 @@ import pytest
 import lazytensor as lt
 from lazytensor import nn, optim
 from lazytensor.nn import hooks
+from lazytensor.nn.scopes import name_scopes
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
@@ -413,3 +414,9 @@ def test_hooks_of_state_dicts_are_told_before_and_may_do_without_the_module():
     layer._register_load_state_dict_pre_hook(lambda m, *_: told.append(type(m).__name__), with_module=True)
     layer.load_state_dict(layer.state_dict(prefix="x.") and nn.Linear(2, 1).state_dict())
     assert told == [("x.", False), ["bias", "weight"], "Linear"]
+
+
+def test_scopes_name_containers_that_are_never_called():
+    model = nn.Sequential(nn.ModuleList([nn.ModuleDict({"a": nn.Sequential(nn.Tanh())})]))
+    name_scopes(model, "model")
+    assert [m.__dict__["_scope"] for m in model.modules()] == ["model", "0", "0.0", "0.0.a", "0"]
