@@ -8,13 +8,17 @@ from types import FrameType
 
 from lazytensor.ir.types import Where
 
+Frames = tuple[tuple[str, str, int], ...]
+"""Functions with file and line, innermost first."""
+
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _PASSED = (*_HOUSE, "<frozen importlib")
 _scopes: list[str] = []
 _fixed: Where | None = None
 # Every operation asks where it was called, mostly from few lines of few files.
 _ours: dict[str, bool] = {}
-_places: dict[tuple[str, int, str], Where] = {}
+_places: dict[tuple[str, int, str, Frames], Where] = {}
+_keeps_frames = False
 
 
 def push_scope(name: str) -> None:
@@ -38,7 +42,8 @@ def where() -> Where:
     if _fixed is not None:
         return _fixed
     frame = user_frame()
-    key = (frame.f_code.co_filename, frame.f_lineno, _scopes[-1] if _scopes else "")
+    frames = _frames(frame) if _keeps_frames else ()
+    key = (frame.f_code.co_filename, frame.f_lineno, _scopes[-1] if _scopes else "", frames)
     place = _places.get(key)
     if place is None:
         place = _places[key] = Where(*key)
@@ -53,6 +58,30 @@ def user_frame() -> FrameType:
     while is_house(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
     return frame
+
+
+def _frames(frame: FrameType | None) -> Frames:
+    """The user's functions from this frame outwards, as far as the script itself: what started it is not theirs."""
+    frames = []
+    while frame is not None:
+        code = frame.f_code
+        if not is_house(code.co_filename):
+            frames.append((code.co_name, code.co_filename, frame.f_lineno))
+        if code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__":
+            break
+        frame = frame.f_back
+    return tuple(frames)
+
+
+@contextmanager
+def keeping_frames() -> Iterator[None]:
+    """A block in which places have their callers too, which takes longer: for graphs that are to be printed."""
+    global _keeps_frames
+    before, _keeps_frames = _keeps_frames, True
+    try:
+        yield
+    finally:
+        _keeps_frames = before
 
 
 def is_house(file: str) -> bool:

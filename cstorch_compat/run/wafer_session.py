@@ -183,7 +183,7 @@ class WaferSession(Session):
             )
         # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
-        with step.capture.recording(), precision.autocast(self.settings.half):
+        with step.capture.recording(), precision.autocast(self.settings.half), source.keeping_frames():
             result = step_fn(*args, **kwargs)
         step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]
         return result
@@ -232,7 +232,7 @@ class WaferSession(Session):
     def _compilation(self, graph: Graph) -> Compilation:
         """The way of a step's graph through the passes; its texts are written."""
         notes = tuple((state, tuple(known.items())) for state, known in self.settings.notes.items())
-        heading = Heading(self.settings.half.name, self.settings.level, notes)
+        heading = Heading(self.settings.half.name, self.settings.level, notes, locations=True)
         compilation = self.runner.compilation(graph, heading)
         self._write_texts(graph, compilation)
         return compilation

@@ -55,10 +55,12 @@ class Listing:
     # Values, named results, constants and products of stacks each have a numbering of their own, as MLIR's printer
     # does.
     names: dict[Node, str] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
+    lines: list[tuple[str, Node | None]] = field(default_factory=list)
     constants: dict[str, str] = field(default_factory=dict)
     bases: dict[str, int] = field(default_factory=dict)
     results: dict[Node, list[str]] = field(default_factory=dict)
+    node: Node | None = None  # the one that is being printed
+    first_users: dict[str, Node | None] = field(default_factory=dict)
     values: int = 0
     products: int = 0
 
@@ -85,6 +87,7 @@ class Listing:
         if dense not in self.constants:
             n = len(self.constants)
             self.constants[dense] = "%cst" if n == 0 else f"%cst_{n - 1}"
+            self.first_users[dense] = self.node
         return self.constants[dense]
 
     def integers(self, values: Iterable[int]) -> tuple[str, str]:
@@ -93,8 +96,8 @@ class Listing:
         return self.constant(dense), dense.rsplit(" : ", 1)[1]
 
     def line(self, text: str) -> None:
-        """Add a line of the body."""
-        self.lines.append("    " + text)
+        """Add a line of the body, which belongs to the node that is being printed."""
+        self.lines.append(("    " + text, self.node))
 
 
 def float_text(value: float, dtype: DType) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lazytensor.cirh.floats import mlir_float
 from lazytensor.cirh.listing import Listing, dense_text, type_text
+from lazytensor.cirh.locations import located, location
 from lazytensor.dtype import float32, float64
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node, topological
@@ -42,6 +43,7 @@ def _refuse_types(n: Node) -> None:
 
 
 def _print_node(out: Listing, n: Node) -> None:
+    out.node = n
     # Constants stand at the head of the function, so they are named and produce no line here.
     if n.op in ("full", "const"):
         array = np.asarray(n.attrs["value"]) if n.op == "full" else n.value
@@ -70,11 +72,17 @@ Notes = Mapping[str, Mapping[str, float]]
 
 
 def cirh_text(
-    graph: Graph, half: str = "float16", level: int = 1, notes: Notes | None = None, traced: Graph | None = None
+    graph: Graph,
+    half: str = "float16",
+    level: int = 1,
+    notes: Notes | None = None,
+    traced: Graph | None = None,
+    locations: bool = False,
 ) -> str:
     """A lowered graph as CIRH. `half` is the name of the half type, `level` the precision optimization level.
 
-    `traced` is the graph before anything was folded away: what it reads is an argument all the same.
+    `traced` is the graph before anything was folded away: what it reads is an argument all the same. With `locations`
+    each line says where in the user's code it comes from.
     Raises CompileError for an operation that CIRH does not have, naming the user's line.
     """
     out = Listing()
@@ -84,6 +92,8 @@ def cirh_text(
     # Last operands first: the order in which the original's lazy tensors are emitted, which numbers its arguments.
     order = topological(results, lambda n: n.op.startswith("random_"), last_first=True)
     _, arguments = _arguments(out, graph, order + (traced or graph).nodes(), notes or {})
+    if locations:
+        arguments = [f"{argument} loc(unknown)" for argument in arguments]
     for n in order:
         if n.op not in ("state", "batch"):
             _print_node(out, n)
@@ -93,13 +103,18 @@ def cirh_text(
     heads = [
         t if i < states else f'{t} {{cs.output_name = "{graph.output_names[i - states]}"}}' for i, t in enumerate(types)
     ]
-    constants = [f"    {name} = cirh.Const {dense}" for dense, name in out.constants.items()]
+    constants = [(f"    {name} = cirh.Const {dense}", out.first_users[dense]) for dense, name in out.constants.items()]
     tail = f'attributes {{cs.fp16_type = "{half}", cs.pol = {level} : i64}}'
     returned = (
         f"    return {', '.join(out.names[r] for r in results)} : {', '.join(types)}" if results else "    return"
     )
     signature = f"  func @graph({', '.join(arguments)}) -> ({', '.join(heads)}) {tail} {{"
-    return "\n".join(["module  {", signature, *constants, *out.lines, returned, "  }", "}", ""])
+    rows = [*constants, *out.lines, (returned, None), ("  }", None), ("}", None)]
+    head = ["module  {", signature]
+    if locations:
+        unknown, *lines = located(rows)
+        return "\n".join([unknown, *head, *lines, ""])
+    return "\n".join([*head, *(text for text, _ in rows), ""])
 
 
 def _shown(graph: Graph) -> list[tuple[str, Node]]:
@@ -135,7 +150,7 @@ def torch_text(graph: Graph) -> str:
         names[n] = f"%{i}"
         args = ", ".join([*(names[j] for j in n.inputs), *(f"{k} = {_short(v)}" for k, v in n.attrs.items())])
         types = n.type if isinstance(n.type, tuple) else (n.type,)
-        place = f' loc("{n.where.scope}/aten::{n.op}"("{n.where.file}":{n.where.line}:0))' if n.where else ""
+        place = f" loc({location(n)})" if n.where else ""
         lines.append(f"    %{i} = torch.aten.{n.op}({args}) : {', '.join(map(type_text, types))}{place}")
     returned = ", ".join(names[r] for r in graph.roots())
     return "\n".join(["module {", "  func.func @graph() {", *lines, f"    return {returned}", "  }", "}", ""])

@@ -6,6 +6,7 @@ before these folds.
 
 from collections.abc import Callable
 
+from lazytensor import source
 from lazytensor.compiler.simplify import RULES
 from lazytensor.ir.graph import Graph, Node, rebuild, same
 from lazytensor.ir.pattern import RuleSet
@@ -22,11 +23,12 @@ def folded(graph: Graph) -> Graph:
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         # By the operands as they were: what a fold has made constant is not folded further.
         fold = FOLDS.get(old.op)
-        n = same(old, inputs)
-        result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
+        with source.at(old.where):
+            n = same(old, inputs)
+            result = fold(n, *(_number(i) for i in old.inputs)) if fold else None
         return n if result is None else result
 
-    tidy = KEPT.rewrite(_without_statistics(graph))
+    tidy = KEPT.rewrite(_without_statistics(graph), at=source.at)
     mapping = rebuild(tidy.roots(), change)
     return tidy.replaced(lambda root: mapping[root])
 

@@ -5,9 +5,11 @@ On the host everything is legal that is no composite: log1p(x) by one loop is mo
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lazytensor import source
 from lazytensor.ir.graph import Graph, Node, rebuild, same, topological
+from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
 
 Rule = Callable[[Node, tuple[Node, ...]], Node | None]
@@ -33,12 +35,17 @@ def lower_to_host(graph: Graph) -> Graph:
     return _lower(graph, _for_host)
 
 
+def _place(n: Node) -> Where | None:
+    """Where an operation was recorded, and that it is the one that was: what it is lowered to has other names."""
+    return n.where and replace(n.where, operation=n.where.operation or n.op)
+
+
 def _lower(graph: Graph, rule: Rule) -> Graph:
     done: set[Node] = set()
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
         # What replaces an operation belongs to the line of the user that recorded it.
-        with source.at(old.where):
+        with source.at(_place(old)):
             replacement = rule(old, inputs)
             # A decomposition may use operations that are not legal either, so its result is lowered in turn.
             lowered = same(old, inputs) if replacement is None else below(replacement, inputs)

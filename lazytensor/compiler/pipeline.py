@@ -44,11 +44,12 @@ FORMS: Mapping[str, Form] = {
 
 @dataclass(frozen=True)
 class Heading:
-    """What the text of CIRH says beside the graph: the half type, the precision level, and what is known of state."""
+    """What the text of CIRH says beside the graph: half type, precision level, what is known of state, locations."""
 
     half: str = "float16"
     level: int = 1
     notes: tuple[tuple[str, tuple[tuple[str, float], ...]], ...] = ()
+    locations: bool = False
 
 
 PLAIN = Heading()
@@ -67,7 +68,7 @@ class Pass:
 
 def _print_cirh(graph: Graph, heading: Heading) -> str:
     notes = {state: dict(known) for state, known in heading.notes}
-    return cirh_text(folded(graph), heading.half, heading.level, notes, graph)
+    return cirh_text(folded(graph), heading.half, heading.level, notes, graph, heading.locations)
 
 
 def _bind(program: Program, backend: Backend, store: Store) -> Executable:

@@ -4,11 +4,13 @@ A rule states an identity that holds in IEEE arithmetic: `x * 0` is not 0 for Na
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.graph import Graph, Node, rebuild, same
+from lazytensor.ir.types import Where
 
 Bindings = dict[str, Node]
 
@@ -86,18 +88,27 @@ class RuleSet:
                     return out, rule
         return None
 
-    def rewrite(self, graph: Graph, trace: Callable[[Rule, Node, Node], Any] | None = None) -> Graph:
-        """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each."""
+    def rewrite(
+        self,
+        graph: Graph,
+        trace: Callable[[Rule, Node, Node], Any] | None = None,
+        at: Callable[[Where | None], AbstractContextManager[None]] = lambda place: nullcontext(),
+    ) -> Graph:
+        """The graph with rules applied bottom-up until none applies; `trace(rule, before, after)` sees each.
+
+        `at(place)` is entered while an operation of that place is rewritten.
+        """
 
         def change(old: Node, inputs: tuple[Node, ...]) -> Node:
             # The inputs are in their last form; only the node itself can still change. Each result is tried again from
             # the first rule.
-            n = same(old, inputs)
-            while (match := self.step(n)) is not None:
-                out, rule = match
-                if trace is not None:
-                    trace(rule, n, out)
-                n = out
+            with at(old.where):
+                n = same(old, inputs)
+                while (match := self.step(n)) is not None:
+                    out, rule = match
+                    if trace is not None:
+                        trace(rule, n, out)
+                    n = out
             return n
 
         mapping = rebuild(graph.roots(), change)

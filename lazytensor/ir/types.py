@@ -42,11 +42,17 @@ class Type:
 
 @dataclass(frozen=True)
 class Where:
-    """A line of the user's code and the path of modules (such as "fc1.fwd") that was active there."""
+    """A line of the user's code and the path of modules (such as "model.fc1") that was active there.
+
+    For printed graphs alone, `frames` are the user's functions there, innermost first, with file and line, and
+    `operation` is what the script called, where that was lowered to others.
+    """
 
     file: str
     line: int
     scope: str = ""
+    frames: tuple[tuple[str, str, int], ...] = field(default=(), compare=False)
+    operation: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

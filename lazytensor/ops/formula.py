@@ -94,7 +94,7 @@ def push(gradients: dict[Node, Node], n: Node, g: Node) -> None:
         return
     place = n.where or source.where()
     # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
-    with source.at(Where(place.file, place.line, f"{place.scope}.bwd" if place.scope else ".bwd")):
+    with source.at(Where(place.file, place.line, f"{place.scope}.bwd", place.frames)):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
         for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
             if d is not None and i.tracks:
