@@ -15,6 +15,7 @@ from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes import RECIPES, phase_program
 from wse_sim.plan.report import LayerRow, ModeReport, Report
 from wse_sim.plan.timeline import Timeline
+from wse_sim.plan.wiring import PRECISION_LEVELS
 from wse_sim.price.cost import Cost, cost
 from wse_sim.viz import floor_plan, gantt
 
@@ -22,6 +23,7 @@ __all__ = [
     "APPLIANCE",
     "MACHINES",
     "MODES",
+    "PRECISION_LEVELS",
     "RECIPES",
     "TINY",
     "WSE1",

@@ -29,6 +29,7 @@ class Wanted:
     machines: tuple[str, ...] = ("wse2",)
     systems: tuple[int, ...] = (1,)
     mode: str = "auto"
+    precision_level: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,23 @@ def planned(family: StepFamily, wanted: Wanted) -> list[PlannedRow]:
         for size in wanted.batches or (family.batch_size,)
         for machine in machines
         for systems in wanted.systems
-        for row in _rows(family, size, prices[machine.name], systems, wanted.mode)
+        for row in _rows(family, wanted, size, systems, prices[machine.name])
     ]
 
 
-def _rows(family: StepFamily, size: int, prices: Prices, systems: int, mode: str) -> Iterator[PlannedRow]:
-    chosen = "auto" if mode == "all" else mode
-    report = plan(family, prices.machine, chosen, batch_size=size, systems=systems, prices=prices).report
+def _rows(family: StepFamily, wanted: Wanted, size: int, systems: int, prices: Prices) -> Iterator[PlannedRow]:
+    has_all = wanted.mode == "all"
+    report = plan(
+        family,
+        prices.machine,
+        "auto" if has_all else wanted.mode,
+        batch_size=size,
+        systems=systems,
+        prices=prices,
+        precision_level=wanted.precision_level,
+    ).report
     # One plan knows both modes.
-    for one in (report.pipelined, report.streaming) if mode == "all" else (report.chosen,):
+    for one in (report.pipelined, report.streaming) if has_all else (report.chosen,):
         band = report.error_band if one.mode == report.mode else ""
         yield _row(one, report, band or _band_of(one.mode, report.machine))
 

@@ -11,7 +11,7 @@ from cstorch_compat.planning.recording import record_script
 from cstorch_compat.run import script, user_traceback
 from lazytensor import dtype
 from lazytensor.errors import LazyError
-from wse_sim import MACHINES, Machine, Report, plan
+from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Report, plan
 
 HALVES = ("float16", "bfloat16", "cbfloat16")
 
@@ -24,6 +24,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
+    planner.add_argument("--pol", type=int, default=1, choices=sorted(PRECISION_LEVELS), help="precision level (1)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
@@ -35,7 +36,7 @@ def plan_script(options: argparse.Namespace) -> int:
     """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
     if not script.is_there(options.script):
         return 2
-    wanted = Wanted(options.batch, options.machine, options.systems, options.mode)
+    wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
     half = getattr(dtype, options.half)
     try:
         family = record_script(options.script, options.args, options.api, half, options.output, options.zeros)

@@ -325,3 +325,12 @@ def test_whole_samples_make_micro_batches_that_fit(batch):
     report = plan(Sized((64, 256, 256, 64), batch), small, "streaming").report.streaming
     assert report.micro_batches > 1
     assert report.peak_bytes_per_pe <= small.usable_bytes_per_pe
+
+
+def test_wider_sums_cost_more_cycles():
+    program = mlp((784, 2048, 10), dtype=float16)
+    fast, mixed, wide = (wafer(program, WSE2, "streaming", precision_level=n) for n in (2, 1, 0))
+    assert fast.step_cycles <= mixed.step_cycles <= wide.step_cycles
+    assert fast.step_cycles < wide.step_cycles
+    with pytest.raises(LazyError, match="precision level 3"):
+        plan(program, WSE2, precision_level=3)

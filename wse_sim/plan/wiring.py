@@ -28,6 +28,14 @@ OUTSIDE = -1
 """The source of a tensor that no kernel of the program made."""
 
 
+PRECISION_LEVELS: Mapping[int, str] = {
+    0: "sums of 16-bit products in float32",
+    1: "sums over samples (gradients of weights) in float32, others in 16 bits",
+    2: "all sums of 16-bit products in 16 bits",
+}
+"""The vendor's precision optimization levels: float32 accumulation, mixed, fast. What "mixed" keeps is assumed."""
+
+
 @dataclass(frozen=True)
 class BufferVersion:
     """A read: the buffer that really holds the data, and the instruction that wrote it last (or OUTSIDE)."""
@@ -63,6 +71,7 @@ class Wiring:
     gradients: Mapping[BufferVersion, int]  # gradient -> its parameter
     final: Mapping[int, BufferVersion]  # buffer asked for at the end -> who holds it
     batch_size: int
+    precision_level: int = 1  # as `PRECISION_LEVELS` has it
 
     @property
     def kernels(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Modes: from a step and a machine to a report with both of them, one chosen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
@@ -14,6 +14,7 @@ from wse_sim.plan.modes.pipelined import pipelined
 from wse_sim.plan.modes.streaming import streaming
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.report import ModeReport, Report
+from wse_sim.plan.wiring import PRECISION_LEVELS
 
 EXECUTION: Mapping[str, Mode] = {"pipelined": pipelined, "streaming": streaming}
 """Name -> how a step runs in that mode."""
@@ -51,18 +52,21 @@ def plan(
     prices: Prices | None = None,
     *,
     other: bool = True,
+    precision_level: int = 1,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
 
     Without `other` the mode that was not asked for is left out, which takes half of the time.
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
-    may be handed from one plan on the same machine to the next. Never raises for a step that does not fit: the report
-    of that mode says why. Raises LazyError for a mode or a number of systems that there is not, and for a batch size
-    that a program has not.
+    may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`. Never
+    raises for a step that does not fit: the report of that mode says why. Raises LazyError for a mode, a level or a
+    number of systems that there is not, and for a batch size that a program has not.
     """
     require_mode(mode)
-    case = _case(step, machine, batch_size, systems, host, prices)
+    if precision_level not in PRECISION_LEVELS:
+        raise LazyError(f"there is no precision level {precision_level}", hint="Use 0, 1 or 2.")
+    case = replace(_case(step, machine, batch_size, systems, host, prices), precision_level=precision_level)
     wanted = EXECUTION if other or mode == "auto" else (mode,)
     outcomes = {name: run(case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()}
     chosen = mode

@@ -42,11 +42,12 @@ class Case:
     systems: int
     prices: Prices
     source: Source | None = None
+    precision_level: int = 1
 
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        return wire(self.program)
+        return replace(wire(self.program), precision_level=self.precision_level)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
