@@ -20,10 +20,6 @@ Sweep = Literal["forward", "backward", "update"]
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
 STEP = "step"
 """The layer of what belongs to no weight."""
-PRODUCTS = frozenset({"matmul", "conv", "conv_transposed", "conv_input", "conv_weight"})
-"""Operations that multiply two tensors; where neither is a weight they are part of an attention block."""
-
-
 @dataclass(frozen=True)
 class Layer:
     """Kernels with one place: instructions by sweep, in the order of the program, and the states that lie with them.
@@ -70,6 +66,13 @@ def sweeps_of(wiring: Wiring) -> dict[int, Sweep]:
 def operation_of(instr: Instr) -> str:
     """The operation that an instruction computes: its kernel, or what the kernel of last resort was called for."""
     return str(instr.attrs.get("op", instr.kernel)) if instr.kernel == "call" else instr.kernel
+
+
+def is_product_of_tensors(instr: Instr) -> bool:
+    """Whether it multiplies two tensors; where neither is a weight it is part of an attention block."""
+    operation = operation_of(instr)
+    # Convolutions and their gradients share the beginning of their names.
+    return operation == "matmul" or operation.startswith("conv")
 
 
 _Key = tuple[str, int]
@@ -120,7 +123,7 @@ class _Folding:
             return self._settling_key(i)
         if roots and i in wiring.preparing:
             return self._weight_key(roots)
-        is_product = operation_of(instr) in PRODUCTS
+        is_product = is_product_of_tensors(instr)
         if is_product or (roots and instr.kernel != "nest"):
             key = self._weight_key(roots) if roots else self._attention_key(i)
             self._anchors.add(i)

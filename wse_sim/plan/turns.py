@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from wse_sim.plan.layers import PRODUCTS, Layer, Sweep, operation_of
+from wse_sim.plan.layers import Layer, Sweep, is_product_of_tensors
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 NARROW = 1.1
@@ -216,7 +216,7 @@ class Turns:
         peak = {True: 0, False: 0}
         for n, (i, _) in enumerate(order):
             begun, ended = self._sizes(starts[n]), self._sizes(v for v in stops[n] if v.source != i)
-            in_place = operation_of(wiring.program.instrs[i]) not in PRODUCTS
+            in_place = not is_product_of_tensors(wiring.program.instrs[i])
             for kind in (True, False):
                 live[kind] += begun[kind]
                 spared = min(begun[kind], ended[kind]) if in_place else 0
