@@ -217,7 +217,7 @@ def test_few_rows_are_told_in_sentences(tmp_path):
     rows = planned(record_script(str(tmp_path / "script.py")), Wanted(machines=("tiny",), mode="streaming"))
     sentence = as_text(rows).split("\n\n")[1]
     assert sentence.startswith("batch 8 on 1 tiny, streaming: ")
-    assert "limits" in sentence
+    assert "Limited by" in sentence
     assert "\n\n" not in as_text(5 * rows)
 
 

@@ -39,7 +39,7 @@ def test_text_begins_with_a_verdict_and_says_both_modes_and_their_bounds():
     assert "pipelined" in text
     assert "streaming" in text
     assert text.count("verdict:") == 2
-    assert text.splitlines()[0].split()[0] in ("Wafer", "The", "Moving", "Filling")
+    assert text.startswith("Limited by ")
     assert "of 49,152" in text
 
 

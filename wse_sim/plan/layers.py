@@ -4,7 +4,7 @@ A layer holds the forward kernels of a weight, those of both gradients, the upda
 element behind them. Products of activations alone, with the softmax between them, are a layer too: an attention block.
 It goes over tiles of rows and computes scores again in the backward sweep, so that what it makes for itself is never
 held whole. What comes before any weight is a layer by itself, and what belongs to no weight, such as the norm of all
-gradients, is the layer "step".
+gradients, is the layer "whole step".
 """
 
 from collections import defaultdict
@@ -18,8 +18,10 @@ from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 Sweep = Literal["forward", "backward", "update"]
 SWEEPS: tuple[Sweep, ...] = ("forward", "backward", "update")
-STEP = "step"
+STEP = "whole step"
 """The layer of what belongs to no weight."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """Kernels with one place: instructions by sweep, in the order of the program, and the states that lie with them.

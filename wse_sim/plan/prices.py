@@ -44,8 +44,15 @@ class Prices:
         # Attributes are names, numbers and lists of them: their text tells them apart, and has a hash.
         attrs = repr(_extents(instr.attrs))
         writes = tuple(wiring.type(b) for b in instr.writes)
-        sums = wiring.precision_level, any(b in wiring.per_sample for b in instr.writes)
-        key = (instr.kernel, sums, instr.direction == "update", reads, writes, attrs, _loops(instr.nest))
+        key = (
+            instr.kernel,
+            wiring.precision_level,
+            instr.direction == "update",
+            reads,
+            writes,
+            attrs,
+            _loops(instr.nest),
+        )
         return self._kinds.setdefault(key, len(self._kinds))
 
     def kernel(self, wiring: Wiring, i: int, width: int, height: int) -> Cost:

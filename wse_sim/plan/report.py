@@ -121,8 +121,8 @@ def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None =
     if parts:
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
-    sentence = f"{NAMES[least.kind]}{what}{where} limits: {least.samples_per_s:,.4g} samples/s; {ADVICE[least.kind]}"
-    return least, sentence[0].upper() + sentence[1:] + "."
+    rate = f"{least.samples_per_s:,.0f}" if least.samples_per_s >= 1000 else f"{least.samples_per_s:.4g}"
+    return least, f"Limited by {NAMES[least.kind]}{what}{where}: {rate} samples/s; {ADVICE[least.kind]}."
 
 
 def _as_rect(value: Any) -> tuple[int, int, int, int] | None:

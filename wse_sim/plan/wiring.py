@@ -30,10 +30,10 @@ OUTSIDE = -1
 
 PRECISION_LEVELS: Mapping[int, str] = {
     0: "sums of 16-bit products in float32",
-    1: "sums over samples (gradients of weights) in float32, others in 16 bits",
-    2: "all sums of 16-bit products in 16 bits",
+    1: "mixed: which sums stay wide is not published, so that it is priced as level 2",
+    2: "sums of 16-bit products in 16 bits",
 }
-"""The vendor's precision optimization levels: float32 accumulation, mixed, fast. What "mixed" keeps is assumed."""
+"""The vendor's precision optimization levels: float32 accumulation, mixed (its default), fast."""
 
 
 @dataclass(frozen=True)

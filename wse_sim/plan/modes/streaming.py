@@ -121,6 +121,7 @@ class _Run:
         self.case, self.micro_batches, self.has_recompute = case, micro_batches, has_recompute
         own = ceil_div(case.batch_size, case.systems)
         size = ceil_div(own, micro_batches)
+        self.last_share = (own - (micro_batches - 1) * size) / size
         other = case.with_batch(size)
         # Without the step at that size its kernels are priced by their share of this one's.
         self.part = other or case
@@ -215,7 +216,11 @@ class _Run:
             ends.append(clock.end)
         # In the second micro-batch weights are fetched ahead from the start, as in all that follow it.
         period = ends[-1] - ends[-2] if len(ends) > 1 else 0
-        return Timeline(tuple(clock.spans)), (ends[-1] if ends else 0) + period * (self.micro_batches - len(ends))
+        whole = (ends[-1] if ends else 0) + period * (self.micro_batches - len(ends))
+        # The last micro-batch has what is left of the samples; its weights come and go as for any other.
+        sent = max((sum(t.cycles[lane] for t in timed) for lane in (0, 2)), default=0)
+        spared = max(0, period - max(sent, math.ceil(period * self.last_share)))
+        return Timeline(tuple(clock.spans)), whole - spared
 
     def _ahead(self, timed: Sequence[_Timed]) -> int:
         """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""

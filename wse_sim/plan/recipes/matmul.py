@@ -27,7 +27,8 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     lead_b, _, n = _matrix(b, bool(instr.attrs.get("transpose_b")), is_left=False)
     names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in wiring.resident)
     dtype = core_type(instr, wiring)
-    sums = _sum_dtype(instr, wiring, dtype)
+    # Wide sums take twice the words on their way, and the rate of the wider type.
+    sums = "float32" if wiring.precision_level == 0 else dtype
     # Rows of all products follow one another: one product of a taller matrix, and no rounds.
     if not lead_b and not instr.attrs.get("transpose_a"):
         return Product(batch=1, m=prod(lead_a) * m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
@@ -35,13 +36,6 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     if not lead_a and not instr.attrs.get("transpose_b"):
         return Product(batch=1, m=m, n=prod(lead_b) * n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
     return Product(batch=max(prod(lead_a), prod(lead_b)), m=m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
-
-
-def _sum_dtype(instr: Instr, wiring: Wiring, dtype: str) -> str:
-    """The type of a product's sums at the precision level: wide ones take twice the words on their way."""
-    is_gradient = not any(w in wiring.per_sample for w in instr.writes)
-    is_wide = wiring.precision_level == 0 or (wiring.precision_level == 1 and is_gradient)
-    return "float32" if is_wide else dtype
 
 
 def _matrix(shape: tuple[int, ...], is_transposed: bool, is_left: bool) -> tuple[tuple[int, ...], int, int]:
