@@ -14,6 +14,8 @@ Frames = tuple[tuple[str, str, int], ...]
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _PASSED = (*_HOUSE, "<frozen importlib")
 _scopes: list[str] = []
+blocks: dict[str, str] = {}
+"""By path, the names of blocks that are no modules."""
 _fixed: Where | None = None
 # Every operation asks where it was called, mostly from few lines of few files.
 _ours: dict[str, bool] = {}
@@ -27,6 +29,12 @@ def push_scope(name: str) -> None:
     _scopes.append(f"{_scopes[-1]}.{name}" if _scopes and name else name or (_scopes[-1] if _scopes else ""))
 
 
+def push_block(name: str) -> None:
+    """Enter a block that the script names itself, which printed graphs call by that name alone."""
+    push_scope(name)
+    blocks[_scopes[-1]] = name
+
+
 def pop_scope() -> None:
     """Leave the innermost scope."""
     _scopes.pop()
@@ -35,6 +43,7 @@ def pop_scope() -> None:
 def reset() -> None:
     """Be outside of every scope."""
     _scopes.clear()
+    blocks.clear()
 
 
 def where() -> Where:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable
 
+from lazytensor import source
 from lazytensor.ir.graph import Node
 
 UNKNOWN = "unknown"
@@ -17,9 +18,11 @@ def location(n: Node | None) -> str:
         return UNKNOWN
     place = n.where
     # Modules are said with the direction; the scope of a gradient has it already.
-    scope = f"{place.scope}{'' if place.scope.endswith('.bwd') else '.fwd'}/" if place.scope else ""
-    frames = [f"{_quoted(name)}({_line(file, line)})" for name, file, line in place.frames]
-    last = frames.pop() if frames else _line(place.file, place.line)
+    way = "" if place.scope.endswith(".bwd") else ".fwd"
+    scope = f"{source.blocks.get(place.scope, place.scope + way)}/" if place.scope else ""
+    folders = tuple(sys.path)
+    frames = [f"{_quoted(name)}({_line(file, line, folders)})" for name, file, line in place.frames]
+    last = frames.pop() if frames else _line(place.file, place.line, folders)
     # The innermost frame stands first, and what called it behind `at`, again with its callers.
     chain = functools.reduce(lambda callers, frame: f"callsite({frame} at {callers})", reversed(frames), last)
     return f"{_quoted(f'{scope}aten::{place.operation or n.op}')}({chain})"
@@ -33,12 +36,15 @@ def located(rows: Iterable[tuple[str, Node | None]]) -> list[str]:
     return [unknown, *lines, *table]
 
 
-def _line(file: str, line: int) -> str:
+# The operations of a large model come from few lines.
+@functools.lru_cache(maxsize=4096)
+def _line(file: str, line: int, folders: tuple[str, ...]) -> str:
     # As the module is imported: what lies above it differs from machine to machine.
-    above = [len(folder) for p in sys.path if p and file.startswith(folder := p.rstrip(os.sep) + os.sep)]
+    above = [len(folder) for p in folders if p and file.startswith(folder := p.rstrip(os.sep) + os.sep)]
     return f"{_quoted(file[max(above, default=0) :])}:{line}:0"
 
 
+@functools.lru_cache(maxsize=4096)
 def _quoted(text: str) -> str:
     """A string of MLIR: quotes, backslashes and what is not printed ASCII by their bytes."""
     plain = re.sub(rb'[^ -~]|["\\]', lambda m: b"\\%02X" % m[0][0], text.encode(errors="surrogateescape"))

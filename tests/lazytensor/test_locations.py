@@ -14,7 +14,7 @@ from lazytensor.ops import call
 from tests.mlir_locations import parsed, table, without_locations
 from tests.strategies import batch, state
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1)
+NAMES = st.text('ab /(:"\\\n\x7f\u00e9\U0001f600', min_size=1)
 FRAMES = st.lists(st.tuples(NAMES, NAMES, st.integers(1, 10**6)), max_size=4).map(tuple)
 
 
@@ -76,7 +76,10 @@ class Block(nn.Module):
         self.fc = nn.Linear(4, 4)
 
     def forward(self, x):
-        return helper(self.fc(x).tanh())
+        x = self.fc(x)
+        with cstorch.name_scope("inner"):
+            x = x.tanh()
+        return helper(x)
 
 class Net(nn.Module):
     def __init__(self):
@@ -95,6 +98,8 @@ compiled = cstorch.compile(Net(), backend)
 def step(x):
     x = x.sin()
     x = compiled(x)
+    with cstorch.name_scope("mine"):
+        x = x.cos()
     return helper(x).sum()
 
 @cstorch.step_closure
@@ -106,18 +111,17 @@ for x in cstorch.utils.data.DataExecutor(loader, num_steps=1):
     show(step(x))
 """
 
-LAYER = [("forward", 24), ("step", 33), ("<module>", 42)]
-BLOCK = [("forward", 15), *LAYER]
-LINES = ["Cast", "Cast", "MatMul", "BroadcastInDim", "Add"]
+MODEL = [("forward", 27), ("step", 36), ("<module>", 47)]
+LINEAR = ["Cast", "Cast", "MatMul", "BroadcastInDim", "Add"]
 RECORDED = [
-    ("Sin", "", [("step", 32), ("<module>", 42)]),
-    *((operation, f"layers.{i}.fc.fwd", BLOCK) for i in (0, 1) for operation in LINES),
-    ("Cast", "layers.0.fc.fwd", BLOCK),  # of what comes in
-    *(("Tanh", f"layers.{i}.fwd", BLOCK) for i in (0, 1)),
-    *(("Mul", f"layers.{i}.fwd", [("helper", 7), *BLOCK]) for i in (0, 1)),
-    ("Mul", "", [("helper", 7), ("step", 34), ("<module>", 42)]),
-    ("Cast", "", [("step", 34), ("<module>", 42)]),
-    ("Reduce", "", [("step", 34), ("<module>", 42)]),
+    ("Sin", "", [("step", 35), ("<module>", 47)]),
+    *((operation, f"layers.{i}.fc.fwd", [("forward", 15), *MODEL]) for i in (0, 1) for operation in LINEAR),
+    ("Cast", "layers.0.fc.fwd", [("forward", 15), *MODEL]),  # of what comes in
+    *[("Tanh", "inner", [("forward", 17), *MODEL])] * 2,
+    *(("Mul", f"layers.{i}.fwd", [("helper", 7), ("forward", 18), *MODEL]) for i in (0, 1)),
+    ("Cos", "mine", [("step", 38), ("<module>", 47)]),
+    *((operation, "", [("step", 39), ("<module>", 47)]) for operation in ("Cast", "Reduce")),
+    ("Mul", "", [("helper", 7), ("step", 39), ("<module>", 47)]),
 ]
 
 

@@ -120,7 +120,7 @@ class name_scope:
         self.name = name
 
     def __enter__(self) -> None:
-        source.push_scope(self.name)
+        source.push_block(self.name)
 
     def __exit__(self, *_: object) -> None:
         source.pop_scope()
