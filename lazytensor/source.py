@@ -32,7 +32,9 @@ def push_scope(name: str) -> None:
 def push_block(name: str) -> None:
     """Enter a block that the script names itself, which printed graphs call by that name alone."""
     push_scope(name)
-    blocks[_scopes[-1]] = name
+    # Without a name it is the module around it.
+    if name:
+        blocks[_scopes[-1]] = name
 
 
 def pop_scope() -> None:

@@ -5,6 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lazytensor import source
 from lazytensor.cirh.locations import located, location
 from lazytensor.cirh.text import cirh_text
 from lazytensor.dtype import float32
@@ -59,6 +60,14 @@ def test_locations_are_all_that_they_add():
     assert without_locations(text) == cirh_text(graph)
     names = [parsed(place)[0] for reference, place in table(text).items() if reference != "#loc0"]
     assert names == ["aten::full", "aten::sin", "aten::add", "aten::mul"]
+
+
+def test_block_without_a_name_is_said_as_the_module_around_it():
+    source.push_scope("fc")
+    source.push_block("")
+    name, _ = parsed(location(placed(source.where())))
+    source.reset()
+    assert name == "fc.fwd/aten::batch"
 
 
 # The user's frames as recorded from cerebras_pytorch 2.10.0, which prints those of its own files between them.
