@@ -221,4 +221,9 @@ TINY = _build("tiny", _TINY)
 WSE1 = _build("wse1", _WSE1)
 WSE2 = _build("wse2", _WSE2)
 WSE3 = _build("wse3", _WSE3)
+POWER_W: Mapping[str, tuple[float, float]] = {"wse2": (16_100.0, 22_800.0)}
+"""Machine -> watts of a system that is idle, and on the mean of a run: measured with a 25-point stencil on a CS-2.
+
+Source: Jacquelin et al., SC'22 (arXiv:2204.03775). No figure of another machine was found.
+"""
 MACHINES = {m.name: m for m in (TINY, WSE1, WSE2, WSE3)}

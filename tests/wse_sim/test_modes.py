@@ -333,3 +333,11 @@ def test_wider_sums_cost_more_cycles():
     assert fast.step_cycles == mixed.step_cycles < wide.step_cycles
     with pytest.raises(LazyError, match="precision level 3"):
         plan(program, WSE2, precision_level=3)
+
+
+def test_energy_lies_between_idle_and_mean_power():
+    report = plan(mlp(), WSE2).report
+    for mode in (report.pipelined, report.streaming):
+        watts = mode.joules_per_sample * mode.samples_per_s
+        assert 16_100 <= watts <= 22_800 * (1 + 1e-9)
+    assert plan(tiny_mlp(), TINY).report.chosen.joules_per_sample == 0

@@ -80,7 +80,7 @@ class ModeReport:
 
     `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, or
     0 if none does. `micro_batches` are the parts that a system's batch is cut into; with `has_recompute` the forward
-    sweep is computed again in the backward sweep.
+    sweep is computed again in the backward sweep. `joules_per_sample` is of all systems, 0 where no power is published.
     """
 
     mode: str
@@ -93,6 +93,7 @@ class ModeReport:
     limit: str = ""
     verdict: str = ""
     bounds: tuple[Bound, ...] = ()
+    joules_per_sample: float = 0.0
     peak_bytes_per_pe: int = 0
     edge_bytes_in: int = 0
     edge_bytes_out: int = 0
@@ -241,6 +242,8 @@ class Report:
             f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({share:.1%} of {self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
         ]
+        if mode.joules_per_sample:
+            lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.micro_batches > 1 or mode.has_recompute:
             again = ", the forward sweep computed again" if mode.has_recompute else ""
             lines.append(f"  {mode.micro_batches} micro-batches{again}")

@@ -7,7 +7,7 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.bands import error_band
 from wse_sim.host import APPLIANCE, Host
-from wse_sim.machine import Machine
+from wse_sim.machine import POWER_W, Machine
 from wse_sim.plan.modes.mode_plan import Case, Mode, ModePlan
 from wse_sim.plan.modes.mode_plan import Source as Source
 from wse_sim.plan.modes.pipelined import pipelined
@@ -68,7 +68,9 @@ def plan(
         raise LazyError(f"there is no precision level {precision_level}", hint="Use 0, 1 or 2.")
     case = replace(_case(step, machine, batch_size, systems, host, prices), precision_level=precision_level)
     wanted = EXECUTION if other or mode == "auto" else (mode,)
-    outcomes = {name: run(case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()}
+    outcomes = {
+        name: _with_energy(run(case), case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()
+    }
     chosen = mode
     if mode == "auto":
         # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them.
@@ -90,6 +92,17 @@ def plan(
 
 def _left_out(mode: str) -> ModePlan:
     return ModePlan(ModeReport(mode, fits=False, reason="It was not asked for."))
+
+
+def _with_energy(outcome: ModePlan, case: Case) -> ModePlan:
+    """The outcome with what a sample takes: idle power all the time, and the rest while the wafer is at work."""
+    report = outcome.report
+    if not report.samples_per_s or case.machine.name not in POWER_W:
+        return outcome
+    idle, mean = POWER_W[case.machine.name]
+    busy = min(1.0, report.samples_per_s * report.step_cycles / (case.batch_size * case.machine.clock_hz))
+    joules = case.systems * (idle + (mean - idle) * busy) / report.samples_per_s
+    return replace(outcome, report=replace(report, joules_per_sample=joules))
 
 
 def _case(
