@@ -283,7 +283,7 @@ def test_only_one_step_is_traced_and_no_closure_runs_without_execution(script, o
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "1 1"
-    assert ("limit:" in done.stdout) == (option == "compile_only")
+    assert ("verdict:" in done.stdout) == (option == "compile_only")
     assert "input: 1 steps, 4 samples, " in done.stdout
 
 

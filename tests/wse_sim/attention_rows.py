@@ -39,7 +39,7 @@ def attention(on: Draw) -> Case:
     p = np.exp(s - log_sums[..., None])
     exact, sizes = (np.einsum("hij,jhd->ihd", p, a) for a in (v, np.abs(v)))
     units = heads.tokens + rect.height + 12 + 2 * depth(q, k, scale)
-    own = float(on.dtype != "float32")
+    own = 2 * float(on.dtype != "float32")
     return Case(
         KERNELS["attention"](rect, heads, scale, on.dtype),
         {**dict(zip("qkv", operands, strict=True)), "positions": np.arange(heads.tokens), "limits": limits},

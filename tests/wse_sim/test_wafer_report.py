@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from hypothesis import given
-from programs import Builder, machines, mlp, mlps, quick, tiny_mlp
+from hypothesis import given, settings
+from programs import Builder, machines, mlp, mlps, tiny_mlp
 
 from lazytensor.errors import LazyError
 from wse_sim.machine import TINY, WSE2
@@ -12,8 +12,10 @@ from wse_sim.plan.modes import plan, simulate
 from wse_sim.plan.report import WIDTH, Report
 from wse_sim.viz import floor_plan, gantt
 
+few = settings(deadline=None, max_examples=3)
 
-@quick
+
+@few
 @given(mlps(), machines())
 def test_report_survives_json(program, machine):
     report = simulate(program, machine)
@@ -23,7 +25,7 @@ def test_report_survives_json(program, machine):
     assert Report.from_dict(back) == report
 
 
-@quick
+@few
 @given(mlps(), machines())
 def test_text_fits_the_screen_and_names_every_kernel(program, machine):
     report = simulate(program, machine)

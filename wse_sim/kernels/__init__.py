@@ -29,7 +29,7 @@ sum is the sum of the magnitudes of its terms; "wide" ones are of float32, whate
 | batch_norm, batch_norm_gradient | 1; wide: 2 (elements of a channel + PEs of a column) + 8; 4 of it + 20 |
 | bias_relu, embedding, at_places, window_argmax, random_uniform, add_counters | 0: NumPy's bits |
 | put_places | 1; wide: one for each term of a sum |
-| attention | 1; wide: tokens + PEs of a column + 12, and twice the terms of a score times the largest of their sums |
+| attention | 2; wide: tokens + PEs of a column + 12, and twice the terms of a score times the largest of their sums |
 | attention_gradient | 1; wide: tokens + 3 widths + PEs of a column + 20, and four times as much of scores |
 | bias_gelu | 1; wide: 8 |
 | sgd_momentum | 1; wide: 2 |

@@ -160,7 +160,9 @@ class Room:
         self._bank = 0
 
     def take(self, elements: int, dtype: str, bank: int | None = None) -> int:
-        """The address, in words, of room for `elements`."""
+        """The address, in words, of room for `elements`. Raises LazyError for a type that cores have not."""
+        if dtype not in ITEM_BYTES:
+            raise LazyError(f"cores have no {dtype}", hint=f"Give one of {', '.join(ITEM_BYTES)}.")
         wanted = self._bank if bank is None else bank
         # At most three words are left empty to begin in the pair that is wanted.
         address = self.words + (wanted - self.words) % BANK_PAIRS

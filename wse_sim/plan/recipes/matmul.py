@@ -28,7 +28,7 @@ def product_of(instr: Instr, wiring: Wiring) -> Product:
     names = "".join(name for name, i in zip("ab", instr.reads, strict=False) if i in wiring.resident)
     dtype = core_type(instr, wiring)
     # Wide sums take twice the words on their way, and the rate of the wider type.
-    sums = "float32" if wiring.precision_level == 0 else dtype
+    sums = "float32" if wiring.precision_level == 0 else ""
     # Rows of all products follow one another: one product of a taller matrix, and no rounds.
     if not lead_b and not instr.attrs.get("transpose_a"):
         return Product(batch=1, m=prod(lead_a) * m, n=n, k=k, dtype=dtype, resident=names, sum_dtype=sums)
