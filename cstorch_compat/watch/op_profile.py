@@ -95,14 +95,15 @@ class profile:
         self.report = report
 
     def get_summary(self) -> list[dict[str, Any]] | None:
-        """The kernels by cycles in a step, the largest first; None if nothing was profiled."""
+        """The layers by cycles in a step, the largest first; None if nothing was profiled."""
         if self.report is None:
             return None
         # A program of no cycles has no shares to divide.
         total = sum(row.cycles for row in self.report.rows) or 1
         rows = sorted(self.report.rows, key=lambda row: -row.cycles)
         return [
-            {"name": row.label, "kernel": row.kernel, "cycles": row.cycles, "share": row.cycles / total} for row in rows
+            {"name": row.label, "kernels": row.kernels, "cycles": row.cycles, "share": row.cycles / total}
+            for row in rows
         ]
 
     def export_chrome_trace(self, path: Any) -> None:
@@ -120,7 +121,7 @@ class profile:
 
 
 def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, Any]]:
-    """The kernels of each step as complete events; times in microseconds."""
+    """The layers of each step as complete events; times in microseconds."""
     is_pipelined = report.mode == "pipelined"
     microseconds = 1e6 / report.clock_hz
     rows = [row for row in report.rows if row.cycles]
@@ -134,14 +135,15 @@ def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, A
             yield {
                 "ph": "X",
                 "name": row.label,
-                "cat": row.direction,
+                "cat": "layer",
                 "pid": 0,
                 "tid": lane if is_pipelined else 0,
                 "ts": begin * microseconds,
                 "dur": row.cycles * microseconds,
                 "args": {
                     "step": step,
-                    "kernel": row.kernel,
+                    "kernels": row.kernels,
+                    "where": row.where,
                     "cycles": row.cycles,
                     "flops": row.flops,
                     "rect": row.rect,

@@ -137,7 +137,7 @@ class _Run:
         # Each micro-batch sends all weights and gradients again; only activations are cut.
         sums = [self.micro_batches * sum(t.cycles[lane] for t in timed) for lane in range(3)]
         bounds = self._bounds(sums, step_cycles, timed)
-        blame = {"fill": ("compute", "weights")}
+        blame = {"fill": ("compute", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
         report = ModeReport(
             mode=MODE,
@@ -252,7 +252,13 @@ class _Run:
         if rates[1]:
             # The layer whose weights are largest, as their lane is what a step waits for.
             heavy = max(timed, key=lambda t: t.cycles[0])
-            bounds.append(Bound("weights", rates[1], stream, heavy.turn.layer.name))
+            weights = self.micro_batches * sum(t.turn.weight_bytes for t in timed)
+            batch = self.micro_batches * sum(t.turn.batch_bytes for t in timed)
+            # What fills most of the lane is what it waits for.
+            if 2 * weights >= weights + batch:
+                bounds.append(Bound("weights", rates[1], stream, heavy.turn.layer.name))
+            else:
+                bounds.append(Bound("edge", rates[1], machine.sources["edge_bits_per_s"]))
         return [*bounds, Bound("fill", rates[2], "the whole step, turn by turn")]
 
     def _rows(self, timed: Sequence[_Timed]) -> Iterator[LayerRow]:
