@@ -7,6 +7,8 @@ from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published"
+SHARED = "training.py"
+"""The file among them that is no run: what the others have in common."""
 
 
 def recorded_run(name: str, args: tuple[str, ...] = ()) -> StepFamily:

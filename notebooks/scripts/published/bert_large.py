@@ -9,13 +9,12 @@ Extents: the vendor's configurations, 24 layers, d 1024, 16 heads, ff 4096, voca
 Assumed: dropout 0.1 as in the configurations, no clipping of gradients. The tokens here are random.
 """
 
-import argparse
 import math
 
-import cerebras.pytorch as cstorch
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from training import by_heads, options, run
 
 MASKED = 20
 
@@ -28,12 +27,8 @@ class Attention(nn.Module):
         self.heads, self.dropout = heads, nn.Dropout(dropout)
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
-    def split(self, x):
-        batch, length, width = x.shape
-        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-
     def forward(self, x, mask):
-        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        query, key, value = (by_heads(f(x), self.heads) for f in (self.query, self.key, self.value))
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]) + mask
         mixed = self.dropout(F.softmax(scores, dim=-1)) @ value
         return self.out(mixed.transpose(1, 2).reshape(x.shape))
@@ -86,8 +81,8 @@ class BERT(nn.Module):
         return loss + F.cross_entropy(sentence, batch["is_next"].long())
 
 
-def input_fn(args):
-    """Random sentences."""
+def sentences(args):
+    """Random sentences, as the model's forward takes them."""
 
     def numbers(below, *shape):
         return torch.randint(0, below, shape, dtype=torch.int32)
@@ -106,57 +101,10 @@ def input_fn(args):
     return torch.utils.data.DataLoader(samples * args.steps, batch_size=args.batch_size, drop_last=True)
 
 
-def training(model, compiled_model):
-    """The step of training."""
-    optimizer = cstorch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
-
-    @cstorch.trace
-    def training_step(batch):
-        loss = compiled_model(batch)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return training_step
-
-
-def evaluation(model, compiled_model):
-    """The step of evaluation."""
-    model.eval()
-
-    @cstorch.trace
-    @torch.no_grad()
-    def evaluation_step(batch):
-        return compiled_model(batch)
-
-    return evaluation_step
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mode", default="train", choices=["train", "eval"])
-    parser.add_argument("--steps", type=int, default=2)
-    parser.add_argument("--dropout", type=float, default=0.1)
     sizes = {"layers": 24, "width": 1024, "heads": 16, "filter": 4096, "vocabulary": 30522, "length": 128}
-    for name, size in {**sizes, "batch_size": 1024}.items():
-        parser.add_argument(f"--{name}", type=int, default=size)
-    args = parser.parse_args()
-
-    torch.manual_seed(0)
-    backend = cstorch.backend("CSX")
-    with backend.device:
-        model = BERT(args)
-    compiled_model = cstorch.compile(model, backend)
-    step = (training if args.mode == "train" else evaluation)(model, compiled_model)
-
-    @cstorch.step_closure
-    def log_loss(loss):
-        print(f"loss {loss.item():.5f}")
-
-    dataloader = cstorch.utils.data.DataLoader(input_fn, args)
-    for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=args.steps):
-        log_loss(step(batch))
+    args = options(steps=2, dropout=0.1, modes=("train", "eval"), batch_size=1024, **sizes)
+    run(BERT, args, sentences, args.mode == "train", lr=1e-4, weight_decay=0.01)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ the 13B no rate of one system is published: batch 720 is the vendor's configurat
 Assumed: dropout 0.1, no clipping of gradients. The tokens here are random.
 """
 
-import argparse
 import math
 
-import cerebras.pytorch as cstorch
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from training import by_heads, options, run
 
 
 class Attention(nn.Module):
@@ -26,12 +25,8 @@ class Attention(nn.Module):
         self.heads, self.dropout = heads, nn.Dropout(dropout)
         self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
 
-    def split(self, x):
-        batch, length, width = x.shape
-        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-
     def forward(self, x):
-        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        query, key, value = (by_heads(f(x), self.heads) for f in (self.query, self.key, self.value))
         places = torch.arange(x.shape[1], device=x.device)
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
         scores = torch.where(places[:, None] >= places, scores, -1e4)
@@ -65,7 +60,8 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(Block(args) for _ in range(args.layers))
         self.norm = nn.LayerNorm(args.width)
 
-    def forward(self, tokens, targets):
+    def forward(self, batch):
+        tokens, targets = batch
         places = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.dropout(self.tokens(tokens) + self.places(places))
         for block in self.blocks:
@@ -74,44 +70,9 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long())
 
 
-def input_fn(args):
-    """Random texts."""
-    texts = torch.randint(0, args.vocabulary, (args.batch_size, args.length + 1), dtype=torch.int32)
-    dataset = torch.utils.data.TensorDataset(texts[:, :-1], texts[:, 1:])
-    return torch.utils.data.DataLoader(dataset, batch_size=args.batch_size, drop_last=True)
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=1)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    sizes = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "length": 2048, "batch_size": 112}
-    for name, size in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=size)
-    args = parser.parse_args()
-
-    torch.manual_seed(0)
-    backend = cstorch.backend("CSX")
-    with backend.device:
-        model = GPT(args)
-    compiled_model = cstorch.compile(model, backend)
-    optimizer = cstorch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=0.1)
-
-    @cstorch.trace
-    def training_step(batch):
-        loss = compiled_model(*batch)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    @cstorch.step_closure
-    def log_loss(loss):
-        print(f"loss {loss.item():.5f}")
-
-    dataloader = cstorch.utils.data.DataLoader(input_fn, args)
-    for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=args.steps):
-        log_loss(training_step(batch))
+    args = options(dropout=0.1, layers=12, width=768, heads=12, vocabulary=50257, length=2048, batch_size=112)
+    run(GPT, args, lr=6e-4, weight_decay=0.1)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ Assumed: sequences of 4,096 tokens as in that configuration, which the logs do n
 The tokens here are random.
 """
 
-import argparse
 import math
 
-import cerebras.pytorch as cstorch
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from training import by_heads, options, run
 
 
 class RMSNorm(nn.Module):
@@ -48,12 +47,8 @@ class Attention(nn.Module):
         self.register_buffer("cosines", angles.cos(), persistent=False)
         self.register_buffer("sines", angles.sin(), persistent=False)
 
-    def split(self, x):
-        batch, length, width = x.shape
-        return x.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
-
     def forward(self, x):
-        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
+        query, key, value = (by_heads(f(x), self.heads) for f in (self.query, self.key, self.value))
         cosines, sines = self.cosines.to(query.dtype), self.sines.to(query.dtype)
         scores = turned(query, cosines, sines) @ turned(key, cosines, sines).transpose(-1, -2)
         places = torch.arange(x.shape[1], device=x.device)
@@ -88,7 +83,8 @@ class Llama(nn.Module):
         self.norm = RMSNorm(args.width)
         self.head = nn.Linear(args.width, args.vocabulary, bias=False)
 
-    def forward(self, tokens, targets):
+    def forward(self, batch):
+        tokens, targets = batch
         x = self.tokens(tokens)
         for block in self.blocks:
             x = block(x)
@@ -96,43 +92,9 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long())
 
 
-def input_fn(args):
-    """Random texts."""
-    texts = torch.randint(0, args.vocabulary, (args.batch_size, args.length + 1), dtype=torch.int32)
-    dataset = torch.utils.data.TensorDataset(texts[:, :-1], texts[:, 1:])
-    return torch.utils.data.DataLoader(dataset, batch_size=args.batch_size, drop_last=True)
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--steps", type=int, default=1)
-    sizes = {"layers": 32, "width": 4096, "heads": 32, "filter": 11008, "vocabulary": 32000, "length": 4096}
-    for name, size in {**sizes, "batch_size": 99}.items():
-        parser.add_argument(f"--{name}", type=int, default=size)
-    args = parser.parse_args()
-
-    torch.manual_seed(0)
-    backend = cstorch.backend("CSX")
-    with backend.device:
-        model = Llama(args)
-    compiled_model = cstorch.compile(model, backend)
-    optimizer = cstorch.optim.AdamW(model.parameters(), lr=3e-4, weight_decay=0.1)
-
-    @cstorch.trace
-    def training_step(batch):
-        loss = compiled_model(*batch)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    @cstorch.step_closure
-    def log_loss(loss):
-        print(f"loss {loss.item():.5f}")
-
-    dataloader = cstorch.utils.data.DataLoader(input_fn, args)
-    for batch in cstorch.utils.data.DataExecutor(dataloader, num_steps=args.steps):
-        log_loss(training_step(batch))
+    args = options(layers=32, width=4096, heads=32, filter=11008, vocabulary=32000, length=4096, batch_size=99)
+    run(Llama, args, lr=3e-4, weight_decay=0.1)
 
 
 if __name__ == "__main__":
