@@ -23,6 +23,11 @@ def fuse(graph: Graph, matches: Matches) -> list[KernelCall]:
     grouping = Grouping(graph, matches)
     merge(grouping)
     calls = [_Writer(group, grouping).call() for group in grouping.groups]
+    # Equal layers have equal nests: one object each, so that whoever knows one by identity knows them all.
+    nests: dict[tuple[Any, ...], Nest] = {}
+    for call in calls:
+        assert call.nest is not None, "a group is written as a nest"
+        call.nest = nests.setdefault(call.nest.key, call.nest)
     return calls + [_kernel_call(n, matches) for n in grouping.kernels]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor.errors import CompileError
-from lazytensor.ir.nest import Scalar, Store
+from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Where
 
@@ -59,6 +59,7 @@ class Line:
     first: int
     second: int
     at: int
+    _nests: dict[tuple[int, int], Nest] = field(default_factory=dict, repr=False, compare=False)
 
     def through(self, a: Any, b: Any) -> Any:
         """What stands in the place of `a` and `b`, records of the same form. Raises NotAffine if they are not."""
@@ -72,6 +73,8 @@ class Line:
             return self._sequence(a, b)
         if kind is Type:
             return self._type(a, b)
+        if kind is Nest:
+            return self._nest(a, b)
         if is_dataclass(kind):
             return self._record(a, b)
         if kind is np.ndarray:
@@ -104,6 +107,12 @@ class Line:
             raise NotAffine(f"{a} and {b}")
         shape = self._sequence(a.shape, b.shape)
         return a if shape is a.shape else Type(shape, a.dtype)
+
+    def _nest(self, a: Nest, b: Nest) -> Nest:
+        # Equal layers share their nests, which are most of a program.
+        if (id(a), id(b)) not in self._nests:
+            self._nests[id(a), id(b)] = self._record(a, b)
+        return self._nests[id(a), id(b)]
 
     def _record(self, a: Any, b: Any) -> Any:
         kind = type(a)

@@ -12,6 +12,7 @@ the reduction loops with that operation, starting from its identity.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from lazytensor.dtype import DType
@@ -84,6 +85,13 @@ class Nest:
 
     def __str__(self) -> str:
         return format_nest(self)
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """What it is, as something that has a hash: attributes of scalars may be dicts."""
+        body = tuple((scalar.op, scalar.dtype, scalar.args, repr(scalar.attr)) for scalar in self.body)
+        operands = self.inputs, self.outputs, self.reads, self.writes
+        return self.name, self.loops, *operands, self.stores, body, self.work
 
     def check(self) -> "Nest":
         """Raise CompileError unless every access stays inside its operand and the body is in order; returns self."""

@@ -89,6 +89,9 @@ class _Folding:
         self._same: dict[_Key, _Key] = {}
         self._products: set[_Key] = set()
         self._anchors: set[int] = set()
+        self._used: set[_Key] = set()
+        self._asked_for = {version.buffer for version in wiring.final.values()}
+        self._starts = {end: start for start, end in wiring.program.state.values()}
         self._roots: dict[int, frozenset[int]] = {}
         self._readers: dict[int, list[int]] = defaultdict(list)
         for i in wiring.kernels:
@@ -101,6 +104,7 @@ class _Folding:
         for i in self.wiring.kernels:
             if own := self._key(i):
                 self.keys[i] = own
+                self._used.add(own)
             else:
                 waiting.append(i)
         # What has no operand from a layer, such as zeros to add to, lies with its first reader.
@@ -112,7 +116,10 @@ class _Folding:
         for i in self.wiring.kernels:
             members.setdefault(self._find(self.keys[i]), []).append(i)
         products = {self._find(key) for key in self._products}
-        return tuple(self._layer(key, kernels, products) for key, kernels in members.items())
+        states: dict[_Key, list[int]] = defaultdict(list)
+        for buffer, parameter in self.wiring.groups.items():
+            states[self._find(("weight", parameter))].append(buffer)
+        return tuple(self._layer(key, kernels, tuple(states[key]), key in products) for key, kernels in members.items())
 
     def _key(self, i: int) -> _Key | None:
         wiring, instr, roots = self.wiring, self.wiring.program.instrs[i], self._roots[i]
@@ -137,7 +144,7 @@ class _Folding:
         for p in roots if self.sweeps[i] == "forward" else ():
             own = ("weight", p)
             near = near or own
-            if own not in self._same and own not in self.keys.values():
+            if own not in self._same and own not in self._used:
                 self._same[own] = self._find(near)
         if near is None and any(self.wiring.kind(o.buffer) == "batch" for o in self.wiring.operands[i]):
             return "kernel", i
@@ -145,8 +152,7 @@ class _Folding:
 
     def _settling_key(self, i: int) -> _Key | None:
         wiring = self.wiring
-        ends = {end: start for start, end in wiring.program.state.values()}
-        touched = [ends.get(b, b) for b in (*wiring.results[i], *(o.buffer for o in wiring.operands[i]))]
+        touched = [self._starts.get(b, b) for b in (*wiring.results[i], *(o.buffer for o in wiring.operands[i]))]
         sizes = {b: wiring.type(b).size for b in touched}
         groups = {wiring.groups[b] for b in touched if b in wiring.groups and sizes[b] > 1}
         groups |= {wiring.gradients[o] for o in wiring.operands[i] if o in wiring.gradients}
@@ -198,12 +204,11 @@ class _Folding:
                 roots |= {self.wiring.groups[o.buffer]} if self.wiring.type(o.buffer).shape else set()
         return frozenset(roots)
 
-    def _layer(self, key: _Key, kernels: list[int], products: set[_Key]) -> Layer:
+    def _layer(self, key: _Key, kernels: list[int], states: tuple[int, ...], has_product: bool) -> Layer:
         wiring, program = self.wiring, self.wiring.program
         # The kernel that reads the weight names the layer; a cast before it may stand on another line.
         first = next((i for i in kernels if i in self._anchors), kernels[0])
         where = program.instrs[first].where
-        states = tuple(b for b, p in wiring.groups.items() if self._find(("weight", p)) == key)
         is_attention = key[0] == "attention"
         inner = self._inner(kernels) if is_attention else frozenset[int]()
         return Layer(
@@ -216,7 +221,7 @@ class _Folding:
             states=states,
             inner=inner,
             recomputed=self._recomputed(kernels, inner),
-            has_product=key in products,
+            has_product=has_product,
             is_attention=is_attention,
         )
 
@@ -224,10 +229,9 @@ class _Folding:
         """Tensors that only this block's kernels read, other than what it hands on."""
         # What is fetched, or read by the next layer, has to be whole.
         own = set(kernels)
-        asked_for = {version.buffer for version in self.wiring.final.values()}
         results = {b: self._readers[b] for i in kernels for b in self.wiring.results[i]}
         return frozenset(
-            b for b, readers in results.items() if readers and own.issuperset(readers) and b not in asked_for
+            b for b, readers in results.items() if readers and own.issuperset(readers) and b not in self._asked_for
         )
 
     def _recomputed(self, kernels: list[int], inner: frozenset[int]) -> tuple[int, ...]:

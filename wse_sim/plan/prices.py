@@ -6,20 +6,11 @@ Two kernels are equal if they have the same name, attributes, operand types and 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lazytensor.ir.nest import Nest
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.recipes import phase_program
 from wse_sim.plan.wiring import Wiring
 from wse_sim.price.cost import FREE, Cost, cost
-
-
-def _loops(nest: Nest | None) -> Any:
-    """A nest as something that has a hash: attributes of scalars may be dicts."""
-    if nest is None:
-        return None
-    body = tuple((scalar.op, scalar.dtype, scalar.args, repr(scalar.attr)) for scalar in nest.body)
-    return nest.loops, nest.inputs, nest.outputs, nest.reads, nest.writes, nest.stores, body
 
 
 def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
@@ -51,7 +42,7 @@ class Prices:
             reads,
             writes,
             attrs,
-            _loops(instr.nest),
+            instr.nest.key if instr.nest is not None else None,
         )
         return self._kinds.setdefault(key, len(self._kinds))
 
