@@ -175,6 +175,16 @@ def test_pipelined_figures_by_hand():
     assert report.samples_per_s == pytest.approx(64 * TINY.clock_hz / report.step_cycles)
 
 
+@few
+@given(mlps(), machines())
+def test_every_stage_of_a_pipeline_is_a_lane_of_its_own(program, machine):
+    """Stages of one name, too: what one waits for would otherwise hold up the updates of all."""
+    placed = plan(program, machine, "pipelined").pipelined
+    assume(placed.timeline is not None)
+    sweeps = [[span.label for span in spans] for spans in placed.timeline.lanes.values()]
+    assert sweeps == [["forward", "backward", "update"]] * len(placed.placement.rects)
+
+
 def test_updates_count_whole_after_the_drain():
     b = Builder()
     w = b.weight("w", (64, 64))

@@ -132,15 +132,15 @@ class _Line:
 
     def _first_sample(self, costs: Sequence[_Taken], parts: Sequence[tuple[int, int]]) -> Timeline:
         """One sample through an empty pipeline and back, then the updates; every stage is a lane."""
-        line = list(zip(self.stages, costs, parts, strict=True))
+        line = list(zip(_lanes(self.stages), costs, parts, strict=True))
         tasks: list[Task] = []
-        for stage, t, part in line:
-            tasks.append(Task(stage.name, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
-        for stage, t, part in reversed(line):
-            tasks.append(Task(stage.name, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
+        for lane, t, part in line:
+            tasks.append(Task(lane, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
+        for lane, t, part in reversed(line):
+            tasks.append(Task(lane, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
         # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
         # theirs: lanes keep the order.
-        tasks += [Task(stage.name, "update", t.update.cycles) for stage, t, _ in line]
+        tasks += [Task(lane, "update", t.update.cycles) for lane, t, _ in line]
         return schedule(tasks)
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
@@ -185,6 +185,12 @@ class _Line:
                 )
                 place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
                 yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
+
+
+def _lanes(stages: Sequence[Stage]) -> list[str]:
+    """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
+    names = [stage.name for stage in stages]
+    return [f"{name} {names[:n].count(name) + 1}" if names.count(name) > 1 else name for n, name in enumerate(names)]
 
 
 def _last(tasks: Sequence[Task]) -> tuple[int, ...]:
