@@ -17,6 +17,8 @@ from wse_sim.plan.report import LayerRow, ModeReport, Report
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.wiring import PRECISION_LEVELS
 from wse_sim.price.cost import Cost, cost
+from wse_sim.sweeps.sweep import sweep
+from wse_sim.sweeps.sweep_record import SweepRecord, to_frame
 from wse_sim.viz import floor_plan, gantt
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Prices",
     "Rect",
     "Report",
+    "SweepRecord",
     "Timeline",
     "WaferBackend",
     "WaferExecutable",
@@ -51,4 +54,6 @@ __all__ = [
     "phase_program",
     "plan",
     "simulate",
+    "sweep",
+    "to_frame",
 ]

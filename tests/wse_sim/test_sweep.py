@@ -1,0 +1,184 @@
+"""Sweeps: every point once, in a file that outlives a stop; a point that fails leaves the others."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from programs import mlp
+
+from lazytensor.errors import LazyError
+from wse_sim import TINY, SweepRecord, plan, sweep, to_frame
+from wse_sim.host import APPLIANCE
+from wse_sim.sweeps import sweep as sweeping
+from wse_sim.sweeps.digest import content_digest
+
+SMALL, LARGE = mlp((8, 4)), mlp((16, 8, 4))
+PROGRAMS = {"small": SMALL, "large": LARGE}
+MODES = ("auto", "pipelined", "streaming")
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """The points that were planned, in their order."""
+    points, own = [], sweeping.plan_task
+
+    def counted(task):
+        points.append(task.point)
+        return own(task)
+
+    monkeypatch.setattr(sweeping, "plan_task", counted)
+    return points
+
+
+def test_record_says_what_plan_says():
+    records = sweep({"small": SMALL}, [TINY], MODES)
+    assert [r.asked_mode for r in records] == list(MODES)
+    for r in records:
+        report = plan(SMALL, TINY, r.asked_mode).report
+        assert (r.mode, r.samples_per_s, r.verdict) == (report.mode, report.samples_per_s, report.verdict)
+        assert r.step_seconds == report.step_cycles / TINY.clock_hz
+
+
+def test_combinations_come_in_their_order_and_once():
+    records = sweep(PROGRAMS, ["tiny", TINY], ["streaming", "streaming"], systems=[1, 2, 1])
+    assert [(r.program, r.machine, r.systems) for r in records] == [
+        (name, "tiny", count) for name in PROGRAMS for count in (1, 2)
+    ]
+
+
+def test_record_survives_json():
+    (record,) = sweep({"small": SMALL}, ["tiny"])
+    assert SweepRecord.from_dict(json.loads(json.dumps(record.as_dict()))) == record
+
+
+def test_point_that_fails_is_a_record_and_the_others_go_on():
+    records = sweep({"small": SMALL}, ["tiny"], ["streaming"], batches=[32, 64])
+    assert "was asked for batch 32" in records[0].error
+    assert (records[0].fits, records[0].samples_per_s) == (False, 0)
+    assert records[1].samples_per_s > 0 and not records[1].error
+
+
+def test_step_that_raises_anything_is_a_record_with_the_place():
+    class Faulty:
+        batch_size = 4
+
+        def program(self, batch_size):
+            if batch_size != 4:
+                raise KeyError("rows")
+            return SMALL
+
+    (record,) = sweep({"faulty": Faulty()}, ["tiny"], batches=[5])
+    assert record.error.startswith("KeyError: 'rows' (")
+    assert "test_sweep.py:" in record.error
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_stopped_sweep_goes_on_with_its_file(tmp_path, planned, monkeypatch, stop):
+    path, counted = tmp_path / "points.jsonl", sweeping.plan_task
+
+    def stopping(task):
+        if len(planned) == stop:
+            raise KeyboardInterrupt
+        return counted(task)
+
+    monkeypatch.setattr(sweeping, "plan_task", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(PROGRAMS, ["tiny"], ["streaming"], systems=[1, 2], path=path)
+    monkeypatch.setattr(sweeping, "plan_task", counted)
+    records = sweep(PROGRAMS, ["tiny"], ["streaming"], systems=[1, 2], path=path)
+    assert len(planned) == len(set(planned)) == len(records) == 4
+    assert records == sweep(PROGRAMS, ["tiny"], ["streaming"], systems=[1, 2])
+    lines = path.read_text().splitlines()
+    assert [SweepRecord.from_dict(json.loads(line)) for line in lines[1:]] == records
+
+
+def test_torn_last_line_is_planned_again(tmp_path, planned):
+    path = tmp_path / "points.jsonl"
+    records = sweep(PROGRAMS, ["tiny"], ["streaming"], path=path)
+    whole = path.read_bytes()
+    last = whole.rstrip(b"\n").rfind(b"\n") + 1
+    # Anywhere: in the header, between lines, in the last one.
+    for cut in (0, 1, 20, last - 1, last, last + 1, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        assert sweep(PROGRAMS, ["tiny"], ["streaming"], path=path) == records
+        assert path.read_bytes() == whole
+
+
+def test_file_that_is_no_sweep_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "thesis.txt"
+    for text in ("two years of work", '{"schema": "other"}\n', "[1]\n"):
+        path.write_text(text)
+        with pytest.raises(LazyError, match="no file of a sweep"):
+            sweep({"small": SMALL}, ["tiny"], path=path)
+        assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"precision_level": 2}, "precision_level of its header"),
+        ({"host": replace(APPLIANCE, workers=1)}, "host of its header"),
+        ({"machines": [replace(TINY, clock_hz=1e9)]}, "machines.tiny of its header"),
+        ({"programs": {"large": LARGE}}, "small in batches of"),
+        ({"modes": ["pipelined"]}, "which is not asked for"),
+    ],
+)
+def test_file_of_another_sweep_is_refused(tmp_path, changed, words):
+    path = tmp_path / "points.jsonl"
+    asked = {"programs": {"small": SMALL}, "machines": ["tiny"], "modes": ["streaming"], "path": path}
+    sweep(**asked)
+    before = path.read_bytes()
+    with pytest.raises(LazyError, match="another sweep") as caught:
+        sweep(**{**asked, **changed})
+    assert words in str(caught.value)
+    assert path.read_bytes() == before
+
+
+def test_wider_sweep_goes_on_with_the_file(tmp_path, planned):
+    path = tmp_path / "points.jsonl"
+    sweep({"small": SMALL}, ["tiny"], ["streaming"], path=path)
+    assert len(sweep(PROGRAMS, ["tiny", "wse2"], ["streaming"], path=path)) == 4
+    assert len(planned) == 4
+
+
+def test_line_that_is_broken_is_named(tmp_path):
+    path = tmp_path / "points.jsonl"
+    sweep(PROGRAMS, ["tiny"], ["streaming"], path=path)
+    head, first, second = path.read_text().splitlines()
+    path.write_text(f"{head}\n{first[:30]}\n{second}\n")
+    with pytest.raises(LazyError, match=r"points.jsonl:2: the line is no record"):
+        sweep(PROGRAMS, ["tiny"], ["streaming"], path=path)
+    path.write_text(f"{head}\n{first}\n{first}\n")
+    with pytest.raises(LazyError, match=r"line 3 has small .* again"):
+        sweep(PROGRAMS, ["tiny"], ["streaming"], path=path)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"machines": ["wse9"]},
+        {"modes": ["fast"]},
+        {"batches": [0]},
+        {"systems": [0]},
+        {"programs": {"a": SMALL, "b": SMALL}},
+    ],
+)
+def test_names_that_there_are_not_are_refused_at_once(wrong, planned):
+    with pytest.raises(LazyError):
+        sweep(**{"programs": {"small": SMALL}, "machines": ["tiny"], **wrong})
+    assert planned == []
+
+
+def test_digest_is_of_the_content():
+    assert content_digest(SMALL) == content_digest(mlp((8, 4))) != content_digest(LARGE)
+    assert content_digest((1, 2)) == content_digest([1, 2]) != content_digest([1, (2,)])
+    with pytest.raises(LazyError, match="no data that has a digest"):
+        content_digest(print)
+
+
+def test_frame_has_a_row_for_each_record():
+    pytest.importorskip("pandas", reason="the extra scale brings it")
+    records = sweep(PROGRAMS, ["tiny"], ["streaming"])
+    frame = to_frame(records)
+    assert list(frame["program"]) == ["small", "large"]
+    assert list(frame["samples_per_s"]) == [r.samples_per_s for r in records]

@@ -1,0 +1,135 @@
+"""The points of a sweep and what is known of each: one record, as a line of JSON and as a row of a data frame."""
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from lazytensor.errors import LazyError
+from wse_sim.bands import error_band
+from wse_sim.plan.report import Bound, ModeReport, Report
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination: a program by its name and the digest of its content, and what it is planned for."""
+
+    program: str
+    digest: str
+    machine: str
+    mode: str
+    batch_size: int
+    systems: int
+
+    @property
+    def key(self) -> tuple[str, str, str, int, int]:
+        """What makes it one point, whatever its program is called."""
+        return self.digest, self.machine, self.mode, self.batch_size, self.systems
+
+
+@dataclass(frozen=True)
+class SweepRecord:
+    """A point and its plan. Where it could not be planned `error` says why; where it does not fit, `reason` does.
+
+    `asked_mode` is the point's, `mode` the one that the figures are of. `largest_batch` is the largest that fits where
+    this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
+    `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
+    rate and source; `error_band` says how far such figures were off.
+    """
+
+    program: str
+    digest: str
+    batch_size: int
+    machine: str
+    systems: int
+    asked_mode: str
+    mode: str
+    fits: bool = False
+    samples_per_s: float = 0.0
+    step_cycles: int = 0
+    step_seconds: float = 0.0
+    limit: str = ""
+    verdict: str = ""
+    peak_bytes_per_pe: int = 0
+    usable_bytes_per_pe: int = 0
+    reason: str = ""
+    largest_batch: int = 0
+    micro_batches: int = 1
+    has_recompute: bool = False
+    bounds: tuple[Bound, ...] = ()
+    error_band: str = ""
+    error: str = ""
+
+    @property
+    def point(self) -> Point:
+        """The point that it is the record of."""
+        return Point(
+            program=self.program,
+            digest=self.digest,
+            machine=self.machine,
+            mode=self.asked_mode,
+            batch_size=self.batch_size,
+            systems=self.systems,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
+        """The record that `as_dict` was made from."""
+        return cls(**{**data, "bounds": tuple(Bound(**bound) for bound in data["bounds"])})
+
+
+def record_of(point: Point, whole: Report) -> SweepRecord:
+    """The record of a point that was planned, whether it fits or not."""
+    report: ModeReport = whole.chosen
+    band = error_band(report.mode, whole.machine) if report.fits else None
+    return SweepRecord(
+        **_known(point),
+        mode=report.mode,
+        fits=report.fits,
+        samples_per_s=report.samples_per_s,
+        step_cycles=report.step_cycles,
+        step_seconds=report.step_cycles / whole.clock_hz,
+        limit=report.limit,
+        verdict=report.verdict,
+        peak_bytes_per_pe=report.peak_bytes_per_pe,
+        usable_bytes_per_pe=whole.usable_bytes_per_pe,
+        reason=report.reason,
+        largest_batch=report.largest_batch,
+        micro_batches=report.micro_batches,
+        has_recompute=report.has_recompute,
+        bounds=report.bounds,
+        error_band=band.text() if band is not None else "",
+    )
+
+
+def failed(point: Point, error: Exception) -> SweepRecord:
+    """The record of a point that could not be planned."""
+    words = str(error)
+    if not isinstance(error, LazyError):
+        # What nobody expected is told with its place: there will be no traceback where the record is read.
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace is not None else ""
+        words = f"{type(error).__name__}: {words}{place}"
+    return SweepRecord(**_known(point), mode=point.mode, error=words)
+
+
+def _known(point: Point) -> dict[str, Any]:
+    facts = asdict(point)
+    facts["asked_mode"] = facts.pop("mode")
+    return facts
+
+
+def to_frame(records: Iterable[SweepRecord]) -> Any:
+    """A pandas.DataFrame with a row for each record and a column for each field. Raises LazyError without pandas."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ModuleNotFoundError as e:
+        raise LazyError(f"a data frame needs pandas ({e})", hint="pip install lazywafer[scale]") from e
+    names = [f.name for f in fields(SweepRecord)]
+    return pandas.DataFrame([[getattr(record, name) for name in names] for record in records], columns=names)
