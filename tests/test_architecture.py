@@ -48,6 +48,7 @@ LAYERS = """
     wse_sim.price
     wse_sim.numbers
     wse_sim.kernels
+    wse_sim.pipeline
     wse_sim.plan
     wse_sim.backend  wse_sim.mesh_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
     wse_sim

@@ -1,0 +1,64 @@
+"""Whole steps of small pipelines on simulated cores, in one simulation each, give the numbers of the host."""
+
+import numpy as np
+import pytest
+from kernel_rows import EPSILON
+from small_nets import Cells
+from small_pipelines import Case, drawn, shelved, step_of
+
+from lazytensor.config import override
+from lazytensor.errors import LazyError, PlacementError
+from lazytensor.runtime.host import HostBackend
+from wse_sim.layout import Rect
+from wse_sim.machine import TINY, WSE2
+from wse_sim.pipeline.step_run import run_pipeline
+
+LOSS_ULP, ARRAY_ULP = 4, 64
+"""How far a loss may be off in units of its last place, and an array in those of its largest element, as in
+`test_mesh_nets`: sums run in another order on the cores.
+"""
+
+
+def hold_to_host(case: Case, rects, is_training: bool = True):
+    """Run a case, and hold what it leaves to what the host computes."""
+    program, store, batch = step_of(case, is_training)
+    theirs = Cells(store, program.state)
+    run = run_pipeline(program, Cells(store, program.state), batch, rects, WSE2, case.micro)
+    with override(jit=False):
+        expected = HostBackend().compile(program, theirs).step(batch)
+    for ours, host in zip(run.fetches, expected, strict=True):
+        ulp = ARRAY_ULP if host.shape else LOSS_ULP
+        assert np.abs(ours - host).max() <= ulp * EPSILON["float32"] * np.abs(host).max()
+    for name, array in run.state.items():
+        host = theirs.cells[name]
+        assert np.abs(array - host).max() <= ARRAY_ULP * EPSILON["float32"] * np.abs(host).max(), name
+    return run
+
+
+def test_two_layers_forward_on_two_rectangles_give_the_hosts_numbers():
+    run = hold_to_host(Case((12, 9, 7), batch=4, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)], is_training=False)
+    assert run.cycles == run.result.finished.max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_training_step_of_a_random_pipeline_gives_the_hosts_numbers(seed):
+    hold_to_host(*drawn(seed))
+
+
+@pytest.mark.slow
+def test_samples_of_a_pipeline_overlap():
+    rects = shelved([(4, 4)] * 3)
+    whole = hold_to_host(Case((24, 24, 24, 4), batch=8, micro=8), rects)
+    parts = hold_to_host(Case((24, 24, 24, 4), batch=8, micro=2), rects)
+    assert parts.cycles < whole.cycles
+
+
+def test_rectangles_and_parts_that_do_not_do_are_refused():
+    program, store, batch = step_of(Case((4, 4), batch=2, micro=1), is_training=False)
+    with pytest.raises(PlacementError, match="0 rectangles for 1 layers"):
+        run_pipeline(program, store, batch, [], TINY)
+    with pytest.raises(LazyError, match="2 samples in parts of 3"):
+        run_pipeline(program, store, batch, [Rect(0, 0, 2, 2)], TINY, 3)
+    with pytest.raises(PlacementError, match="no room for a core that computes beside its ports"):
+        run_pipeline(program, store, batch, [Rect(0, 0, 1, 2)], TINY)

@@ -1,0 +1,69 @@
+"""The routes of a layer: in from its neighbours, along and across its cores, and out to its ports."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wse_sim.pipeline.seats import Cell, Seat, between
+from wse_sim.pipeline.wires import Wires
+
+
+@dataclass(frozen=True)
+class LayerRoutes:
+    """Colours of a layer, for each position of a line the one on which it gets or gives; -1 where none is needed.
+
+    Forward activations `enter` along u and go `down` from v = 0, sums run to u = 0, and results `leave` along v.
+    Backward gradients enter along v from its end and go `along` u, sums run to v = 0 and leave along u.
+    """
+
+    enter: list[int]
+    down: int
+    sums: list[int]
+    leave: list[int]
+    back_enter: list[int]
+    back_along: int
+    back_sums: list[int]
+    back_leave: list[int]
+
+
+def routes_of(seats: Sequence[Seat], wires: Wires, is_training: bool) -> list[LayerRoutes]:
+    """Lay the routes of all layers."""
+    return [_LayerWires(seats, n, wires).routes(is_training) for n in range(len(seats))]
+
+
+class _LayerWires:
+    """Lays the routes of one layer."""
+
+    def __init__(self, seats: Sequence[Seat], number: int, wires: Wires):
+        self.seats, self.number, self.wires, self.on = seats, number, wires, seats[number]
+        on, self.name = self.on, f"layer {number}"
+        self.rows = [tuple(on.cell(u, v) for u in range(on.width)) for v in range(on.height)]
+        self.columns = [tuple(on.cell(u, v) for v in range(on.height)) for u in range(on.width)]
+
+    def routes(self, is_training: bool) -> LayerRoutes:
+        on, wires, name, n = self.on, self.wires, self.name, self.number
+        start = on.before if n == 0 else self.seats[n - 1].after
+        return LayerRoutes(
+            enter=[self._path(start, on.cell(0, 0)), *wires.links(self.rows[0], name)],
+            leave=wires.links([*self.columns[0], on.after], name),
+            down=wires.spread(self.columns, name) if on.height > 1 else -1,
+            # From the far end inward; told by position, so that colour i leads from i + 1 to i.
+            sums=wires.sums([row[::-1] for row in self.rows], name)[::-1],
+            back_enter=self._back_enter() if is_training else [],
+            back_along=wires.spread(self.rows, name) if is_training and on.width > 1 else -1,
+            back_sums=wires.sums([column[::-1] for column in self.columns], name)[::-1] if is_training and n else [],
+            back_leave=self._back_leave() if is_training and n else [],
+        )
+
+    def _back_enter(self) -> list[int]:
+        # Gradients come in where results leave, so that the core at the corner is on one way only.
+        column = self.columns[0]
+        source = self.on.after if self.number == len(self.seats) - 1 else self.seats[self.number + 1].before
+        return [*self.wires.links(column[::-1], self.name)[::-1], self._path(source, column[-1])]
+
+    def _back_leave(self) -> list[int]:
+        # At the far end: the near one passes on all that comes forward already.
+        corner = self.on.cell(self.on.width - 1, 0)
+        return [*self.wires.links(self.rows[0], self.name), self._path(corner, self.on.before)]
+
+    def _path(self, start: Cell, end: Cell) -> int:
+        return self.wires.path(between(start, end, is_row_first=True), f"a route of {self.name}")

@@ -1,0 +1,163 @@
+"""Loop nests over what one core holds: matrices with a row for each column of the host's, vectors and single numbers.
+
+Activations lie with their samples innermost, so that any part of the columns is one stretch of words. What moves along
+columns and samples alike is one long vector; else there is a loop over the axis that is shorter.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lazytensor.errors import LazyError
+from lazytensor.ir.nest import Access, Nest, Scalar
+from wse_sim.isa.builder import Builder
+from wse_sim.isa.core_program import Memory, Operand
+from wse_sim.kernels.kernel import Room
+from wse_sim.kernels.scalars import Pointwise, append, cast, known
+
+WIDE = "float32"
+COMBINES = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}
+"""Reduction of a store -> the instruction, and what it begins with."""
+MATRIX, COLUMN, SAMPLE, SINGLE = "matrix", "column", "sample", "single"
+"""What an operand has of its own for each column and sample, column, sample, or not at all."""
+HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
+
+
+def kind_of(access: Access, nest: Nest, samples: int) -> str:
+    """How an operand lies on a core. Raises LazyError for an order that is not the host's."""
+    extents = [loop.extent for loop in nest.loops]
+    strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
+    if not any(strides):
+        return SINGLE
+    kinds: dict[tuple[int, ...], str]
+    # The compiler makes one loop of two where all operands run through both; shapes say what it was.
+    if len(extents) == 1:
+        is_rows = extents[0] % samples == 0 and extents[0] > samples
+        kinds = {(1,): MATRIX if is_rows and _has_rows(nest, samples) else COLUMN}
+        if extents[0] == samples and _has_samples(nest, samples):
+            kinds = {(1,): SAMPLE}
+    else:
+        kinds = {(extents[1], 1): MATRIX, (0, 1): COLUMN, (1, 0): SAMPLE}
+    if access.offset or tuple(strides) not in kinds:
+        raise LazyError(f"{nest.name} reads with strides {strides}", hint=HINT)
+    return kinds[tuple(strides)]
+
+
+def _has_rows(nest: Nest, samples: int) -> bool:
+    """Whether the one loop runs over rows: then some operand has as many as there are samples."""
+    return any(t.shape[:1] == (samples,) and len(t.shape) > 1 for t in (*nest.inputs, *nest.outputs))
+
+
+def _has_samples(nest: Nest, samples: int) -> bool:
+    return all(t.shape in ((samples,), ()) for t in (*nest.inputs, *nest.outputs))
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a core holds of a nest: so many columns and samples."""
+
+    columns: int
+    samples: int
+
+    def size(self, kind: str) -> int:
+        """Words of an operand."""
+        return {MATRIX: self.columns * self.samples, COLUMN: self.columns, SAMPLE: self.samples, SINGLE: 1}[kind]
+
+
+@dataclass(frozen=True)
+class Placing:
+    """An operand on a core: its address and how it lies."""
+
+    address: int
+    kind: str
+
+
+def emit_nest(
+    nest: Nest, reads: Sequence[Placing], writes: Sequence[Placing], tile: Tile, room: Room, builder: Builder
+) -> None:
+    """Append a nest over one tile; `room` gives words to work in. Sums over samples add to what is there."""
+    _Emitter(nest, (*reads,), (*writes,), tile, room, builder).run()
+
+
+class _Emitter:
+    """One nest over one tile."""
+
+    def __init__(
+        self,
+        nest: Nest,
+        reads: tuple[Placing, ...],
+        writes: tuple[Placing, ...],
+        tile: Tile,
+        room: Room,
+        builder: Builder,
+    ):
+        self.nest, self.reads, self.writes, self.tile, self.room, self.builder = (
+            nest,
+            reads,
+            writes,
+            tile,
+            room,
+            builder,
+        )
+        kinds = {p.kind for p in (*reads, *writes)} - {SINGLE}
+        self.flat = next(iter(kinds), SINGLE) if len(kinds) < 2 else ""
+        # A loop costs its jump on every round, so that the shorter axis is the one to go round.
+        self.by_sample = tile.samples <= tile.columns
+        self.rounds = min(tile.samples, tile.columns)
+        self.length = tile.size(self.flat) if self.flat else max(tile.samples, tile.columns)
+
+    def run(self) -> None:
+        if not self.length:
+            return
+        for store, write in zip(self.nest.stores, self.writes, strict=True):
+            if store.reduce and store.reduce not in COMBINES:
+                raise LazyError(f"{self.nest.name} combines by {store.reduce!r}", hint=HINT)
+            # Sums within a sample begin anew with each; those over samples go on.
+            if store.reduce and write.kind == SAMPLE:
+                self.builder.move(Memory(write.address), COMBINES[store.reduce][1], self.tile.samples)
+        if self.flat:
+            self._body()
+            return
+        with self.builder.loop(self.rounds):
+            self._body()
+
+    def _body(self) -> None:
+        operands: list[Operand] = []
+        # Every scalar has words of its own: a layer's edge holds few columns, and bodies are short.
+        for n, scalar in enumerate(self.nest.body):
+            operands.append(self._scalar(n, scalar, operands))
+        for store, write in zip(self.nest.stores, self.writes, strict=True):
+            target, value = self._vector(write), operands[store.value]
+            if store.reduce:
+                append(self.builder, COMBINES[store.reduce][0], (target, target, value), self.length)
+            elif target != value:
+                self.builder.move(target, value, self.length)
+
+    def _scalar(self, n: int, scalar: Scalar, operands: Sequence[Operand]) -> Operand:
+        if scalar.op == "const":
+            return float(scalar.attr)
+        if scalar.op == "load":
+            return self._vector(self.reads[int(scalar.attr)])
+        if scalar.op == "index":
+            raise LazyError(f"{self.nest.name} reads the number of a row", hint=HINT)
+        operation = self._operation(scalar)
+        # What is stored as it is, is worked out where it will lie; operands are read before that.
+        stores = zip(self.nest.stores, self.writes, strict=True)
+        target = next((self._vector(w) for s, w in stores if s.value == n and not s.reduce), None)
+        target = target or Memory(self.room.take(self.length, WIDE))
+        spare = [Memory(self.room.take(self.length, WIDE)) for _ in range(operation.spares)]
+        operation.emit(self.builder, target, [operands[a] for a in scalar.args], self.length, spare)
+        return target
+
+    def _operation(self, scalar: Scalar) -> Pointwise:
+        if scalar.op == "cast":
+            return cast(self.nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
+        return known(scalar.op, scalar.attr or {})
+
+    def _vector(self, placing: Placing) -> Memory:
+        if placing.kind == SINGLE:
+            return Memory(placing.address, stride=0)
+        if self.flat:
+            return Memory(placing.address)
+        columns, samples = {MATRIX: (self.tile.samples, 1), COLUMN: (1, 0), SAMPLE: (0, 1)}[placing.kind]
+        inner, outer = (columns, samples) if self.by_sample else (samples, columns)
+        return Memory(placing.address, stride=inner, steps=(outer,))
