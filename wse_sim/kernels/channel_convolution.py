@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.kernels.image_bands import Lines, Neighbours, cut
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of, operand_at
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import AllReduce, Broadcast, Local, Phase, Reduce, Repeat, Seq, Shift
@@ -89,7 +89,7 @@ class _Channels:
         """The own block of images, or zeros to add to, with its number; and zeros in what is summed up in place."""
         build = self.room.builder()
         build.move(Memory(self.here, dtype=INDEX), self.number.vector(), 1)
-        build.move(self.lines.whole(), 0.0, self.lines.elements)
+        build.move(operand_at(self.lines.address, self.lines.dtype), 0.0, self.lines.elements)
         if x:
             build.move(self.lines.own(), x.vector(), x.elements)
         if cleared:

@@ -10,7 +10,7 @@ from lazytensor.errors import LazyError
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Instruction, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Par, Phase, Seq, Shift
 
@@ -27,19 +27,13 @@ class _Frame:
     def block(self, row: int, column: int, rows: int, columns: int) -> Memory:
         """All channels of some pixels, row after row."""
         line = self.width * self.channels
-        start = base_of(self.address, self.dtype) + row * line + column * self.channels
-        return Memory(start, stride=1, dtype=self.dtype, outer=((rows, line),) if columns != self.width else ())
+        outer = ((rows, line),) if columns != self.width else ()
+        return operand_at(self.address, self.dtype, row * line + column * self.channels, outer=outer)
 
     def plane(self, row: int, rows: int, steps: tuple[int, ...]) -> Memory:
         """One channel of the pixels of some rows, from the first pixel that `steps` lead to."""
         line = self.width * self.channels
-        return Memory(
-            base_of(self.address, self.dtype) + row * line,
-            stride=self.channels,
-            dtype=self.dtype,
-            steps=steps,
-            outer=((rows, line),),
-        )
+        return operand_at(self.address, self.dtype, row * line, self.channels, steps, ((rows, line),))
 
 
 def convolution(
@@ -66,7 +60,7 @@ def convolution(
     wide = columns + 2 * radius
     frame = _Frame(room.take((rows + 2 * radius) * wide * channels, dtype), wide, channels, dtype)
     build = room.builder()
-    build.move(Memory(base_of(frame.address, dtype), stride=1, dtype=dtype), 0.0, (rows + 2 * radius) * wide * channels)
+    build.move(operand_at(frame.address, dtype), 0.0, (rows + 2 * radius) * wide * channels)
     build.move(frame.block(radius, radius, rows, columns), x.vector(), x.elements)
     borders = _Borders(rect, room, frame, radius)
     exchange: tuple[Phase, ...] = ()
@@ -102,7 +96,7 @@ class _Borders:
         # Phases move words that lie together, and strips do not: packed before and unpacked after.
         buffers = [self.room.take(count, dtype) for _ in range(4)]
         out, back = self.room.builder(), self.room.builder()
-        flat = [Memory(base_of(address, dtype), stride=1, dtype=dtype) for address in buffers]
+        flat = [operand_at(address, dtype) for address in buffers]
         for pixels, buffer in zip((last, first), flat[:2], strict=True):
             out.move(buffer, self.frame.block(*pixels, *size), count)
         for pixels, buffer in zip((before, after), flat[2:], strict=True):

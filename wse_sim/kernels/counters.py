@@ -3,7 +3,7 @@
 import numpy as np
 
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Room, body_of, operand_at
 from wse_sim.kernels.random_bits import INDEX, LIMBS, WIDE
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
@@ -18,7 +18,7 @@ def add_counters(rect: Rect, count: int) -> MeshKernel:
     build = room.builder()
     build.move(carried, 0.0, rows)
     for limb in range(LIMBS):
-        first, second, target = (Memory(base_of(p.address, INDEX) + limb, stride=LIMBS, dtype=INDEX) for p in (a, b, c))
+        first, second, target = (operand_at(p.address, INDEX, limb, LIMBS) for p in (a, b, c))
         build.convert(total, first, rows)
         build.add(total, total, carried, rows)
         build.convert(other, second, rows)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import AllReduce, Local, Phase, Seq
 
@@ -12,7 +12,7 @@ def embedding(rect: Rect, tokens: int, vocabulary: int, width: int, dtype: str =
     """y [tokens, width] = the rows of table [vocabulary, width] that `tokens` (uint16) name."""
     room, table, numbers, y = _placed(rect, tokens, vocabulary, width, dtype, "table", "y")
     # An operand's index is read at one address, so each number is moved there first.
-    row = Memory(base_of(room.take(1, "uint16"), "uint16"), stride=1, dtype="uint16")
+    row = operand_at(room.take(1, "uint16"), "uint16")
     build = room.builder()
     with build.loop(y.tile_rows):
         build.move(row, numbers.vector(steps=(1,)), 1)
@@ -28,7 +28,7 @@ def embedding_gradient(
     With `has_base` the sums are added to the operand "base", a gradient from elsewhere.
     """
     room, gradient, numbers, dy = _placed(rect, tokens, vocabulary, width, dtype, "gradient", "dy")
-    row = Memory(base_of(room.take(1, "uint16"), "uint16"), stride=1, dtype="uint16")
+    row = operand_at(room.take(1, "uint16"), "uint16")
     build = room.builder()
     build.move(gradient.vector(), 0.0, gradient.elements)
     with build.loop(dy.tile_rows):

@@ -11,7 +11,7 @@ import numpy as np
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Memory
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import Room, base_of, body_of
+from wse_sim.kernels.kernel import Room, body_of, operand_at
 from wse_sim.kernels.windows import Pair, Window
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Local, Par, Phase, Shift
@@ -108,28 +108,19 @@ class Lines:
         """Words of memory."""
         return words_of(self.elements, self.dtype)
 
-    @property
-    def base(self) -> int:
-        """The address in elements."""
-        return base_of(self.address, self.dtype)
-
-    def whole(self) -> Memory:
-        """All elements."""
-        return Memory(self.base, dtype=self.dtype)
-
     def own(self) -> Memory:
         """The pixels of the PE's own rows, without padding."""
         bands, left = self.bands, self.window.padding[1][0]
-        start = self.base + bands.above * self.line + left
+        start = bands.above * self.line + left
         outer = ((bands.samples, bands.rows * self.line), (bands.rows_in, self.line), (self.channels, self.width))
-        return Memory(start, dtype=self.dtype, outer=outer)
+        return operand_at(self.address, self.dtype, start, outer=outer)
 
     def seen(self) -> Memory:
         """What a tap sees at all places, in loops over outputs, channels, and taps down and across."""
         bands, (down, across) = self.bands, self.window.stride
         steps = 0, self.width, self.window.dilation[0] * self.line, self.window.dilation[1]
         outer = ((bands.samples, bands.rows * self.line), (bands.rows_out, down * self.line))
-        return Memory(self.base, stride=across, dtype=self.dtype, steps=steps, outer=outer)
+        return operand_at(self.address, self.dtype, stride=across, steps=steps, outer=outer)
 
     def row(self, row: int) -> int:
         """The address, in words, of a row of the first sample."""
@@ -167,7 +158,7 @@ class Neighbours:
         for room, count, row in zip(rooms, self.counts, self.shared, strict=True):
             length = count * lines.line
             if count:
-                arrived, own = (Memory(base_of(at, lines.dtype), dtype=lines.dtype) for at in (room, lines.row(row)))
+                arrived, own = (operand_at(at, lines.dtype) for at in (room, lines.row(row)))
                 clear.move(arrived, 0.0, length)
                 add.add(own, own, arrived, length)
         # What the row above all bands got goes up, into the last own rows of the PE there.
@@ -194,4 +185,4 @@ class Neighbours:
 
     def _clear(self, build: Builder, row: int, count: int) -> None:
         lines = self.lines
-        build.move(Memory(base_of(lines.row(row), lines.dtype), dtype=lines.dtype), 0.0, count * lines.line)
+        build.move(operand_at(lines.row(row), lines.dtype), 0.0, count * lines.line)

@@ -197,6 +197,18 @@ def base_of(address: int, dtype: str) -> int:
     return address * WORD_BYTES // ITEM_BYTES[dtype]
 
 
+def operand_at(
+    address: int,
+    dtype: str,
+    start: int = 0,
+    stride: int = 1,
+    steps: tuple[int, ...] = (),
+    outer: tuple[tuple[int, int], ...] = (),
+) -> Memory:
+    """Elements from an address in words on, from the one with the number `start`."""
+    return Memory(base_of(address, dtype) + start, stride=stride, dtype=dtype, steps=steps, outer=outer)
+
+
 def blank(kernel: MeshKernel) -> np.ndarray:
     """Memories [height, width, words] of zeros, as large as the kernel needs."""
     rects = [placed.rect for placed in (*kernel.operands, *kernel.results)] + [r for r in (kernel.rect,) if r]

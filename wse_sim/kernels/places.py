@@ -5,7 +5,7 @@ A core has no gather over a vector. Each number is moved to where an operand's i
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
 
@@ -22,7 +22,7 @@ def at_places(rect: Rect, rows: int, columns: int, extent: int, count: int, dtyp
     x = room.place("x", rect, rows, columns, dtype, depth=extent)
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=count)
-    number = Memory(base_of(room.take(1, INDEX), INDEX), dtype=INDEX)
+    number = operand_at(room.take(1, INDEX), INDEX)
     build = room.builder()
     with build.loop(x.tile_rows * x.tile_columns), build.loop(count):
         build.move(number, places.vector(steps=(count, 1)), 1)
@@ -50,7 +50,7 @@ def put_places(
     places = room.place("places", rect, rows, columns, INDEX, depth=count)
     y = room.place("y", rect, rows, columns, dtype, depth=extent)
     total = y if dtype == WIDE else room.place("total", rect, rows, columns, WIDE, depth=extent)
-    number = Memory(base_of(room.take(1, INDEX), INDEX), dtype=INDEX)
+    number = operand_at(room.take(1, INDEX), INDEX)
     operands = [g, places]
     if has_base:
         operands.append(room.place("base", rect, rows, columns, dtype, depth=extent))

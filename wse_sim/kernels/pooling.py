@@ -9,7 +9,7 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.kernels.windows import Frame, Pair, Window
 from wse_sim.layout import Rect
 from wse_sim.phase import Local
@@ -32,7 +32,7 @@ class _Planes:
     def padded(self, value: float) -> Builder:
         """The images with `value` around them, which begins what comes after."""
         build = self.room.builder()
-        build.move(self.frame.whole(), value, self.frame.elements)
+        build.move(operand_at(self.frame.address, self.frame.dtype), value, self.frame.elements)
         build.move(self.frame.inner(), self.x.vector(), self.x.elements)
         return build
 
@@ -62,7 +62,7 @@ def window_spread(
     """x, the gradient of rows x columns images by that of their sums, y: each place adds its own to all it saw."""
     on = _Planes(rect, rows, columns, extents, window, dtype, wide=True)
     build = on.room.builder()
-    build.move(on.frame.whole(), 0.0, on.frame.elements)
+    build.move(operand_at(on.frame.address, on.frame.dtype), 0.0, on.frame.elements)
     for tap in on.frame.taps():
         build.add(on.seen(tap), on.seen(tap), on.y.vector(), on.y.elements)
     build.convert(on.x.vector(), on.frame.inner(), on.x.elements)

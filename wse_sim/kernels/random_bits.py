@@ -11,7 +11,7 @@ import numpy as np
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect
 from wse_sim.phase import Local, Seq
 
@@ -66,7 +66,7 @@ class _Numbers:
         self.spare = self._room(room, INDEX)
 
     def _room(self, room: Room, dtype: str) -> Memory:
-        return Memory(base_of(room.take(self.count, dtype), dtype), dtype=dtype)
+        return operand_at(room.take(self.count, dtype), dtype)
 
     def shifted(self, build: Builder, shift: int, length: int) -> None:
         """Combines each with itself, shifted to the right by more than a limb."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from wse_sim.isa.core_program import ITEM_BYTES, Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import MeshKernel, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Room, base_of, body_of, operand_at
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Local, Reduce, Seq
 
@@ -26,7 +26,7 @@ def spmm(rect: Rect, a: np.ndarray, columns: int, dtype: str = "float32") -> Mes
     c = room.place("c", column, n, columns, dtype, column_kind="replicated")
     b = room.place("b", rect, k, columns, dtype, is_turned=True, column_kind="replicated")
     listed = room.place("elements", rect, rect.height, rect.width * most, INDEX)
-    numbers = Memory(base_of(room.take(2, INDEX), INDEX), stride=1, dtype=INDEX)
+    numbers = operand_at(room.take(2, INDEX), INDEX)
     # 16-bit numbers of one element: row, column, and a value of one or two.
     step = 2 + ITEM_BYTES[dtype] // 2
     value = Memory(

@@ -12,7 +12,7 @@ import numpy as np
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
 from wse_sim.isa.packing import pack, view
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, base_of, body_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
 from wse_sim.layout import Rect, part
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Seq
 
@@ -33,7 +33,7 @@ def streamed_product(rect: Rect, weights: np.ndarray, tokens: int, dtype: str = 
     y = room.place("y", mesh, outputs, tokens, dtype, row_kind="replicated")
     length = stream_of(weights, rect.height, dtype).shape[1]
     stream = room.place("stream", feeders, rect.height, length, INDEX)
-    numbers = Memory(base_of(room.take(2, INDEX), INDEX), stride=1, dtype=INDEX)
+    numbers = operand_at(room.take(2, INDEX), INDEX)
     rows = [_row(mesh, row, weights, room, (x, y, stream), numbers) for row in range(rect.height)]
     total = Reduce(mesh, axis="y", words=y.words, at=y.address, dtype=dtype)
     first = Rect(mesh.x, mesh.y, mesh.width, 1)

@@ -6,8 +6,7 @@ from typing import Any, TypeVar
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import Memory
-from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import base_of
+from wse_sim.kernels.kernel import operand_at
 
 Pair = tuple[int, int]
 T = TypeVar("T")
@@ -86,26 +85,12 @@ class Frame:
         """Elements of all images."""
         return self.planes * self.plane
 
-    @property
-    def words(self) -> int:
-        """Words of memory."""
-        return words_of(self.elements, self.dtype)
-
-    @property
-    def base(self) -> int:
-        """The address in elements."""
-        return base_of(self.address, self.dtype)
-
-    def whole(self) -> Memory:
-        """All elements."""
-        return Memory(self.base, dtype=self.dtype)
-
     def inner(self) -> Memory:
         """The images without their padding."""
         (top, _), (left, _) = self.window.padding
         down, across = self.around
-        start = self.base + top * across + left
-        return Memory(start, dtype=self.dtype, outer=((self.planes, down * across), (self.extents[0], across)))
+        outer = (self.planes, down * across), (self.extents[0], across)
+        return operand_at(self.address, self.dtype, top * across + left, outer=outer)
 
     def seen(self, planes: int, step: int, start: int = 0, steps: tuple[int, ...] = ()) -> Memory:
         """What a tap sees at all places: of `planes` images that are `step` elements apart.
@@ -115,7 +100,7 @@ class Frame:
         (down, across), width = self.window.stride, self.around[1]
         places = self.window.places(self.extents)[0]
         outer = ((planes, step), (places, down * width))
-        return Memory(self.base + start, stride=across, dtype=self.dtype, steps=steps, outer=outer)
+        return operand_at(self.address, self.dtype, start, across, steps, outer)
 
     @property
     def tap_steps(self) -> Pair:
