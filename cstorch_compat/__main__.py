@@ -64,6 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
+    # A wrong option is told before the script has trained for an hour, and not when its report is written.
     report = pathlib.Path(options.report) if options.report else None
     if report is not None and report.suffix not in (".json", ".txt"):
         print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
@@ -76,6 +77,7 @@ def run_script(options: argparse.Namespace) -> int:
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
     chosen.closure_lag, chosen.strict = options.closure_lag, options.strict
+    # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
     status = _execute(options.script, options.args)
     if status == 0:
@@ -90,14 +92,17 @@ def _execute(path: str, args: list[str]) -> int:
     except SystemExit as e:
         return _exit_status(e)
     except KeyboardInterrupt:
+        # As a shell says of what an interrupt ended: 128 and the number of the signal.
         return 130
     except BaseException as e:
+        # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
         return 1
     return 0
 
 
 def _exit_status(e: SystemExit) -> int:
+    # sys.exit takes a text too, which Python prints before it ends with 1.
     if e.code is None or isinstance(e.code, int):
         return e.code or 0
     print(e.code, file=sys.stderr)
@@ -130,6 +135,7 @@ def _scope_hint(e: UnboundLocalError) -> str:
 
 def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
     """Print and write what is known of the run's steps on the wafer. Returns the exit status."""
+    # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
     if path is not None and (backend is None or not backend.is_csx):
@@ -142,6 +148,7 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
     for report in reports:
         print()
         print(report.text())
+    # What a loop took goes last, where it is seen: reports of large models have many rows.
     for loop in backend.loops if backend is not None and backend.is_csx else ():
         print(loop.text())
     if path is not None:

@@ -5,38 +5,19 @@ until the model is called again, such as printing the loss, belongs into a closu
 first call of a model is what there is to examine.
 """
 
-import functools
-from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from contextlib import ExitStack
 
 from cstorch_compat.check import graph, state
 from cstorch_compat.check.counts import FollowedEnough, Summary
 from cstorch_compat.check.loaders import LoaderWatch
 from cstorch_compat.check.step import CheckedCapture, Recorder
-from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
-from lazytensor import precision, source, trace
+from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
+from lazytensor import precision, source
 from lazytensor.ir.graph import Graph, Node
 from lazytensor.ir.types import Where
-from lazytensor.modes import set_grad_enabled
-from lazytensor.nn import Module
-from lazytensor.nn.scopes import name_scopes
 from lazytensor.runtime.store import Store
-from lazytensor.tensor import Tensor, handle, is_grad_enabled
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A call of a model that trains nothing."""
-
-    module: Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    place: Where
-    is_tracked: bool
-
+from lazytensor.tensor import Tensor, handle
 
 PATIENCE = 3
 """Calls of one model at one line after which a loop without an optimizer counts as seen."""
@@ -49,67 +30,49 @@ class PlainScript:
         self.recorder, self.loaders, self.summary = recorder, loaders, summary
         self.capture: CheckedCapture | None = None
         self.is_over = False
-        self._depth = 0
-        self._calls: dict[tuple[int, Where], int] = {}
+        self._calls = ModelCalls(self._called, self._returned)
         self._open = ExitStack()
         self._first: Where | None = None
         self._outputs: list[Node] = []
         self._results: list[Tensor] = []
-        self._evaluation: Evaluation | None = None
-        self._original: Callable[..., Any] = Module.__call__
+        self._evaluation: ModelCall | None = None
 
     def __enter__(self) -> "PlainScript":
-        self._original = original = Module.__call__
-
-        @functools.wraps(original)
-        def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
-            # Only the outermost model is the user's call; with a backend the script marks its steps itself.
-            if self._depth == 0 and not self.is_over and process.current_backend(raise_exception=False) is None:
-                self._called(module, args, kwargs)
-            self._depth += 1
-            try:
-                result = original(module, *args, **kwargs)
-            finally:
-                self._depth -= 1
-            if self._depth == 0 and self.capture is not None and not self.recorder.updates:
-                self._results = [t for _, t in flatten(result)]
-            return result
-
-        Module.__call__ = watched  # type: ignore[method-assign, assignment]
+        self._calls.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        Module.__call__ = self._original  # type: ignore[method-assign]
+    def __exit__(self, *error: object) -> None:
+        self._calls.__exit__(*error)
 
-    def _called(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # A loss or a frozen encoder is no model that is trained.
-        if not any(p.requires_grad for p in module.parameters()):
+    def _called(self, call: ModelCall) -> None:
+        if self.is_over:
             return
-        place, trains = source.where(), is_grad_enabled() and module.training
         if self.capture is None:
             # Evaluation before training is not the step, unless no training follows.
-            if trains and flatten((args, kwargs)):
-                self._begin(module, args, kwargs, place)
-            elif self._evaluation is None and flatten((args, kwargs)):
-                self._evaluation = Evaluation(module, args, kwargs, place=place, is_tracked=is_grad_enabled())
+            if call.given and call.trains:
+                self._begin(call)
+            elif call.given:
+                self._evaluation = self._evaluation or call
             return
         # A model may be called several times in one step, as in a GAN: only the same call again begins the next one.
-        key = id(module), place
-        times = self._calls[key] = self._calls.get(key, 0) + 1
-        if (self.recorder.updates and (times > 1 or not trains)) or times > PATIENCE:
+        times = self._calls.count(call)
+        if (self.recorder.updates and (times > 1 or not call.trains)) or times > PATIENCE:
             self.finish()
-            raise FollowedEnough(f"the first step, which begins again at {place}")
+            raise FollowedEnough(f"the first step, which begins again at {call.place}")
         self.recorder.is_after_step = False
 
-    def _begin(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any], place: Where) -> None:
-        self._calls[id(module), place] = 1
-        self._first = place
-        self.summary.enter(place)
-        # The names that cstorch.compile would have given, so that findings speak of the same weights.
-        _name(module)
+    def _returned(self, results: list[Tensor]) -> None:
+        if self.capture is not None and not self.recorder.updates:
+            self._results = results
+
+    def _begin(self, call: ModelCall) -> None:
+        self._calls.count(call)
+        self._first = call.place
+        self.summary.enter(call.place)
+        name_model(call.module)
         store = Store()
         self.capture = CheckedCapture(store, readable=False)
-        for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):
+        for i, (path, t) in enumerate(call.given):
             # What is neither state nor a view nor asked for its gradient is the batch.
             if not t.lens and not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.feed(t.cell, i, f"input{path}")
@@ -121,7 +84,8 @@ class PlainScript:
     def finish(self) -> None:
         """Examine the step, or the first call of a model if nothing was trained."""
         if self.capture is None and self._evaluation is not None and not self.summary.loops:
-            self._evaluate(self._evaluation)
+            self._begin(self._evaluation)
+            self._results = self._calls.again(self._evaluation)
         if self.capture is None or self.is_over:
             return
         self.is_over = True
@@ -140,18 +104,6 @@ class PlainScript:
         # Autocast and the capture were entered in the middle of a call, and are left wherever the script has come to.
         self._open.close()
         self.capture.abandon()
-
-    def _evaluate(self, call: Evaluation) -> None:
-        """Trace a call again that was made while nobody knew that no training would follow."""
-        self._begin(call.module, call.args, call.kwargs, call.place)
-        # Layers of ours alone have no line of the user's inside; then all of it belongs to the line of the call.
-        is_ours = source.is_house(type(call.module).forward.__code__.co_filename)
-        self._depth += 1
-        try:
-            with set_grad_enabled(call.is_tracked), source.at(call.place) if is_ours else nullcontext():
-                self._results = [t for _, t in flatten(self._original(call.module, *call.args, **call.kwargs))]
-        finally:
-            self._depth -= 1
 
     def _keep(self) -> None:
         """Remember what the step has made so far: after the update the loop forgets its gradients."""
@@ -175,14 +127,6 @@ class PlainScript:
         for place in self.loaders.used:
             wrapped = "def input_fn(): return <this loader>; dataloader = cstorch.utils.data.DataLoader(input_fn)"
             findings.add("port", place, "the data", way_out=wrapped)
-
-
-def _name(module: Module) -> None:
-    """Give the state of a model its names, and the modules their paths."""
-    for name, t in (*module.named_parameters(), *module.named_buffers()):
-        if not t.cell.state:
-            trace.register(t.cell, f"model.{name}")
-    name_scopes(module, "model")
 
 
 def _inputs(capture: CheckedCapture) -> list[tuple[str, Tensor]]:

@@ -8,38 +8,23 @@ script that trains nothing the first call of a model is the step.
 import functools
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
-from cstorch_compat.files.tree import flatten
 from cstorch_compat.planning.loading import first_batches
 from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.run import process
-from lazytensor import abstract, precision, source, trace
+from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
+from lazytensor import abstract, precision
 from lazytensor.abstract import AbstractCapture
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.graph import Graph
-from lazytensor.ir.types import Where
-from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
-from lazytensor.nn.scopes import name_scopes
 from lazytensor.optim.traced.optimizer import alive
-from lazytensor.tensor import Tensor, is_grad_enabled
+from lazytensor.tensor import Tensor
 from lazytensor.trace import Cell
 
 PATIENCE = 100
 """Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """A call of a model that trains nothing."""
-
-    module: Module
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    place: Where
-    is_tracked: bool
 
 
 class PlainCapture(AbstractCapture):
@@ -79,35 +64,19 @@ class PlainStep:
     def __init__(self, batch: StepBatch):
         self.batch = batch
         self.capture: PlainCapture | None = None
-        self._depth = 0
         self._models: list[Module] = []
-        self._calls: dict[tuple[int, Where], int] = {}
+        self._calls = ModelCalls(self._called, self._returned)
         self._losses: list[Tensor] = []
         self._results: list[Tensor] = []
         self._waiting: set[int] = set()  # the optimizers that have not stepped yet
         self._has_updated = False
-        self._evaluation: Evaluation | None = None
+        self._evaluation: ModelCall | None = None
         self._open = ExitStack()
-        self._call = Module.__call__
         self._backward = Tensor.backward
         self._batches = DataLoader.__iter__
 
     def __enter__(self) -> "PlainStep":
-        call, backward, batches = self._call, self._backward, self._batches
-
-        @functools.wraps(call)
-        def called(module: Module, *args: Any, **kwargs: Any) -> Any:
-            # Only the outermost model is the user's call; with a backend the script marks its steps itself.
-            if self._depth == 0 and process.current_backend(raise_exception=False) is None:
-                self._called(module, args, kwargs)
-            self._depth += 1
-            try:
-                result = call(module, *args, **kwargs)
-            finally:
-                self._depth -= 1
-            if self._depth == 0 and self.capture is not None:
-                self._results = [t for _, t in flatten(result)]
-            return result
+        backward, batches = self._backward, self._batches
 
         # What backward begins at is the loss, whatever the script calls it.
         @functools.wraps(backward)
@@ -119,55 +88,49 @@ class PlainStep:
         def resized(loader: DataLoader[Any]) -> Iterator[Any]:
             return map(self.batch.resized, first_batches(loader, batches))
 
-        Module.__call__, Tensor.backward, DataLoader.__iter__ = called, rooted, resized  # type: ignore[assignment, method-assign]
+        Tensor.backward, DataLoader.__iter__ = rooted, resized  # type: ignore[assignment, method-assign]
+        self._calls.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        Module.__call__, Tensor.backward = self._call, self._backward  # type: ignore[method-assign]
-        DataLoader.__iter__ = self._batches  # type: ignore[method-assign]
+    def __exit__(self, *error: object) -> None:
+        self._calls.__exit__(*error)
+        Tensor.backward, DataLoader.__iter__ = self._backward, self._batches  # type: ignore[method-assign]
         self._open.close()
 
-    def _called(self, module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        # A loss or a frozen encoder is no model that is trained.
-        if not any(p.requires_grad for p in module.parameters()):
-            return
-        place, given = source.where(), flatten((args, kwargs))
-        key = id(module), place
-        times = self._calls[key] = self._calls.get(key, 0) + 1
+    def _called(self, call: ModelCall) -> None:
+        times = self._calls.count(call)
         if self.capture is not None:
             # A model may be called several times in one step, as in a GAN, or for parts of a batch.
             if self._has_updated and times > 1:
                 raise StepRecorded(self.graph())
-            self._name(module)
-        elif is_grad_enabled() and module.training and given:
-            self._begin(module, given)
-        elif given:
-            self._evaluation = self._evaluation or Evaluation(module, args, kwargs, place, is_grad_enabled())
+            self._name(call.module)
+        elif call.given and call.trains:
+            self._begin(call)
+        elif call.given:
+            self._evaluation = self._evaluation or call
             if times > PATIENCE and not alive():
-                raise StepRecorded(self.evaluated())
+                raise StepRecorded(self._evaluated(self._evaluation))
 
-    def _begin(self, module: Module, given: list[tuple[str, Tensor]]) -> None:
+    def _returned(self, results: list[Tensor]) -> None:
+        if self.capture is not None:
+            self._results = results
+
+    def _begin(self, call: ModelCall) -> None:
         self.capture = PlainCapture(self.batch)
-        self._name(module)
+        self._name(call.module)
         for optimizer in alive():
             self._watch(optimizer)
         self._open.enter_context(self.capture)
         self._open.enter_context(precision.autocast(process.RUN.options.half))
-        for path, t in given:
+        for path, t in call.given:
             # Before the model asks for extents: the batch may be of another size than the script's.
             if not t.leaf_id and not t.cell.state and t.cell.epoch is None:
                 self.capture.take(t.cell, path.strip("_"))
 
     def _name(self, module: Module) -> None:
-        """Give the state of a model its names, and the modules their paths."""
-        if any(module is m for m in self._models):
-            return
-        prefix = f"model_{len(self._models)}" if self._models else "model"
-        self._models.append(module)
-        for name, t in (*module.named_parameters(), *module.named_buffers()):
-            if not t.cell.state:
-                trace.register(t.cell, f"{prefix}.{name}")
-        name_scopes(module, prefix)
+        if not any(module is m for m in self._models):
+            name_model(module, f"model_{len(self._models)}" if self._models else "model")
+            self._models.append(module)
 
     def _watch(self, optimizer: Any) -> None:
         step = optimizer.step
@@ -191,27 +154,17 @@ class PlainStep:
         assert self.capture is not None
         return abstract.graph_of(self.capture, self._losses[-1:] or self._results)
 
-    def evaluated(self) -> Graph:
+    def _evaluated(self, call: ModelCall) -> Graph:
         """The step of a script that trains nothing: the first call of its model."""
-        call = self._evaluation
-        assert call is not None
-        given = flatten((call.args, call.kwargs))
-        self._begin(call.module, given)
-        self._depth += 1
-        # Layers of ours alone have no line of the user's inside; then all of it belongs to the line of the call.
-        place = call.place if source.is_house(type(call.module).forward.__code__.co_filename) else None
-        try:
-            with set_grad_enabled(call.is_tracked), source.at(place):
-                self._results = [t for _, t in flatten(self._call(call.module, *call.args, **call.kwargs))]
-        finally:
-            self._depth -= 1
+        self._begin(call)
+        self._results = self._calls.again(call)
         return self.graph()
 
     def finish(self) -> Graph | None:
         """The step of a script that came to its end; None if no model was called."""
         if self.capture is not None:
             return self.graph()
-        return None if self._evaluation is None else self.evaluated()
+        return None if self._evaluation is None else self._evaluated(self._evaluation)
 
     @property
     def is_over(self) -> bool:
