@@ -70,7 +70,7 @@ def as_text(rows: Sequence[SweepRecord]) -> str:
     if len(rows) > TOLD:
         return table
     told = [f"{_name(row)}: {row.verdict if row.fits else row.reason}" for row in rows]
-    bands = [f"Error band: {band}" for band in dict.fromkeys(row.error_band for row in rows) if band]
+    bands = [band for band in dict.fromkeys(row.error_band for row in rows) if band]
     return "\n\n".join([table, *(fill(text, WIDTH, subsequent_indent="    ") for text in (*told, *bands))])
 
 

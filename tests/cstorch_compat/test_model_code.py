@@ -58,8 +58,13 @@ def _printed(script, text):
     return result.stdout
 
 
+def _holds(script, text):
+    """Whether a script of assertions comes to its end."""
+    return _printed(script, f"{text}\nprint('all of it')").endswith("all of it\n")
+
+
 def test_a_module_and_a_function_have_one_name(script):
-    _printed(script, NAMES)
+    assert _holds(script, NAMES)
 
 
 @pytest.mark.parametrize("kind", ["CPU", "CSX"])
@@ -110,7 +115,7 @@ assert infer_batch_size(torch.ones(3, 2)) == 3
 
 @pytest.mark.parametrize("text", [OUTLIERS, EXPERTS, NESTED], ids=["outliers", "experts", "nested"])
 def test_the_answers_are_those_of_the_original(text, script):
-    _printed(script, text)
+    assert _holds(script, text)
 
 
 ANNOTATED = """
@@ -221,7 +226,7 @@ assert list(r) == [4, 9]
 
 
 def test_the_vendors_trainer_is_answered(script):
-    _printed(script, TRAINER)
+    assert _holds(script, TRAINER)
 
 
 def test_a_range_of_steps_is_asked_like_a_schedule(script):

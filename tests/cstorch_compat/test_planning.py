@@ -215,9 +215,10 @@ def test_batch_is_known_by_one_sample_and_no_process():
 def test_few_rows_are_told_in_sentences(tmp_path):
     (tmp_path / "script.py").write_text(PLAIN)
     rows = planned(record_script(str(tmp_path / "script.py")), Wanted(machines=("tiny",), mode="streaming"))
-    sentence = as_text(rows).split("\n\n")[1]
+    _, sentence, band = as_text(rows).split("\n\n")
     assert sentence.startswith("batch 8 on 1 tiny, streaming: ")
     assert "Limited by" in sentence
+    assert band.count("Error band:") == 1
     assert "\n\n" not in as_text(5 * rows)
 
 
