@@ -1,6 +1,7 @@
 """Modes: conservation of bytes and work, timelines, figures by hand, the laws of machines, and the choice."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -83,6 +84,27 @@ def test_sums_over_layers_are_the_totals(program, machine):
         assert sum(row.flops for row in report.rows) == program.work.flops
         assert sum(row.kernels for row in report.rows) == len(program.instrs)
         assert all(row.cycles == row.forward_cycles + row.backward_cycles + row.update_cycles for row in report.rows)
+
+
+def test_rows_of_a_pipeline_count_what_is_computed_again():
+    """The activation is a function of what is kept anyhow, and the stage that makes it is the slowest."""
+    b = Builder()
+    x, first, second = b.input((64, 64)), b.weight("first", (16, 64)), b.weight("second", (4, 16))
+    kept = b.matmul(x, first, transpose_b=True)
+    activation = b.pointwise("exp", (kept,))
+    gradient = b.pointwise("mul", (b.matmul(activation, second, transpose_b=True),) * 2, "backward")
+    back = b.pointwise("mul", (b.matmul(gradient, second, "backward"), kept), "backward")
+    gradients = {first: (back, x), second: (gradient, activation)}
+    for weight, (g, entering) in gradients.items():
+        step = b.matmul(g, entering, "backward", transpose_a=True)
+        b.pointwise("sub", (weight, step), "update", into=weight)
+    machine = replace(TINY, width=4, height=4)
+    outcome = wafer(b.program(), machine, "pipelined").chosen
+    slowest = next(bound for bound in outcome.bounds if bound.kind == "compute")
+    cycles = Counter()
+    for row in outcome.rows:
+        cycles[row.rect] += row.forward_cycles + row.backward_cycles
+    assert max(cycles.values()) == pytest.approx(64 * machine.clock_hz / slowest.samples_per_s)
 
 
 @few

@@ -49,7 +49,7 @@ def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
 
 
 @dataclass(frozen=True)
-class _Taken:
+class _StageCosts:
     """What a stage takes for a whole batch on a part of some size: by sweep, and in the steady state of the line."""
 
     forward: Cost
@@ -67,18 +67,19 @@ class _Line:
         # Equal stages get one number: their parts are priced once, and found again in no time.
         numbers: dict[object, int] = {}
         self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
-        self._taken: dict[tuple[int, int, int], _Taken] = {}
+        self._costs: dict[tuple[int, int, int], _StageCosts] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
 
     def _kind(self, stage: Stage) -> object:
         prices = self.case.prices
-        return tuple(tuple(prices.kind(self.wiring, i) for i in stage.kernels(s)) for s in SWEEPS), stage.bytes_in
+        runs = (*(stage.kernels(sweep) for sweep in SWEEPS), stage.recomputed)
+        return tuple(tuple(prices.kind(self.wiring, i) for i in kernels) for kernels in runs), stage.bytes_in
 
-    def costs_of(self, n: int, width: int, height: int) -> _Taken:
+    def costs_of(self, n: int, width: int, height: int) -> _StageCosts:
         """What stage `n` takes on a part of that size; a block computes its inner tensors again on the way back."""
         key = self.kinds[n], width, height
-        if key not in self._taken:
+        if key not in self._costs:
             stage, prices = self.stages[n], self.case.prices
             backward = (*stage.recomputed, *stage.kernels("backward"))
             forward, backward_cost, update = (
@@ -87,8 +88,8 @@ class _Line:
             )
             # In steady state a stage computes on one sample while it takes the next and sends the last one.
             steady = forward.then(backward_cost).beside(self._flow(stage, width, height))
-            self._taken[key] = _Taken(forward, backward_cost, update, steady)
-        return self._taken[key]
+            self._costs[key] = _StageCosts(forward, backward_cost, update, steady)
+        return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
         rect, batch = Rect(0, 0, width, height), self.case.batch_size
@@ -101,7 +102,7 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
-    def _whole(self, costs: Sequence[_Taken], way_cycles: int) -> int:
+    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int) -> int:
         batch = self.case.batch_size
         slowest = max((self.edge_cycles, *(t.steady.cycles for t in costs)))
         # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
@@ -130,7 +131,7 @@ class _Line:
         )
         return ModePlan(report, placement, timeline)
 
-    def _first_sample(self, costs: Sequence[_Taken], parts: Sequence[tuple[int, int]]) -> Timeline:
+    def _first_sample(self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]]) -> Timeline:
         """One sample through an empty pipeline and back, then the updates; every stage is a lane."""
         line = list(zip(_lanes(self.stages), costs, parts, strict=True))
         tasks: list[Task] = []
@@ -178,10 +179,14 @@ class _Line:
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:
         for n, stage in enumerate(self.stages):
             for layer in stage.layers:
-                again = (*layer.recomputed, *layer.kernels["backward"])
+                again = tuple(i for i in stage.recomputed if i in layer.kernels["forward"])
                 forward, backward, update = (
                     self.case.prices.kernels(self.wiring, kernels, *placement.parts[n]).cycles
-                    for kernels in (layer.kernels["forward"], again, layer.kernels["update"])
+                    for kernels in (
+                        layer.kernels["forward"],
+                        (*again, *layer.kernels["backward"]),
+                        layer.kernels["update"],
+                    )
                 )
                 place = Place(placement.rects[n], placement.parts[n], placement.bytes_per_pe[n])
                 yield layer_row(self.case, layer, place, SweepCycles(forward, backward, update))
