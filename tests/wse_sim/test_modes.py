@@ -247,6 +247,14 @@ def test_large_weights_are_limited_by_their_stream():
     assert "larger batch" in report.streaming.verdict
 
 
+def test_a_slow_weight_host_is_named_though_the_batch_has_more_bytes():
+    slow = replace(FREE_HOST, stream_bits_per_s=1e6)
+    program = mlp((200, 200), batch=2048)
+    outcome = plan(program, WSE2, "streaming", host=slow).report
+    assert nbytes(program, program.batch) > nbytes(program, parameters(program))
+    assert outcome.limit == "weights"
+
+
 def test_slow_input_workers_are_named_as_the_limit():
     slow = replace(APPLIANCE, worker_bytes_per_s=1000.0)
     report = plan(mlp(), WSE2, host=slow).report

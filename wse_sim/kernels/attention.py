@@ -131,6 +131,7 @@ class _Blocks:
         build.move(square, 0.0, count * count)
         with build.loop(self.heads.width), build.loop(count):
             target = Memory(square.base, steps=(0, 0, count))
+            # One number of the width at a time, for all tokens of b: vectors as long as a block, not as a head is wide.
             columns = b.vector(stride=self.line, steps=(self.heads.width, 1))
             build.fmac(target, self.one(a, (1, self.line)), columns, target, count)
 
@@ -139,6 +140,7 @@ class _Blocks:
         count = self.tokens
         build.mul(self.scores, self.scores, scale, count * count)
         with build.loop(count):
+            # A sum with a very low number, and no choice: cores have comparisons that give 1 or 0.
             build.greater(work, self.positions.vector(), self.limits.vector(stride=0, steps=(0, 1)), count)
             build.fmac(self.pairs(self.scores), work, LOWEST, self.pairs(self.scores), count)
 
@@ -169,11 +171,13 @@ def attention(rect: Rect, heads: Heads, scale: float, dtype: str = "float32") ->
         on.masked(build, scale, work)
         build.move(newest, on.of_head(largest), count)
         _each(on, build, "max", Memory(newest.base, stride=0, steps=(0, 1)))
+        # What was summed so far is in units of the old maximum: it shrinks by as much as the maximum grew.
         build.sub(factor, on.of_head(largest), newest, count)
         build.special("exp", factor, factor, count)
         build.move(on.of_head(largest), newest, count)
         with build.loop(count):
             build.sub(on.pairs(on.scores), on.pairs(on.scores), Memory(newest.base, stride=0, steps=(0, 1)), count)
+        # No score is above the maximum now, so that no exponential is above one.
         build.special("exp", on.scores, on.scores, count * count)
         build.mul(on.of_head(sums), on.of_head(sums), factor, count)
         _each(on, build, "add", on.of_token(sums))
@@ -194,6 +198,7 @@ def _each(on: _Blocks, build: Builder, op: str, statistic: Memory) -> None:
 
 def _begin(on: _Blocks, largest: Placed, sums: Placed, total: Placed) -> Local:
     build = on.room.builder()
+    # A finite number: minus infinity less itself would be NaN in the first factor.
     build.move(largest.vector(), LOWEST, largest.elements)
     build.move(sums.vector(), 0.0, sums.elements)
     build.move(total.vector(), 0.0, total.elements)
@@ -212,6 +217,7 @@ def _finish(on: _Blocks, y: Placed, total: Placed, largest: Placed, sums: Placed
     with build.loop(sums.elements):
         row = total.vector(steps=(width,))
         build.mul(y.vector(steps=(width,)), row, Memory(inverse.base, stride=0, steps=(1,)), width)
+    # One number for the way back in place of two: exp(score - it) is the probability.
     build.special("log", sums.vector(), sums.vector(), sums.elements)
     build.add(largest.vector(), largest.vector(), sums.vector(), sums.elements)
     return Local(on.rect, body_of(build))
@@ -232,6 +238,7 @@ def attention_gradient(rect: Rect, heads: Heads, scale: float, dtype: str = "flo
         with build.loop(count):
             build.sub(on.pairs(on.scores), on.pairs(on.scores), on.of_token(log_sums), count)
         build.special("exp", on.scores, on.scores, count * count)
+        # Scores are probabilities now. The sums of keys and values travel with their block and collect from each PE.
         on.weighted(build, on.blocks["dv_sum"], on.scores, dy, is_turned=True)
         on.product(build, slopes, dy, on.blocks["v"])
         with build.loop(count):

@@ -83,6 +83,7 @@ class _Norm:
         """
         layout, build = self.layout, self.room.builder()
         if is_centred:
+            # Two passes, first the mean: the difference of two large sums would lose the variance of wide rows.
             build.move(self.first, 0.0, layout.slices)
             self.each(build, "add", self.one(self.first), self.one(self.first), layout.of(x))
             self.run(build)
@@ -100,6 +101,7 @@ class _Norm:
         build = self.room.builder()
         build.mul(self.second, self.scale, 1 / layout.shared, layout.slices)
         build.add(self.scale, self.second, self.eps, layout.slices)
+        # Cores have no reciprocal root in one; a number for each slice costs little either way.
         build.special("sqrt", self.scale, self.scale, layout.slices)
         build.special("reciprocal", self.scale, self.scale, layout.slices)
         self.each(build, "mul", layout.of(unit), layout.of(unit), self.one(self.scale))
@@ -108,6 +110,7 @@ class _Norm:
     def pull(self, h: Placed, unit: Placed) -> None:
         """h = scale (h - first - unit second), with the means of a slice that both statistics hold."""
         build, layout = self.room.builder(), self.layout
+        # Both statistics lie behind each other, so that one operation makes sums means, with the sign they are used in.
         build.mul(self.first, self.first, -1 / layout.shared, 2 * layout.slices)
         self.each(build, "add", layout.of(h), layout.of(h), self.one(self.first))
         self.each(build, "fmac", layout.of(h), layout.of(unit), self.one(self.second), layout.of(h))
@@ -176,6 +179,7 @@ def _row_gradient(rect: Rect, rows: int, columns: int, dtype: str, eps: float, i
     if is_centred:
         on.each(build, "add", on.one(on.first), on.one(on.first), layout.of(h))
     on.each(build, "fmac", on.one(on.second), layout.of(h), layout.of(on.unit), on.one(on.second))
+    # Gradients of the parameters go over all rows, and so down the columns, while the statistics went along them.
     for total in sums:
         build.move(total.vector(), 0.0, total.elements)
     on.each(build, "fmac", sums[0].vector(), layout.of(dy), layout.of(on.unit), sums[0].vector())

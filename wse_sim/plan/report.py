@@ -116,10 +116,12 @@ def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None =
     """
     # A whole step is always the least bound of a wafer; what it is made of tells more.
     least = min(bounds, key=lambda b: b.samples_per_s)
+    # A part that allows twice as much as the whole does is not what the whole waits for.
     parts = [
         b for b in bounds if b.kind in (blame or {}).get(least.kind, ()) and b.samples_per_s < 2 * least.samples_per_s
     ]
     if parts:
+        # Named after the part, with the rate of the whole: that is what a user gets.
         least = replace(min(parts, key=lambda b: b.samples_per_s), samples_per_s=least.samples_per_s)
     what, where = f" of {least.what}" if least.what else "", f" ({least.where})" if least.where else ""
     rate = f"{least.samples_per_s:,.0f}" if least.samples_per_s >= 1000 else f"{least.samples_per_s:.4g}"
@@ -223,6 +225,7 @@ class Report:
             f"{systems} at {self.clock_hz / 1e9:g} GHz, batch {self.batch_size}, mode {self.mode}; "
             f"{self.usable_bytes_per_pe:,} of {self.sram_bytes_per_pe:,} bytes a PE are usable"
         )
+        # What limits comes first: most readers look for that alone.
         first = _wrapped(self.verdict if self.fits else f"It does not fit. {self.chosen.reason}")
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
@@ -247,6 +250,7 @@ class Report:
         if mode.micro_batches > 1 or mode.has_recompute:
             again = ", the forward sweep computed again" if mode.has_recompute else ""
             lines.append(f"  {mode.micro_batches} micro-batches{again}")
+        # Tightest first, as what follows would count only if the ones above were mended.
         lines += [_wrapped(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
         return "\n".join([*lines, _wrapped(f"  verdict: {mode.verdict}")])
 

@@ -18,10 +18,10 @@ from wse_sim.plan.wiring import OUTSIDE, Wiring
 class Stage:
     """Layers on one rectangle. Bytes are of all its PEs together.
 
-    `recomputed` are forward kernels that run again in the backward sweep.
-    `state_bytes` are weights, the copies prepared of them, what the optimizer keeps, and gradients; `waiting_bytes`
-    activations of all samples in flight; `working_bytes` what the sample that is worked on needs. `bytes_in` and
-    `bytes_out` cross its border for each sample.
+    `recomputed` are forward kernels that run again in the backward sweep. `state_bytes` are weights, the copies
+    prepared of them, what the optimizer keeps, and gradients; `waiting_bytes` are activations of all samples in flight;
+    `working_bytes` is what the sample that is worked on needs; `bytes_in` and `bytes_out` cross its border for each
+    sample.
     """
 
     layers: tuple[Layer, ...]

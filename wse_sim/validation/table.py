@@ -42,6 +42,7 @@ def share(error: float | None) -> str:
 
 def text(verdicts: Sequence[RowResult]) -> str:
     """The covered rows, the groups, what is large and why, and the rows without a figure with their reasons."""
+    # Whole runs have a table of their own: their figures are rates, and off by factors and not by percents.
     covered = [r for r in verdicts if r.is_covered and r.run is None]
     notes = [FITTED_MARK, *(wrap(SIMULATED_CAPTION, _WIDTH) if _has_simulated(verdicts) else [])]
     lines = [
@@ -110,6 +111,7 @@ def _row_table(verdicts: Sequence[RowResult]) -> Table:
 def _group_table(verdicts: Sequence[RowResult]) -> Table:
     """The errors of each group, by closed forms and by simulation."""
     simulated = {g.name: g for g in summary(verdicts, "simulated")}
+    # Medians of the two readings may be of different rows, where one was not simulated.
     rows = [
         (g.name, g.rows, g.test_rows, g.median, g.largest, *_simulated(simulated.get(g.name)))
         for g in summary(verdicts)
@@ -164,6 +166,7 @@ def run_parts(runs: Sequence[PlannedRun], form: Callable[[Table], str]) -> list[
 
 def bands(runs: Sequence[PlannedRun]) -> list[Band]:
     """The bands of the runs that are a test: by mode, and of all."""
+    # A fitted run is right by itself, and an impossible one cannot be: neither says how good the model is.
     tests = [run for run in runs if run.is_test]
     modes = dict.fromkeys(run.mode for run in tests)
     families = [band_of(mode, (r.factor for r in tests if r.mode == mode)) for mode in modes]
@@ -185,6 +188,7 @@ def _run_notes(runs: Sequence[PlannedRun]) -> list[str]:
         for run in runs
         if run.peak_share > 1
     ]
+    # A refused run has no factor that a reader could make sense of, only its reason.
     return notes + [f"{run.id}: refused. {run.verdict}" for run in runs if not run.planned]
 
 

@@ -102,6 +102,7 @@ def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[st
         if row.id not in RUNS:
             continue
         run = RUNS[row.id]
+        # Recording a large model takes seconds, and rows of one script differ in machine and batch alone.
         if (run.script, run.args) not in steps:
             steps[run.script, run.args] = record(run.script, run.args)
         known = prices.setdefault(run.machine, Prices(Machine.by_name(run.machine)))
@@ -113,6 +114,7 @@ def plan_runs(rows: Iterable[MeasuredRow], record: Recorder, fitted: Iterable[st
 def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> PlannedRun:
     """Plan one run, in the mode that it was published in, on the machine of `prices`."""
     machine, host = prices.machine, replace(APPLIANCE, workers=run.workers)
+    # The published mode, and not the faster one: the row says how the run was made.
     report = plan(step, machine, run.mode, run.batch_size, run.systems, host, prices, other=False).report
     words = report.verdict if report.fits else report.chosen.reason
     return PlannedRun(
@@ -132,18 +134,21 @@ def plan_run(row: MeasuredRow, run: WholeRun, step: Source, prices: Prices) -> P
 
 def peak_share(samples_per_s: float, program: Program, run: WholeRun, machine: Machine) -> float:
     """What a rate takes of the peak of all systems: two operations for each multiply-add of 16 bits of a PE."""
+    # In the published log all products ran in 16 bits, whatever rate a kernel of ours reaches.
     peak = machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz
     return samples_per_s * program.work.flops / run.batch_size / (run.systems * peak)
 
 
 def last_planned() -> list[PlannedRun]:
     """The runs as they were planned when they were last recorded."""
+    # What the file has besides, such as whether a run is a test, follows from these.
     names = PlannedRun.__dataclass_fields__
     return [PlannedRun(**{key: value for key, value in run.items() if key in names}) for run in recorded()]
 
 
 def write(runs: Iterable[PlannedRun], path: pathlib.Path = RECORDED) -> None:
     """Record the runs, for the error bands of reports; runs of before that are not among them stay."""
+    # Runs that were not planned now keep their figures, so that one of them can be recorded alone.
     latest = {run.id: run for run in (*last_planned(), *runs)}
     data: list[dict[str, Any]] = [{**asdict(latest[i]), "is_test": latest[i].is_test} for i in RUNS if i in latest]
     path.write_text(json.dumps({"runs": data}, indent=1) + "\n", encoding="utf-8")

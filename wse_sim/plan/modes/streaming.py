@@ -108,10 +108,11 @@ def _touched(case: Case, i: int) -> set[int]:
 
 @dataclass(frozen=True)
 class _Timed:
-    """A turn with the cycles of its three lanes for one micro-batch."""
+    """A turn with the cycles of its three lanes for one micro-batch, and those of its weights in the first lane."""
 
     turn: Turn
     cycles: tuple[int, int, int]
+    weight_cycles: float
 
 
 class _Run:
@@ -181,7 +182,7 @@ class _Run:
         cycles = sum(self._cycles[self._kind(i)] for i in turn.kernels)
         weights = turn.weight_bytes * 8 / bits
         batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
-        return _Timed(turn, (math.ceil(weights + batch), cycles, math.ceil(turn.bytes_out * 8 / bits)))
+        return _Timed(turn, (math.ceil(weights + batch), cycles, math.ceil(turn.bytes_out * 8 / bits)), weights)
 
     def _kind(self, i: int) -> int:
         kind = self.case.prices.kind(self.wiring, i)
@@ -252,10 +253,8 @@ class _Run:
         if rates[1]:
             # The layer whose weights are largest, as their lane is what a step waits for.
             heavy = max(timed, key=lambda t: t.cycles[0])
-            weights = self.micro_batches * sum(t.turn.weight_bytes for t in timed)
-            batch = self.micro_batches * sum(t.turn.batch_bytes for t in timed)
-            # What fills most of the lane is what it waits for.
-            if 2 * weights >= weights + batch:
+            # What fills most of the time of the lane is what it waits for: both kinds of bytes come at their own rate.
+            if 2 * sum(t.weight_cycles for t in timed) >= sum(t.cycles[0] for t in timed):
                 bounds.append(Bound("weights", rates[1], stream, heavy.turn.layer.name))
             else:
                 bounds.append(Bound("edge", rates[1], machine.sources["edge_bits_per_s"]))
