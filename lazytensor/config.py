@@ -5,11 +5,12 @@ LT_DEBUG=0..4   print while compiling, each level with those below: 1 the graph 
 LT_CHECK=1      verify what each pass gives before the next one runs (tests do)
 LT_DUMP=dir     write what all levels would print to files in `dir`, whatever LT_DEBUG says
 LT_JIT=0        run loop nests with NumPy instead of compiling them
-LT_CACHE=dir    where compiled kernels are kept, by default ~/.cache/lazywafer
+LT_CACHE=dir    where compiled kernels are kept, in a folder of each user; by default ~/.cache/lazywafer
 """
 
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +30,12 @@ class Switches:
     @property
     def cache_folder(self) -> pathlib.Path:
         """Where compiled kernels lie; it may not exist yet."""
-        return pathlib.Path(self.cache) if self.cache else pathlib.Path.home() / ".cache" / "lazywafer"
+        if self.cache:
+            return pathlib.Path(self.cache)
+        try:
+            return pathlib.Path.home() / ".cache" / "lazywafer"
+        except RuntimeError:  # no HOME, and no line in the list of users
+            return pathlib.Path(tempfile.gettempdir()) / "lazywafer"
 
 
 def read(environment: Mapping[str, str]) -> Switches:

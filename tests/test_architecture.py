@@ -18,6 +18,9 @@ LONGEST_FILE = 500
 # layers, and within its own layer only from the same entry.
 LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
+    lazytensor.leftovers
+    lazytensor.private_files
+    lazytensor.machine_code
     lazytensor.dtype
     lazytensor.dialect
     lazytensor.ir
@@ -76,6 +79,7 @@ WAIST = (
     "lazytensor.config",
     "lazytensor.dtype",
     "lazytensor.table",
+    "lazytensor.machine_code",
 )
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
 

@@ -21,10 +21,10 @@ BLOCK = 4096  # elements summed in one go before the partial sum is added to the
 _HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|round_\w+)(?=\()")
 _HEADER = """\
 import numpy as np
-from numba import njit
+from lazytensor.machine_code import kept
 {imports}
 
-@njit("void({signature})", error_model="numpy", cache=True)
+@kept("void({signature})")
 def kernel({arguments}):
 """
 

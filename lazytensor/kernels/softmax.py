@@ -14,7 +14,7 @@ from lazytensor.kernels.kernel import Arrays, Attrs, Bind, Kernel, Match, Source
 
 _IMPORTS = """\
 import numpy as np
-from numba import njit
+from lazytensor.machine_code import kept
 from lazytensor.runtime.intrinsics import max_f4, sum_f4
 from lazytensor.runtime.vecmath import exp_f4, log_f4
 """
@@ -45,7 +45,7 @@ _ROWS = """\
 """
 
 _SOFTMAX = """\
-@njit("void(float32[::1], float32[::1])", error_model="numpy", cache=True)
+@kept("void(float32[::1], float32[::1])")
 def kernel(x, y):
 {row}\
             for c in range({columns}):
@@ -53,7 +53,7 @@ def kernel(x, y):
 """
 
 _LOSS = """\
-@njit("void(float32[::1], int64[::1], float32[::1], float32[::1])", error_model="numpy", cache=True)
+@kept("void(float32[::1], int64[::1], float32[::1], float32[::1])")
 def kernel(x, labels, loss, y):
 {row}\
             label = labels[r]

@@ -1,21 +1,25 @@
 """The kernel cache: found by everything that matters, repaired when damaged, shared by processes."""
 
+import errno
+import hashlib
+import os
+import pickle
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from lazytensor import config
+from lazytensor import config, leftovers, private_files
 from lazytensor.errors import CompileError
 from lazytensor.runtime import jit
 
 SCALE = """\
 import numpy as np
-from numba import njit
+from lazytensor.machine_code import kept
 
 
-@njit("void(float32[::1])", error_model="numpy", cache=True)
+@kept("void(float32[::1])")
 def kernel(a):
     for i in range({extent}):
         a[i] = a[i] * np.float32({factor})
@@ -24,10 +28,23 @@ def kernel(a):
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
-    """An empty cache folder, and a memory without kernels."""
+    """An empty cache folder, a home for the key, and a memory without kernels and without warnings."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(jit, "_loaded", {})
-    with config.override(cache=str(tmp_path)):
-        yield tmp_path
+    monkeypatch.setattr(private_files, "_said", set())
+    private_files._place.cache_clear()
+    with config.override(cache=str(tmp_path / "cache")):
+        yield tmp_path / "cache"
+    private_files._place.cache_clear()
+
+
+def kernels(cache):
+    return sorted(cache.glob("*/*.kernel"))
+
+
+def only_kernel(cache):
+    (path,) = kernels(cache)
+    return path
 
 
 def forget_process_memory():
@@ -48,31 +65,202 @@ def test_kernels_that_differ_in_one_literal_or_extent_do_not_answer_for_each_oth
         assert run(4, 3.0) == [3, 3, 3, 3]
         assert run(2, 2.0) == [2, 2, 1, 1]
         forget_process_memory()
-    assert len(list(cache.glob("lazywafer_*"))) == 3
+    assert len(kernels(cache)) == 3
 
 
 def test_equal_text_compiles_once(cache):
     assert jit.load(SCALE.format(extent=4, factor=2.0)) is jit.load(SCALE.format(extent=4, factor=2.0))
-    first = {p: p.stat().st_mtime_ns for p in cache.rglob("*.nb*")}
+    first = {p: p.stat().st_mtime_ns for p in kernels(cache)}
     forget_process_memory()
     run(4, 2.0)
-    assert first and {p: p.stat().st_mtime_ns for p in cache.rglob("*.nb*")} == first
+    assert first and {p: p.stat().st_mtime_ns for p in kernels(cache)} == first
 
 
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc", ".py", ".seal"])
-@pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
-def test_a_damaged_entry_is_rebuilt(cache, suffix, damage):
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+DAMAGE = {
+    "cut": cut,
+    "empty": lambda data: b"",
+    "a bit of the seal": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "the last bit": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "a plain hash as seal": lambda data: hashlib.blake2b(data[32:], digest_size=32).digest() + data[32:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_kernel_is_compiled_again_with_one_warning(cache, damage):
     run(4, 2.0)
-    (path,) = (p for p in cache.rglob("*") if p.suffix == suffix)
-    data = path.read_bytes()
-    if damage == "gone":
-        path.unlink()
-    else:
-        path.write_bytes(data[: len(data) // 2] if damage == "cut" else data[:-9] + bytes(9))
+    whole = only_kernel(cache).read_bytes()
+    only_kernel(cache).write_bytes(DAMAGE[damage](whole))
+    forget_process_memory()
+    with pytest.warns(UserWarning, match="damaged or was not written by you") as warned:
+        assert run(4, 2.0) == [2, 2, 2, 2]
+    assert len(warned) == 1
     forget_process_memory()
     assert run(4, 2.0) == [2, 2, 2, 2]
+    private_files.read(only_kernel(cache).name)  # would warn again
+
+
+def test_a_kernel_in_the_place_of_another_is_not_run(cache):
+    run(4, 2.0)
+    doubling = only_kernel(cache)
+    run(4, 3.0)
+    (tripling,) = set(kernels(cache)) - {doubling}
+    tripling.write_bytes(doubling.read_bytes())
+    forget_process_memory()
+    with pytest.warns(UserWarning, match="damaged"):
+        assert run(4, 3.0) == [3, 3, 3, 3]
+
+
+def test_only_sealed_kernels_are_written_and_nobody_else_can_open_them(cache):
+    before = os.umask(0)
+    try:
+        run(4, 2.0)
+    finally:
+        os.umask(before)
+    home = cache.parent / "home"
+    written = [cache, home, *cache.rglob("*"), *home.rglob("*")]
+    assert {p.suffix for p in written if p.is_file()} == {".kernel", ".key"}
+    assert not [p for p in written if p.stat().st_mode & 0o077]
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("planted",)
+
+
+def planted(path, data=None):
+    path.unlink(missing_ok=True)
+    path.write_bytes(pickle.dumps(Evil()) if data is None else data)
+
+
+def plant_pickle(path):
+    planted(path)
+
+
+def plant_pickle_with_seal_of_no_key(path):
+    data = pickle.dumps(Evil())
+    planted(path, private_files._seal(b"", path.name, data) + data)
+
+
+def plant_pickle_with_own_key(path):
+    data = pickle.dumps(Evil())
+    (path.parent / private_files.KEY).write_bytes(bytes(32))
+    planted(path, private_files._seal(bytes(32), path.name, data) + data)
+
+
+def plant_link(path):
+    path.rename(path.with_suffix(".away"))
+    path.symlink_to(path.with_suffix(".away"))
+
+
+def plant_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def plant_open_file(path):
+    path.chmod(0o666)
+
+
+def plant_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+@pytest.mark.parametrize("plant", [v for k, v in list(globals().items()) if k.startswith("plant_")])
+def test_what_others_plant_is_not_executed(cache, plant, monkeypatch):
+    monkeypatch.chdir(cache.parent)
+    run(4, 2.0)
+    plant(only_kernel(cache))
+    forget_process_memory()
+    with pytest.warns(UserWarning, match="kernel"):
+        assert run(4, 2.0) == [2, 2, 2, 2]
+    assert not (cache.parent / "planted").exists()
+
+
+def test_a_module_beside_the_kernels_is_not_imported(cache, monkeypatch):
+    monkeypatch.chdir(cache.parent)
+    run(4, 2.0)
+    name = f"lazywafer_{jit.digest(SCALE.format(extent=4, factor=2.0))}"
+    evil = "import os\nos.mkdir('planted')\n"
+    for folder in (cache / name, only_kernel(cache).parent / name, only_kernel(cache).parent):
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}.py").write_text(evil)
     forget_process_memory()
     assert run(4, 2.0) == [2, 2, 2, 2]
+    assert not (cache.parent / "planted").exists()
+
+
+def fresh_place():
+    private_files._place.cache_clear()
+    forget_process_memory()
+
+
+def test_a_folder_that_was_open_to_others_is_closed(cache):
+    run(4, 2.0)
+    folder = only_kernel(cache).parent
+    folder.chmod(0o777)
+    fresh_place()
+    assert run(4, 2.0) == [2, 2, 2, 2]
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def not_own(cache, monkeypatch):
+    (cache / f"kernels-{os.geteuid()}").mkdir(parents=True)
+    own = os.geteuid()
+    monkeypatch.setattr(private_files, "_is_own", lambda status: status.st_uid != own)
+
+
+def a_link(cache, monkeypatch):
+    (cache.parent / "elsewhere").mkdir()
+    cache.mkdir()
+    (cache / f"kernels-{os.geteuid()}").symlink_to(cache.parent / "elsewhere")
+
+
+def a_file(cache, monkeypatch):
+    cache.write_text("no folder")
+
+
+def a_full_disk(cache, monkeypatch):
+    def write(handle, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    private_files._place(cache)
+    monkeypatch.setattr(private_files.os, "write", write)
+
+
+@pytest.mark.parametrize("place", [not_own, a_link, a_file, a_full_disk])
+def test_without_a_place_of_its_own_a_run_goes_on_with_one_warning(cache, place, monkeypatch):
+    place(cache, monkeypatch)
+    with pytest.warns(UserWarning, match="are not kept(.|\n)*LT_CACHE") as warned:
+        assert (run(4, 2.0), run(4, 3.0)) == ([2, 2, 2, 2], [3, 3, 3, 3])
+    assert len(warned) == 1 and not kernels(cache)
+    assert not list(cache.parent.glob("elsewhere/*"))
+
+
+def test_without_a_home_the_key_lies_in_the_private_folder(cache, monkeypatch):
+    monkeypatch.setenv("HOME", str(cache.parent / "file" / "home"))
+    (cache.parent / "file").write_text("")
+    run(4, 2.0)
+    assert [p.name for p in cache.rglob("*.key")] == [private_files.KEY]
+    fresh_place()
+    assert run(4, 2.0) == [2, 2, 2, 2]
+
+
+def test_what_a_killed_process_was_writing_is_cleared_by_the_next(cache):
+    run(4, 2.0)
+    folder = only_kernel(cache).parent
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    handle, own = leftovers.temporary_beside(folder / "a.kernel")
+    os.close(handle)
+    left = own.replace(f".{os.getpid()}.", f".{dead.pid}.")
+    (folder / left).write_bytes(b"half")
+    assert leftovers.clear(folder) == 1
+    assert os.path.exists(own) and not os.path.exists(left)
 
 
 def test_the_digest_covers_the_surroundings(monkeypatch):
@@ -82,7 +270,7 @@ def test_the_digest_covers_the_surroundings(monkeypatch):
 
 
 def test_a_text_that_does_not_compile_is_reported():
-    with pytest.raises(CompileError, match=r"does not load(.|\n)*LT_JIT=0"):
+    with pytest.raises(CompileError, match=r"does not compile(.|\n)*LT_JIT=0"):
         jit.load("kernel = undefined_name\n")
 
 
@@ -92,7 +280,7 @@ def test_processes_that_start_together_do_not_clash(cache):
         f"for factor in (2.0, 3.0):\n  a = np.ones(4, 'f4')\n  jit.load({SCALE!r}.format(extent=4, factor=factor))(a)\n"
         "  assert a.tolist() == [factor] * 4, a\n"
     )
-    environment = {"LT_CACHE": str(cache), "PYTHONPATH": ":".join(sys.path), "PATH": ""}
+    environment = {"LT_CACHE": str(cache), "HOME": str(cache.parent), "PYTHONPATH": ":".join(sys.path), "PATH": ""}
     started = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(3)]
     assert [p.wait(timeout=120) for p in started] == [0, 0, 0]
 

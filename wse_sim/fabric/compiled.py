@@ -1,11 +1,10 @@
 """How the engine is compiled: pointers to the arrays of a mesh, and the decorators of its functions.
 
-Only the entry points are kept on disk; what they call is compiled into them. Numba looks at the file of an entry point
-alone when it asks whether a kept one is stale, so the entry points close over `DIGEST` of all files.
+Only the entry point is kept on disk; what it calls is compiled into it, so `DIGEST` of all files is part of its name.
 """
 
+import hashlib
 import os
-import zlib
 from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from lazytensor.machine_code import kept
+
 # Everything that ends up inside the entry points. A file that is missing here would leave old machine code in use after
 # an edit.
 FILES = (
@@ -24,7 +25,7 @@ FILES = (
     *("fabric/compiled", "fabric/elements", "fabric/router", "fabric/vector_steps", "fabric/core", "fabric/engine"),
 )
 _PACKAGE = Path(__file__).parent.parent
-DIGEST = zlib.crc32(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES))
+DIGEST = hashlib.blake2b(b"".join((_PACKAGE / f"{name}.py").read_bytes() for name in FILES)).hexdigest()
 
 SPINS = 2000
 """How often a thread asks for the others before it gives way: about as long as a cycle of a small mesh takes."""
@@ -73,7 +74,7 @@ def woven(function: Any) -> Any:
 def entry(signature: str) -> Callable[[Any], Any]:
     """Compile an entry point, or load it. It lets other threads run."""
     # A division by zero gives an infinity, as in NumPy, and not an exception that the engine could not report.
-    return njit(signature, cache=True, error_model="numpy", nogil=True)
+    return kept(signature, identity=DIGEST, nogil=True)
 
 
 def _pointer(element: Any) -> Any:

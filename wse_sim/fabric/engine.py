@@ -9,12 +9,10 @@ neither sees the other; at that distance the next cycle follows, and a few more:
 once in several cycles. Each thread has a band of blocks. By list, a bit for each core says whether to visit it.
 """
 
-from typing import Any
-
 import numpy as np
 
 from wse_sim.fabric import core, router
-from wse_sim.fabric.compiled import DIGEST, Int, Pointers, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
+from wse_sim.fabric.compiled import Int, Pointers, entry, fetch_ahead, leaf, lowest_bit, meet, pointers, woven
 from wse_sim.isa.record import (
     COUNTED,
     EVENT,
@@ -246,38 +244,28 @@ def _settle(m: Pointers, first: Int, last: Int, until: Int) -> None:
             m.ints[t * m.stride + SLEEPS] = until
 
 
-def _entry(digest: int) -> Any:
-    """The entry point; what it closes over is part of the name under which it is kept."""
+@entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
+def run(
+    addresses: np.ndarray,
+    lists: np.ndarray,
+    sync: np.ndarray,
+    now: Int,
+    most: Int,
+    quiet: Int,
+    patience: Int,
+    band: Int,
+    bands: Int,
+    by_list: bool,
+) -> tuple[Int, Int, Int]:
+    """Run a band from cycle `now` until `most`, or until nothing can happen or a core cannot go on.
 
-    @entry("(int64[::1], int64[::1], int64[::1], int64, int64, int64, int64, int64, int64, boolean)")
-    def run(
-        addresses: np.ndarray,
-        lists: np.ndarray,
-        sync: np.ndarray,
-        now: Int,
-        most: Int,
-        quiet: Int,
-        patience: Int,
-        band: Int,
-        bands: Int,
-        by_list: bool,
-    ) -> tuple[Int, Int, Int]:
-        """Run a band from cycle `now` until `most`, or until nothing can happen or a core cannot go on.
-
-        Or until no core did anything for `patience` cycles, `quiet` of which are over. Returns the cycle, the number of
-        active cores summed over the cycles, and `quiet`, -1 if a core cannot go on. `addresses` says where the arrays
-        of a State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, PLANES, blocks];
-        `sync` is where threads meet, SLOT * (2 + 2 * bands) words. Each of several bands has a thread of its own.
-        """
-        m = pointers(addresses, lists, sync)
-        # Uses what it closes over, or Numba would leave it out of the key; a checksum is never negative.
-        most = most if digest >= 0 else now
-        end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
-        if by_list:
-            _settle(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
-        return end, visited, quiet
-
-    return run
-
-
-run = _entry(DIGEST)
+    Or until no core did anything for `patience` cycles, `quiet` of which are over. Returns the cycle, the number of
+    active cores summed over the cycles, and `quiet`, -1 if a core cannot go on. `addresses` says where the arrays
+    of a State lie, which must outlive the call; `lists` has the bits of cores to visit, [bands, PLANES, blocks];
+    `sync` is where threads meet, SLOT * (2 + 2 * bands) words. Each of several bands has a thread of its own.
+    """
+    m = pointers(addresses, lists, sync)
+    end, visited, quiet = _run(m, now, most, quiet, patience, band, bands, by_list)
+    if by_list:
+        _settle(m, m.cores * band // bands, m.cores * (band + 1) // bands, min(end + 1, most))
+    return end, visited, quiet
