@@ -24,6 +24,7 @@ from cstorch_compat.run import process, script, user_traceback
 from lazytensor import config, dialect
 from lazytensor.errors import LazyError
 from wse_sim import MACHINES
+from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
 
 
@@ -44,6 +45,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
     planning.add_parser(commands)
+    placing.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.set_defaults(execute=lambda options: coverage.report(options.list))

@@ -45,7 +45,7 @@ LAYERS = """
 
     wse_sim.machine
     wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
-    wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives
+    wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives  wse_sim.placement
     wse_sim.price.reduction_tree
     wse_sim.fabric
     wse_sim.price
@@ -54,6 +54,7 @@ LAYERS = """
     wse_sim.pipeline
     wse_sim.plan
     wse_sim.backend  wse_sim.mesh_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
+    wse_sim.contest
     wse_sim
 
     cstorch_compat.names

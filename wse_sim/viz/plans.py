@@ -1,13 +1,11 @@
 """The floor plan of a report and a timeline of bars, as text."""
 
-from string import ascii_lowercase, ascii_uppercase, digits
-
 from wse_sim.machine import Machine
 from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline, TimeSpan
+from wse_sim.viz import floors
 
-_LETTERS = ascii_uppercase + ascii_lowercase + digits
-_EMPTY, _MORE = ".", "*"
+_EMPTY = "."
 
 
 def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
@@ -20,37 +18,16 @@ def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     placed = [row for row in report.rows if row.rect]
     if not placed:
         return f"nothing placed{': ' + report.reason if report.reason else ''}\n"
-    width, height = machine.usable_width, machine.usable_height
-    wide = min(columns, width)
-    high = height if wide == width else max(1, round(height * wide / width / 2))
-    high = min(high, height)
-    lines = ["".join(_cell(placed, x, y, wide, high, width, height) for x in range(wide)) for y in range(high)]
-    legend = [f"{_letter(n)} {row.label} {_size(row)}" for n, row in enumerate(placed)]
-    scale = f"{machine.name}: {width} x {height} PEs, a character is {width / wide:.1f} x {height / high:.1f}"
-    return "\n".join([scale, *lines, *legend]) + "\n"
-
-
-def _letter(n: int) -> str:
-    return _LETTERS[n] if n < len(_LETTERS) else _MORE
+    rects = [row.rect for row in placed if row.rect]
+    lines, scale = floors.cells(rects, machine.usable_width, machine.usable_height, columns)
+    legend = [f"{floors.letter(n)} {row.label} {_size(row)}" for n, row in enumerate(placed)]
+    title = f"{machine.name}: {machine.usable_width} x {machine.usable_height} PEs, {scale}"
+    return "\n".join([title, *lines, *legend]) + "\n"
 
 
 def _size(row: LayerRow) -> str:
     _, _, width, height = row.rect or (0, 0, 0, 0)
     return f"{width}x{height}, {row.cycles:,} cycles"
-
-
-def _cell(placed: list[LayerRow], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
-    """The letter of the kernel that has the most of the cell (x, y) of wide x high cells."""
-    left, right = x * width // wide, (x + 1) * width // wide
-    top, bottom = y * height // high, (y + 1) * height // high
-    best, shown = 0, _EMPTY
-    for n, row in enumerate(placed):
-        rx, ry, rw, rh = row.rect or (0, 0, 0, 0)
-        shared = max(0, min(right, rx + rw) - max(left, rx)) * max(0, min(bottom, ry + rh) - max(top, ry))
-        # Equal shares go to the later kernel: in streaming mode all of them overlap.
-        if shared and shared >= best:
-            best, shown = shared, _letter(n)
-    return shown
 
 
 def gantt(timeline: Timeline, columns: int = 72) -> str:

@@ -1,0 +1,118 @@
+"""The command `place`: places the kernels of an ISPD-2020 problem and scores the layout."""
+
+import argparse
+import json
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from lazytensor.errors import LazyError
+from lazytensor.table import Column, Table
+from wse_sim.contest.kgraph import Problem, read
+from wse_sim.contest.scoring import PlacedKernel, Score, score
+from wse_sim.contest.solving import Solution, solve
+from wse_sim.viz import floors
+
+COLUMNS = 72
+"""Characters of a line of the drawing."""
+
+
+def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Describe the command."""
+    placer = commands.add_parser("place", help="place the kernels of an ISPD-2020 problem on a wafer, and score them")
+    placer.add_argument("file", type=Path, metavar="FILE.kgraph", help="a problem in the contest's format")
+    placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
+    placer.add_argument("--svg", type=Path, metavar="FILE", help="also draw the layout")
+    placer.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Place a problem and print its layout. Returns 1 if the file has a fault or does not fit, else 0."""
+    start = time.perf_counter()
+    try:
+        problem = read(options.file)
+        solution = solve(problem)
+    except LazyError as e:
+        print(f"lazywafer: {e}", file=sys.stderr)
+        return 1
+    seconds = time.perf_counter() - start
+    marks = score(problem, solution.layout)
+    if options.svg:
+        names = [p.name for p in solution.layout]
+        options.svg.write_text(floors.svg(names, _rects(solution), problem.edges, problem.width, problem.height))
+    if options.json:
+        print(json.dumps(as_dict(problem, solution, marks, seconds), indent=1))
+    else:
+        print(as_text(problem, solution, marks, seconds))
+    return 0
+
+
+def as_dict(problem: Problem, solution: Solution, marks: Score, seconds: float) -> dict[str, Any]:
+    """What the command found, for tools: `delta_t` in cycles, `wirelength` in PEs."""
+    return {
+        "test": problem.name,
+        "width": problem.width,
+        "height": problem.height,
+        "delta_t": _plain(marks.delta_t),
+        "bound": solution.bound,
+        "wirelength": _plain(marks.wirelength),
+        "adapter": marks.adapter,
+        "score": _plain(marks.total),
+        "seconds": round(seconds, 3),
+        "layout": [_record(p) for p in solution.layout],
+    }
+
+
+def as_text(problem: Problem, solution: Solution, marks: Score, seconds: float) -> str:
+    """The figures, a drawing, and a line for each kernel."""
+    over = float(marks.delta_t) / solution.bound
+    lines, scale = floors.cells(_rects(solution), problem.width, problem.height, COLUMNS)
+    columns = (
+        *(Column(head, str) for head in ("", "kernel")),
+        *(Column(head, "{:,}".format) for head in ("x", "y", "width", "height")),
+        *(Column(head, str) for head in ("turned", "h", "w", "c", "k")),
+    )
+    rows = [
+        (floors.letter(n), p.name, p.x, p.y, p.width, p.height, p.rotation, *_cut(p))
+        for n, p in enumerate(solution.layout)
+    ]
+    return "\n".join(
+        [
+            f"{problem.name}: {len(problem.kernels)} kernels, {problem.width} x {problem.height} PEs, {seconds:.1f} s",
+            f"time        {float(marks.delta_t):>12,.6g} cycles, {over:.3f} of the area bound {solution.bound:,}",
+            f"wirelength  {float(marks.wirelength):>12,.1f} PEs, {len(problem.edges)} connections",
+            f"adapters    {marks.adapter:>12,}",
+            f"score       {float(marks.total):>12,.1f}",
+            f"\n{scale}",
+            *lines,
+            Table(columns, rows).text(),
+        ]
+    )
+
+
+def _rects(solution: Solution) -> list[floors.Extents]:
+    return [(p.x, p.y, p.width, p.height) for p in solution.layout]
+
+
+def _cut(p: PlacedKernel) -> tuple[str, ...]:
+    cut = p.parameters
+    return str(cut.h), str(cut.w), " ".join(map(str, cut.c)), " ".join(map(str, cut.k))
+
+
+def _record(p: PlacedKernel) -> dict[str, Any]:
+    cut = p.parameters
+    return {
+        "name": p.name,
+        "x": p.x,
+        "y": p.y,
+        "width": p.width,
+        "height": p.height,
+        "rotation": p.rotation,
+        "parameters": {"h": cut.h, "w": cut.w, "c": list(cut.c), "k": list(cut.k)},
+    }
+
+
+def _plain(value: Fraction) -> int | float:
+    return int(value) if value.denominator == 1 else float(value)

@@ -1,0 +1,105 @@
+"""What a layout of a contest problem is worth, and whether it is legal: read off its records alone.
+
+Nothing here is shared with the search: a mistake there shows as an illegal layout or another score.
+Source: the contest's benchmark description. Its formula for adapters is not public; here an edge costs one for each of
+h and w in which its two ends differ, which is assumed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from wse_sim.contest.cuts import COPIES, Kernel, Parameters
+from wse_sim.contest.kgraph import Problem
+
+TURNS = ("R0", "R90")
+
+
+@dataclass(frozen=True)
+class PlacedKernel:
+    """A kernel on the mesh. Extents are those that it covers, after it was turned."""
+
+    name: str
+    x: int
+    y: int
+    width: int
+    height: int
+    rotation: str
+    parameters: Parameters
+
+
+@dataclass(frozen=True)
+class Score:
+    """The three figures of the contest, and their weighted sum."""
+
+    delta_t: Fraction
+    wirelength: Fraction
+    adapter: int
+    total: Fraction
+
+
+def score(problem: Problem, layout: Sequence[PlacedKernel]) -> Score:
+    """The score of a layout, whose kernels are in the order of the problem's."""
+    delta_t = max(_time(kernel, p.parameters) for kernel, p in zip(problem.kernels, layout, strict=True))
+    wires = sum((_distance(layout[a], layout[b]) for a, b in problem.edges), start=Fraction(0))
+    adapter = sum(mismatch(layout[a].parameters, layout[b].parameters) for a, b in problem.edges)
+    weights = (problem.time_weight, problem.wire_weight, problem.adapter_weight)
+    # In fractions: a stride gives quarters of a cycle, centres lie between PEs, and sums are compared.
+    terms = zip(weights, (delta_t, wires, Fraction(adapter)), strict=True)
+    return Score(delta_t, wires, adapter, sum((Fraction(w) * v for w, v in terms), start=Fraction(0)))
+
+
+def mismatch(one: Parameters, other: Parameters) -> int:
+    """In how many of h and w the two ends of a connection differ."""
+    return (one.h != other.h) + (one.w != other.w)
+
+
+def _time(kernel: Kernel, p: Parameters) -> Fraction:
+    # The convolutions of a block work beside each other.
+    return max(conv.time(p.h, p.w, c, k) for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True))
+
+
+def _distance(one: PlacedKernel, other: PlacedKernel) -> Fraction:
+    """From centre to centre, along the rows and columns of the mesh."""
+    across = (2 * one.x + one.width) - (2 * other.x + other.width)
+    along = (2 * one.y + one.height) - (2 * other.y + other.height)
+    return Fraction(abs(across) + abs(along), 2)
+
+
+def faults(problem: Problem, layout: Sequence[PlacedKernel]) -> Iterator[str]:
+    """What is illegal about a layout, cell by cell; nothing if it is legal."""
+    # A map of the mesh with the number of the kernel that owns each PE.
+    cells = np.full((problem.height, problem.width), -1, np.int32)
+    if [p.name for p in layout] != [kernel.name for kernel in problem.kernels]:
+        yield "the kernels are not those of the problem"
+        return
+    for n, (kernel, place) in enumerate(zip(problem.kernels, layout, strict=True)):
+        yield from _faults_of_cut(problem, kernel, place)
+        if place.x < 0 or place.y < 0:
+            yield f"{place.name} begins at ({place.x}, {place.y})"
+            continue
+        over_x, over_y = place.x + place.width - problem.width, place.y + place.height - problem.height
+        if over_x > 0 or over_y > 0:
+            yield f"{place.name} is {max(0, over_x)} x {max(0, over_y)} PEs beyond the mesh"
+        part = cells[place.y : place.y + place.height, place.x : place.x + place.width]
+        for other in np.unique(part[part >= 0]):
+            yield f"{place.name} shares {int((part == other).sum())} PEs with {layout[other].name}"
+        # What another one owns stays its own, so that each overlap is told once.
+        part[part < 0] = n
+
+
+def _faults_of_cut(problem: Problem, kernel: Kernel, place: PlacedKernel) -> Iterator[str]:
+    p = place.parameters
+    extents = (COPIES * sum(p.k), p.h * p.w * (max(p.c) + 1))
+    if place.rotation not in TURNS:
+        yield f"{place.name} is turned by {place.rotation}"
+    if (place.width, place.height) != (extents if place.rotation == "R0" else extents[::-1]):
+        yield f"{place.name} covers {place.width} x {place.height} PEs, and its parameters ask for {extents}"
+    for conv, c, k in zip(kernel.convs, p.c, p.k, strict=True):
+        limits = ((p.h, max(v.H for v in kernel.convs)), (p.w, max(v.W for v in kernel.convs)), (c, conv.C))
+        if any(not 1 <= parts <= whole for parts, whole in (*limits, (k, conv.K))):
+            yield f"{place.name} is cut into {p.h} x {p.w} tiles, {c} and {k} channels, which {conv} does not have"
+        elif (words := conv.memory(p.h, p.w, c, k)) > problem.memory_limit:
+            yield f"{place.name} holds {float(words):,.1f} words on a PE, of {problem.memory_limit:,}"

@@ -1,0 +1,63 @@
+"""Rectangles on a mesh: as text, a letter for each, and as a picture in SVG, which every browser shows."""
+
+from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase, digits
+from xml.sax.saxutils import escape
+
+_LETTERS = ascii_uppercase + ascii_lowercase + digits
+_EMPTY, _MORE = ".", "*"
+_FILLS = ("#a9c4d6", "#f4c99b", "#b8d8b0", "#d9b3c9", "#cfc3e6", "#e8dd9c", "#9fd1cb", "#e3b5a4")
+
+Extents = tuple[int, int, int, int]
+"""x, y, width, height."""
+
+
+def letter(n: int) -> str:
+    """The letter of rectangle `n`; those beyond the alphabet share one."""
+    return _LETTERS[n] if n < len(_LETTERS) else _MORE
+
+
+def cells(rects: Sequence[Extents], width: int, height: int, columns: int) -> tuple[list[str], str]:
+    """Lines of at most `columns` letters, half as many to the length in y, and how many PEs a letter stands for.
+
+    Where several rectangles share a cell, the one with most PEs in it is shown.
+    """
+    wide = min(columns, width)
+    high = height if wide == width else max(1, round(height * wide / width / 2))
+    high = min(high, height)
+    lines = ["".join(_cell(rects, x, y, wide, high, width, height) for x in range(wide)) for y in range(high)]
+    return lines, f"a character is {width / wide:.1f} x {height / high:.1f}"
+
+
+def _cell(rects: Sequence[Extents], x: int, y: int, wide: int, high: int, width: int, height: int) -> str:
+    """The letter of the rectangle that has the most of the cell (x, y) of wide x high cells."""
+    left, right = x * width // wide, (x + 1) * width // wide
+    top, bottom = y * height // high, (y + 1) * height // high
+    best, shown = 0, _EMPTY
+    for n, (rx, ry, rw, rh) in enumerate(rects):
+        shared = max(0, min(right, rx + rw) - max(left, rx)) * max(0, min(bottom, ry + rh) - max(top, ry))
+        # Equal shares go to the later one: in streaming mode all of them overlap.
+        if shared and shared >= best:
+            best, shown = shared, letter(n)
+    return shown
+
+
+def svg(
+    names: Sequence[str], rects: Sequence[Extents], edges: Sequence[tuple[int, int]], width: int, height: int
+) -> str:
+    """The rectangles with their names, and a line from centre to centre for each edge."""
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 -1 {width + 2} {height + 2}" font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="#f2f2f2" stroke="#808080"/>',
+    ]
+    for n, (name, (x, y, w, h)) in enumerate(zip(names, rects, strict=True)):
+        size = max(1.0, min(w / max(1, len(name)), h / 1.5, height / 40))
+        lines.append(
+            f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{_FILLS[n % len(_FILLS)]}" stroke="white"/>'
+            f'<text x="{x + w / 2}" y="{y + h / 2}" font-size="{size:.1f}" text-anchor="middle" '
+            f'dominant-baseline="central">{escape(name)}</text>'
+        )
+    for a, b in edges:
+        (x1, y1), (x2, y2) = ((r[0] + r[2] / 2, r[1] + r[3] / 2) for r in (rects[a], rects[b]))
+        lines.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="#bc4b51" stroke-opacity="0.6"/>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
