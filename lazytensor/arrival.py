@@ -8,6 +8,7 @@ been used it is too late, and refused.
 """
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,7 +23,16 @@ from lazytensor.tensor import Tensor, grad_mode, is_grad_enabled, leaves, untrac
 Hook = Callable[..., Any]
 Keepers = weakref.WeakValueDictionary[int, Tensor]
 """Tensors by their identity: `==` of tensors compares elements."""
-_retaining: Keepers = Keepers()
+
+
+class _Retaining(threading.local):
+    """Tensors that keep their gradient, of each thread: one that walks back does not look at what others compute."""
+
+    def __init__(self) -> None:
+        self.tensors = Keepers()
+
+
+_retaining = _Retaining()
 
 
 class Handle:
@@ -50,7 +60,7 @@ class Handle:
 def rule_number() -> Any:
     """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
     # A number from a counter that never goes back would make each trace of a step another graph, compiled anew.
-    step = trace.current
+    step = trace.here.current
     if step is None:
         return unique()
     step.rules += 1
@@ -65,11 +75,11 @@ class _Arrival:
         self.keepers = Keepers()
         self.device = device
         # Nodes of a step are found again by its next trace, which registers its own hooks.
-        self._epoch = None if trace.current is None else weakref.ref(trace.current)
+        self._epoch = None if trace.here.current is None else weakref.ref(trace.here.current)
 
     def is_due(self) -> bool:
         """Whether it was registered in the step that is being traced, or outside like this walk."""
-        return trace.current is None if self._epoch is None else self._epoch() is trace.current is not None
+        return trace.here.current is None if self._epoch is None else self._epoch() is trace.here.current is not None
 
     def __call__(self, g: Node) -> Node:
         if not self.is_due():
@@ -99,7 +109,7 @@ def _arrival_of(t: Tensor) -> _Arrival:
 
 def _place_of(t: Tensor) -> Node:
     """The node of a tensor, as one that no equal tensor has if that can be had."""
-    n, step = t.node, trace.current
+    n, step = t.node, trace.here.current
     if arrival_at(n) is not None:
         return n
     if n.cells <= 1 and step is None:
@@ -160,9 +170,9 @@ def hooked(t: Tensor, g: Node) -> Node:
 
 def follow() -> None:
     """Let tensors that keep their gradient wait for it where they are now: they may have been written to."""
-    for t in list(_retaining.values()):
+    for t in list(_retaining.tensors.values()):
         # A tensor from another step is no part of what is walked, and looking at it would draw it in.
-        if t.cell.node is not None and t.cell.epoch is trace.current and t.node.tracks:
+        if t.cell.node is not None and t.cell.epoch is trace.here.current and t.node.tracks:
             arrival = arrival_at(t.node)
             if arrival is None or id(t) not in arrival.keepers:
                 _arrival_of(t).keepers[id(t)] = t
@@ -223,7 +233,7 @@ def retain_grad(t: Tensor) -> None:
         return
     t.__dict__["_retains_grad"] = True
     _arrival_of(t).keepers[id(t)] = t
-    _retaining[id(t)] = t
+    _retaining.tensors[id(t)] = t
 
 
 @fact()

@@ -104,13 +104,13 @@ class Capture:
 
     def __enter__(self) -> "Capture":
         self._move("enter")
-        self._outer, trace.current = trace.current, self
+        self._outer = trace.become(self)
         return self
 
     def __exit__(self, kind: type | None, *_: object) -> None:
         was_executed = self.phase is Phase.FINISHED
         self._move("leave")
-        trace.current = self._outer
+        trace.become(self._outer)
         # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
         # What was executed stays; what was only recorded is forgotten with the exception.
         if kind is not None and not was_executed:
@@ -216,7 +216,7 @@ class Capture:
     def reveal(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
         """Leave the step for a while: its results and its state can be read from outside."""
         self._move("reveal")
-        trace.current = self._outer
+        trace.become(self._outer)
         # Before the values: they take the place of the nodes that the next step needs again.
         self.cells.remember(waiting)
         self.cells.hand_out(waiting, values)
@@ -225,12 +225,12 @@ class Capture:
         """Come back after `reveal`: nothing has a value again."""
         self._move("hide")
         self.cells.take_back()
-        self._outer, trace.current = trace.current, self
+        self._outer = trace.become(self)
 
     def leave(self) -> None:
         """Stop being the current step without having run, and forget it."""
         self._move("leave")
-        trace.current = self._outer
+        trace.become(self._outer)
         self.abandon()
 
     def abandon(self) -> None:

@@ -1,5 +1,7 @@
 """Where a tensor lives, and the shape that it reports."""
 
+import threading
+
 import numpy as np
 
 from lazytensor import source
@@ -39,11 +41,11 @@ class Device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __enter__(self) -> "Device":
-        _chosen.append(CPU if self.type == "cpu" else self)
+        _chosen.stack.append(CPU if self.type == "cpu" else self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _chosen.pop()
+        _chosen.stack.pop()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.text == other.text
@@ -60,12 +62,26 @@ class Device:
 
 
 CPU = Device("cpu")
-_chosen: list[Device] = [CPU]
+
+
+class _Chosen(threading.local):
+    """The devices that each thread has chosen, as in PyTorch: outside of all blocks, then in each, outermost first."""
+
+    def __init__(self) -> None:
+        self.stack = [CPU]
+
+
+_chosen = _Chosen()
 
 
 def chosen_device() -> Device:
     """Where new tensors live that name no device: that of the innermost `with device:` block, else the CPU."""
-    return _chosen[-1]
+    return _chosen.stack[-1]
+
+
+def choose_device(device: Device) -> None:
+    """Decide where new tensors live outside of all blocks, in this thread."""
+    _chosen.stack[0] = device
 
 
 def place(device: "str | Device") -> Device:

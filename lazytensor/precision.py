@@ -5,6 +5,7 @@ that it would see on the system (the logits of a linear layer are float16), and 
 the gradient of a cast. Off unless a half type is set; the wafer backend sets one while it traces.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,61 +13,67 @@ from lazytensor.dtype import DType, float32
 from lazytensor.ir.graph import Node
 from lazytensor.ops.elementwise import cast
 
-_half: DType | None = None
-_host: DType | None = None  # what products run in where a script asks for PyTorch's casts on a CPU
+
+class _Casts(threading.local):
+    """The casts of each thread, as in PyTorch. Every recorded operation reads them, and no argument goes that deep."""
+
+    half: DType | None = None
+    host: DType | None = None  # what products run in where a script asks for PyTorch's casts on a CPU
+
+
+_casts = _Casts()
 
 
 def half_type() -> DType | None:
     """The type that matrix products run in, or None while no casts are made."""
-    return _half
+    return _casts.half
 
 
 @contextmanager
 def autocast(half: DType | None) -> Iterator[None]:
     """Make casts to `half` in the block; None switches them off."""
-    global _half
-    # A module-level switch, since every recorded operation reads it: a look-up, and no argument through all layers.
-    before, _half = _half, half
+    before, _casts.half = _casts.half, half
     try:
         yield
     finally:
-        _half = before
+        _casts.half = before
 
 
 def host_half_type() -> DType | None:
     """The type of products inside of `torch.autocast("cpu")`, or None outside."""
-    return _host
+    return _casts.host
 
 
 @contextmanager
 def host_autocast(half: DType | None) -> Iterator[None]:
     """Make PyTorch's casts on a CPU in the block: of products and losses alone; None switches them off."""
-    global _host
-    before, _host = _host, half
+    before, _casts.host = _casts.host, half
     try:
         yield
     finally:
-        _host = before
+        _casts.host = before
 
 
 def lowered(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a matrix product: float32 becomes the half type."""
     # Off means untouched, not "to float32": what a script mixes on the CPU has to stay as PyTorch leaves it.
-    if _half is None:
+    half = _casts.half
+    if half is None:
         return nodes
-    return tuple(cast(n, _half) if n.type.dtype is float32 else n for n in nodes)
+    return tuple(cast(n, half) if n.type.dtype is float32 else n for n in nodes)
 
 
 def multiplied(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a layer's product: as `lowered`, and inside of PyTorch's casts on a CPU in their type."""
-    if _host is None:
+    host = _casts.host
+    if host is None:
         return lowered(*nodes)
     # The other half type is cast too, and double is left alone.
-    return tuple(cast(n, _host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
+    return tuple(cast(n, host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
 
 
 def raised(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a loss: half types become float32."""
-    if _half is None and _host is None:
+    if _casts.half is None and _casts.host is None:
         return nodes
     return tuple(cast(n, float32) if n.type.dtype.is_half else n for n in nodes)

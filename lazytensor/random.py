@@ -5,9 +5,14 @@ one word, a float64 the low 53 bits of two, and both are scaled in one rounding;
 and Muller, in blocks of 16 where there are at least 16 of them.
 """
 
+import functools
 import math
+import os
 import secrets
 import sys
+import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -25,6 +30,26 @@ STATE_BYTES = _HEAD + 8 * _KEYS + _TAIL
 """Seed, position, the twister's words, and the spare normal number: the layout of PyTorch's CPU state."""
 
 
+# One for all generators, since a generator has to be copied and pickled. A process that is forked while another thread
+# draws would begin with it closed, for ever.
+_turn = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_turn.release)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _whole(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concatenate[Generator, P], T]":
+    """A draw of several steps that no other thread's draw comes into: numbers of one tensor follow each other."""
+
+    @functools.wraps(method)
+    def alone(self: "Generator", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with _turn:
+            return method(self, *args, **kwargs)
+
+    return alone
+
+
 class Generator:
     """A source of random numbers that can be seeded."""
 
@@ -33,6 +58,7 @@ class Generator:
 
     seedings = 0  # how often it was seeded
 
+    @_whole
     def manual_seed(self, seed: int) -> "Generator":
         """Start over from `seed`; only its low 32 bits matter."""
         self.seedings += 1
@@ -58,6 +84,7 @@ class Generator:
         self.manual_seed(number)
         return number
 
+    @_whole
     def get_state(self) -> Tensor:
         """The state as uint8[5056], in PyTorch's own layout."""
         raw = np.zeros(STATE_BYTES, np.uint8)
@@ -73,6 +100,7 @@ class Generator:
             raw[-16:-12].view(np.int32)[0] = 1
         return from_array(raw, dt.uint8)
 
+    @_whole
     def set_state(self, new_state: Tensor) -> "Generator":
         """Go on from a saved state. Raises ShapeError for anything else than 5056 bytes of one."""
         raw = new_state.array("set_state")
@@ -96,6 +124,7 @@ class Generator:
         """The next n 32-bit words, as uint64."""
         return self._bits.random_raw(n) if n else np.zeros(0, np.uint64)
 
+    @_whole
     def uniform(self, shape: tuple[int, ...], dtype: DType, low: float = 0.0, high: float = 1.0) -> np.ndarray:
         """Numbers in [low, high) in the host type of `dtype`; what a half type rounds up to `high` becomes `low`."""
         n = math.prod(shape)
@@ -118,6 +147,7 @@ class Generator:
         scaled: np.ndarray = whole.astype(np.float64) * 2.0**-53
         return scaled
 
+    @_whole
     def normal(self, shape: tuple[int, ...], dtype: DType, mean: float = 0.0, deviation: float = 1.0) -> np.ndarray:
         """Normal numbers in the host type of `dtype`."""
         n = math.prod(shape)
@@ -149,18 +179,21 @@ class Generator:
         self._spare = radius * math.sin(angle)
         return radius * math.cos(angle)
 
+    @_whole
     def bernoulli(self, n: int, p: float) -> np.ndarray:
         """n truth values, each true with the probability p, which is one number."""
         if dialect.current == "2.4":
             return dialect.vendor_uniform(self.words, n) < p
         return self.uniform((n,), dt.float64) < p
 
+    @_whole
     def exponential(self, n: int, dtype: DType) -> np.ndarray:
         """n exponential numbers of rate 1, in float64; `dtype` is the type that they are drawn for."""
         if dialect.current == "2.4":
             return dialect.exponential(self.words, n, dtype)
         return np.asarray(-np.log1p(-self.uniform((n,), dt.float64)))
 
+    @_whole
     def integers(self, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
         """Integers in low..high - 1."""
         n, span = math.prod(shape), high - low
@@ -171,6 +204,7 @@ class Generator:
             drawn = (pairs[:, 0] << np.uint64(32) | pairs[:, 1]) % np.uint64(span)
         return (drawn.astype(np.int64) + low).reshape(shape)
 
+    @_whole
     def permutation(self, n: int) -> np.ndarray:
         """A random order of 0..n - 1, by swapping each place with one at or behind it."""
         out = list(range(n))

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,20 +14,31 @@ Frames = tuple[tuple[str, str, int], ...]
 
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 _PASSED = (*_HOUSE, "<frozen importlib")
-_scopes: list[str] = []
+
+
+class _Here(threading.local):
+    """Where each thread stands in the user's model."""
+
+    fixed: Where | None = None
+    keeps_frames = False
+
+    def __init__(self) -> None:
+        self.scopes: list[str] = []
+
+
+_here = _Here()
 blocks: dict[str, str] = {}
 """By path, the names of blocks that are no modules."""
-_fixed: Where | None = None
 # Every operation asks where it was called, mostly from few lines of few files.
 _ours: dict[str, bool] = {}
 _places: dict[tuple[str, int, str, Frames], Where] = {}
-_keeps_frames = False
 
 
 def push_scope(name: str) -> None:
     """Enter a module or name scope; nodes made from now on carry its path."""
     # An empty name adds no part to the path, but has to be pushed: every push has its pop.
-    _scopes.append(f"{_scopes[-1]}.{name}" if _scopes and name else name or (_scopes[-1] if _scopes else ""))
+    scopes = _here.scopes
+    scopes.append(f"{scopes[-1]}.{name}" if scopes and name else name or (scopes[-1] if scopes else ""))
 
 
 def push_block(name: str) -> None:
@@ -34,27 +46,27 @@ def push_block(name: str) -> None:
     push_scope(name)
     # Without a name it is the module around it.
     if name:
-        blocks[_scopes[-1]] = name
+        blocks[_here.scopes[-1]] = name
 
 
 def pop_scope() -> None:
     """Leave the innermost scope."""
-    _scopes.pop()
+    _here.scopes.pop()
 
 
 def reset() -> None:
     """Be outside of every scope."""
-    _scopes.clear()
+    _here.scopes.clear()
     blocks.clear()
 
 
 def where() -> Where:
     """The line of `user_frame`, or the place that a block is fixed to."""
-    if _fixed is not None:
-        return _fixed
-    frame = user_frame()
-    frames = _frames(frame) if _keeps_frames else ()
-    key = (frame.f_code.co_filename, frame.f_lineno, _scopes[-1] if _scopes else "", frames)
+    if _here.fixed is not None:
+        return _here.fixed
+    frame, scopes = user_frame(), _here.scopes
+    frames = _frames(frame) if _here.keeps_frames else ()
+    key = (frame.f_code.co_filename, frame.f_lineno, scopes[-1] if scopes else "", frames)
     place = _places.get(key)
     if place is None:
         place = _places[key] = Where(*key)
@@ -87,12 +99,11 @@ def _frames(frame: FrameType | None) -> Frames:
 @contextmanager
 def keeping_frames() -> Iterator[None]:
     """A block in which places have their callers too, which takes longer: for graphs that are to be printed."""
-    global _keeps_frames
-    before, _keeps_frames = _keeps_frames, True
+    before, _here.keeps_frames = _here.keeps_frames, True
     try:
         yield
     finally:
-        _keeps_frames = before
+        _here.keeps_frames = before
 
 
 def is_house(file: str) -> bool:
@@ -106,10 +117,9 @@ def is_house(file: str) -> bool:
 @contextmanager
 def at(place: Where | None) -> Iterator[None]:
     """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
-    global _fixed
     # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
-    before, _fixed = _fixed, place
+    before, _here.fixed = _here.fixed, place
     try:
         yield
     finally:
-        _fixed = before
+        _here.fixed = before

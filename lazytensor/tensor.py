@@ -5,6 +5,7 @@ cell's present node; writing folds the new value back through each view's `put`,
 The operations themselves live in `lazytensor.functions`, which attaches them as methods.
 """
 
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +35,15 @@ HOOKS = ("_hooks", "_after_hooks", "_retains_grad")
 """What a tensor remembers of those who watch its gradient."""
 
 leaves: "weakref.WeakValueDictionary[int, Tensor]" = weakref.WeakValueDictionary()
-_grad_enabled = True
+
+
+class _Mode(threading.local):
+    """What each thread switches for itself, as in PyTorch; a new one begins as the first did."""
+
+    records_gradients = True
+
+
+_mode = _Mode()
 
 
 T = TypeVar("T", bound="Tensor")
@@ -97,7 +106,7 @@ class Tensor(Methods):
         # Reading a value is the hottest path of the package: the last answer is kept, and holds as long as the cell
         # shows the same node in the same step.
         stored = self.cell.node
-        if stored is None or self.cell.epoch is not trace.current:
+        if stored is None or self.cell.epoch is not trace.here.current:
             stored = read(self.cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
@@ -119,7 +128,7 @@ class Tensor(Methods):
         """Make `n` (of the same type) the value, through the lens. Raises ShapeError if the type differs."""
         if n.type != self.spec:
             raise ShapeError(f"a value of {n.type} cannot be written to a {self.spec}", where=source.where())
-        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _grad_enabled:
+        if (self.leaf_id or (self.lens and self.lens[0][0] == "variable")) and _mode.records_gradients:
             raise AutogradError(
                 f"a {'view of a ' if self.lens else ''}leaf Variable that requires grad is being used in an in-place "
                 "operation.",
@@ -255,7 +264,7 @@ class Tensor(Methods):
     def spend(self, is_retained: bool | None) -> None:
         """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
         root = self.node
-        if trace.current is None:
+        if trace.here.current is None:
             saved.check(root, _cell_of)
             if not is_retained:
                 saved.spend(root)
@@ -414,7 +423,7 @@ def untracked(n: Node) -> Node:
 def arg(t: Tensor) -> Node:
     """The node of an operand: without gradient while gradients are switched off."""
     n = t.node
-    return n if _grad_enabled or not n.tracks else call("detach", n)
+    return n if _mode.records_gradients or not n.tracks else call("detach", n)
 
 
 def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
@@ -425,27 +434,25 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     dtype = dtype or of_array(array)
     values = np.array(array, dtype.host, order="C")
     t = Type(values.shape, dtype)
-    is_constant = trace.current is not None and values.nbytes <= CONST_LIMIT
+    is_constant = trace.here.current is not None and values.nbytes <= CONST_LIMIT
     return handle(adopt(const(values, t) if is_constant else leaf(values, t)))
 
 
 @contextmanager
 def grad_mode(enabled: bool) -> Iterator[None]:
-    """Switch the recording of gradients on or off."""
-    global _grad_enabled
-    before, _grad_enabled = _grad_enabled, enabled
+    """Switch the recording of gradients on or off, in this thread."""
+    before, _mode.records_gradients = _mode.records_gradients, enabled
     try:
         yield
     finally:
-        _grad_enabled = before
+        _mode.records_gradients = before
 
 
 def is_grad_enabled() -> bool:
     """Whether operations record gradients now."""
-    return _grad_enabled
+    return _mode.records_gradients
 
 
 def set_grad_enabled(enabled: bool) -> None:
-    """Switch the recording of gradients on or off for good."""
-    global _grad_enabled
-    _grad_enabled = enabled
+    """Switch the recording of gradients on or off for good, in this thread."""
+    _mode.records_gradients = enabled

@@ -4,6 +4,7 @@ A cell points to the node that is its present value. Outside a step, nodes are r
 step (see `capture`) is told of every cell that is read, written or made.
 """
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lazytensor import source
-from lazytensor.errors import StateError
+from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Node, leaf, node, topological, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
@@ -44,7 +45,7 @@ class Cell:
     def __init__(self, n: Node):
         self.node: Node | None = n
         self.type: Type = n.type
-        self.epoch: Epoch | None = current  # the step that it belongs to
+        self.epoch: Epoch | None = here.current  # the step that it belongs to
         self.state: str = ""  # StateId, given on registration or at the first step that reads the cell
         self.home: Home | None = None  # the store that holds its value between steps
         self.synced: Node | None = None  # the leaf that the store's present value was read into
@@ -106,22 +107,49 @@ class Epoch(Protocol):
         """Have an action recorded after all else that the step does."""
 
 
-current: Epoch | None = None
+class Here(threading.local):
+    """What each thread has for itself: a loader's thread makes tensors beside a step that another one records."""
+
+    current: Epoch | None = None
+
+    def __init__(self) -> None:
+        # Cells with a value to be computed outside of steps. Weakly: what nobody holds is never computed.
+        self.pending: list[weakref.ref[Cell]] = []
+
+
+here = Here()
+_recorder: threading.Thread | None = None  # who records a step
 is_abstract = False
 """Whether parameters have a type and no array, and nothing is computed that nobody reads (see `abstract`)."""
-# Cells with a value to be computed outside of steps. Weakly: what nobody holds is never computed.
-_pending: list[weakref.ref[Cell]] = []
+
+
+def become(step: Epoch | None) -> Epoch | None:
+    """Make a step the current one of this thread, or none; returns the one before.
+
+    Raises TraceError while another thread records: both would number their inputs, and name their state, from one run.
+    """
+    global _recorder
+    thread, other = threading.current_thread(), _recorder
+    if step is not None and other is not None and other is not thread and other.is_alive():
+        raise TraceError(
+            f"a step is being recorded in the thread {other.name!r}, and {thread.name!r} begins another one",
+            where=source.where(),
+            hint="A process records one step at a time: run one loop after the other, or each in a process of its own.",
+        )
+    _recorder = None if step is None else thread
+    before, here.current = here.current, step
+    return before
 
 
 def adopt(n: Node) -> Cell:
     """A cell for a value that was just computed; it will be fetched or materialized if it outlives its use."""
     cell = Cell(n)
-    if current is not None:
+    if here.current is not None:
         # Not by n.value: whether a constant was computed before must not change what the step returns.
-        (current.settle if n.op in ("const", "leaf") else current.bear)(cell)
+        (here.current.settle if n.op in ("const", "leaf") else here.current.bear)(cell)
     elif n.value is None and not is_abstract:
-        _pending.append(weakref.ref(cell))
-        if len(_pending) > PENDING_LIMIT:
+        here.pending.append(weakref.ref(cell))
+        if len(here.pending) > PENDING_LIMIT:
             sync()
     return cell
 
@@ -138,9 +166,9 @@ def has_no_value(n: Node) -> bool:
 
 def read(cell: Cell) -> Node:
     """The present value of a cell, as a node of the step being captured or of the outside."""
-    if current is not None:
-        if cell.epoch is not current:
-            current.touch(cell)
+    if here.current is not None:
+        if cell.epoch is not here.current:
+            here.current.touch(cell)
     elif cell.node is None:
         _fetch(cell)
     assert cell.node is not None
@@ -149,7 +177,7 @@ def read(cell: Cell) -> Node:
 
 def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
     """Make `n` the value of a cell; what is not counted is a write that backward does not notice."""
-    if current is None:
+    if here.current is None:
         # Initial values of what has none: they would be drawn, and never seen.
         if is_abstract and cell.node is not None and has_no_value(cell.node):
             return
@@ -160,15 +188,15 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
         elif n.memo is not None and REPLACED in n.memo:
             # A constant that the cell began with may come back by a write that nobody counts: `weight.data.zero_()`.
             n.memo[REPLACED].pop(id(cell), None)
-    elif cell.epoch is not current:
-        current.touch(cell)
+    elif cell.epoch is not here.current:
+        here.current.touch(cell)
     cell.node = n
     cell.version += is_counted
-    if current is None:
+    if here.current is None:
         if n.value is None and not is_abstract:
-            _pending.append(weakref.ref(cell))
+            here.pending.append(weakref.ref(cell))
     elif cell.home is None:
-        current.bear(cell)
+        here.current.bear(cell)
 
 
 def _replaced(cell: Cell, old: Node, n: Node) -> None:
@@ -210,9 +238,8 @@ def register(cell: Cell, state: str) -> None:
 
 def sync() -> None:
     """Compute every live value that is still pending outside a step; without gradient history it becomes a leaf."""
-    global _pending
-    cells = [c for r in _pending if (c := r()) is not None]
-    _pending = []
+    cells = [c for r in here.pending if (c := r()) is not None]
+    here.pending = []
     # All at once, so that what they share is computed once.
     roots = list(dict.fromkeys(c.node for c in cells if c.node is not None and c.node.value is None))
     for n, value in zip(roots, evaluate(roots, {}, remember=True), strict=True):
@@ -226,17 +253,17 @@ def sync() -> None:
 
 def reset() -> None:
     """Leave whatever step is being captured, and compute nothing of what is pending until somebody reads it."""
-    global current, is_abstract
-    current, is_abstract = None, False
-    _pending.clear()
+    global is_abstract, _recorder
+    here.current, is_abstract, _recorder = None, False, None
+    here.pending.clear()
 
 
 def value_of(n: Node, what: str = "reading it") -> np.ndarray:
     """The array that a node stands for. Raises TraceError inside a step whose values do not exist yet."""
     if n.value is not None:
         return n.value
-    if current is not None:
-        return current.value_of(n, what)
+    if here.current is not None:
+        return here.current.value_of(n, what)
     if is_abstract:
         return _shown(n)
     sync()
@@ -263,9 +290,8 @@ def _shown(n: Node) -> np.ndarray:
 
 def outside(action: Callable[[], None]) -> None:
     """Run something as if no step were being traced: making state, for example."""
-    global current
-    before, current = current, None
+    before, here.current = here.current, None
     try:
         action()
     finally:
-        current = before
+        here.current = before

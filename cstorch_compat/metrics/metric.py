@@ -89,7 +89,7 @@ class Metric(Module, ABC):
 
 def _kept(value: Tensor, metric: "Metric") -> None:
     """A metric's value is an output of the step, although no closure takes it."""
-    if process.use_cs() and trace.current is not None:
+    if process.use_cs() and trace.here.current is not None:
         # A closure that does nothing: without an output that is fetched, the compiler would leave out state that
         # nothing else reads.
         steps.closure(lambda r: None, False)(value)

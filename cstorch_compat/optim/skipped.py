@@ -62,8 +62,8 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
     for t, old in zip(changed, before, strict=True):
         _take_back(t, old, finite)
     # Counters that are advanced after the step (schedules, in a script's own line) ask for this verdict at the end.
-    if trace.current is not None:
-        _verdicts[optimizer] = weakref.ref(trace.current), finite
+    if trace.here.current is not None:
+        _verdicts[optimizer] = weakref.ref(trace.here.current), finite
     return answer
 
 
@@ -88,7 +88,7 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
     To be called before the tensor is changed. Outside a traced step it has no effect, and raises RuntimeError where the
     original does: after `amp.init()`, with a scaler.
     """
-    capture = trace.current
+    capture = trace.here.current
     if capture is None:
         _refuse_unwatched()
         return

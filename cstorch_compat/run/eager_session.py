@@ -26,7 +26,7 @@ class EagerSession(Session):
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a traced function."""
-        if trace.current is not None:  # one traced function calls another: both are one step
+        if trace.here.current is not None:  # one traced function calls another: both are one step
             return step_fn(*args, **kwargs)
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):

@@ -42,7 +42,7 @@ class RecordedSession(LoopSession):
 
     def close(self) -> None:
         """The loop is over, or was left."""
-        if trace.current is self.capture:
+        if trace.here.current is self.capture:
             self.capture.leave()
 
     def _closure_calls(self) -> list[ClosureCall]:

@@ -334,7 +334,7 @@ class WaferSession(Session):
         if not had_steps:
             return
         # The loop was left in the middle of a step, which is forgotten.
-        if trace.current is self.step.capture:
+        if trace.here.current is self.step.capture:
             self.step.capture.leave()
         self.state.stop()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numba
 
 from cstorch_compat.run.process import Slot
-from lazytensor.device import CPU, Device, _chosen, chosen_device
+from lazytensor.device import CPU, Device, choose_device, chosen_device
 from lazytensor.errors import OptionInvalid
 
 _settings: Slot[dict[str, Any]] = Slot(dict)
@@ -139,8 +139,7 @@ def set_default_device(device: Any) -> None:
     target = CPU if device is None else device if isinstance(device, Device) else Device(device)
     if target.type not in ("cpu", "meta"):
         raise OptionInvalid(f"there is no device {target}", hint='Use "cpu", or "meta" for shapes without values.')
-    # The first entry is what is chosen outside of all blocks.
-    _chosen[0] = CPU if target.type == "cpu" else target
+    choose_device(CPU if target.type == "cpu" else target)
 
 
 def get_default_device() -> Device:

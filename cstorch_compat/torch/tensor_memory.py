@@ -31,7 +31,7 @@ _copies: "weakref.WeakKeyDictionary[Cell, tuple[Node, np.ndarray]]" = weakref.We
 
 def bytes_of(cell: Cell) -> np.ndarray:
     """The bytes of a cell's value, always at the same place. Raises StateError inside a traced step."""
-    if trace.current is not None:
+    if trace.here.current is not None:
         raise StateError(
             "the memory of a tensor was asked for inside a traced step, where it has none",
             where=source.where(),
@@ -55,7 +55,7 @@ def address(x: Tensor) -> int:
     if not x.numel():
         return 0
     begin = x.storage_offset() * x.dtype.itemsize
-    return (id(x.cell) if trace.current is not None else int(bytes_of(x.cell).ctypes.data)) + begin
+    return (id(x.cell) if trace.here.current is not None else int(bytes_of(x.cell).ctypes.data)) + begin
 
 
 class UntypedStorage:
@@ -114,7 +114,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """Where the bytes lie."""
-        if self._cell is not None and trace.current is not None:
+        if self._cell is not None and trace.here.current is not None:
             return id(self._cell)
         return int(self.array.ctypes.data) if self.nbytes() else 0
 

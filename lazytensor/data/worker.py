@@ -145,7 +145,7 @@ def _settle() -> None:
         end.close()
     open_ends.clear()
     # A fork in the middle of a traced step would record the samples' operations into a graph that nobody reads.
-    trace.current = None
+    trace.become(None)
 
 
 def _send(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:

@@ -36,7 +36,7 @@ class _Source:
         """The state at the start of the step, and the number of this draw."""
         base = self.base
         # Told by the step, not by a call at its start: steps without draws then carry no state.
-        if trace.current is not self.capture or base is None:
+        if trace.here.current is not self.capture or base is None:
             base = self._begin()
         self.draws += 1
         return base, self.draws - 1
@@ -49,7 +49,7 @@ class _Source:
             self.cell, self.seeding = Cell.outside(start), generator.seedings
             # The cell outlives its seeding in a captured step, so each seeding has a name of its own.
             self.cell.state = f"rng.{generator.seedings}"
-        self.capture, self.draws = trace.current, 0
+        self.capture, self.draws = trace.here.current, 0
         # Read before the counter moves: all draws of the step start from one state and differ by their number.
         self.base = trace.read(self.cell)
         trace.write(self.cell, self.base + const(np.array([0, 1]), STATE))
@@ -67,7 +67,7 @@ def restart() -> None:
 
 def is_replayed() -> bool:
     """Whether operations are recorded into a step that runs again without Python: numbers are nodes of it."""
-    return trace.current is not None and not trace.current.readable
+    return trace.here.current is not None and not trace.here.current.readable
 
 
 def is_put_off(shape: tuple[int, ...]) -> bool:
@@ -77,9 +77,9 @@ def is_put_off(shape: tuple[int, ...]) -> bool:
 
 def drawn(values: np.ndarray, dtype: DType) -> Tensor:
     """A tensor of numbers that were drawn now; in a step that Python runs each time they are an input of it."""
-    if trace.current is None or is_replayed():
+    if trace.here.current is None or is_replayed():
         return from_array(values, dtype)
-    return handle(trace.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
+    return handle(trace.here.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
 
 
 def at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:

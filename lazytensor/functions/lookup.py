@@ -164,7 +164,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
     # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
-    if trace.current is None and input.spec.size:
+    if trace.here.current is None and input.spec.size:
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
             raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())

@@ -37,7 +37,7 @@ def _written(x: Tensor, values: np.ndarray) -> Tensor:
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
     rounded = round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape)
-    x.write(leaf(rounded, x.spec) if trace.current is None else drawn(rounded, x.dtype).node)
+    x.write(leaf(rounded, x.spec) if trace.here.current is None else drawn(rounded, x.dtype).node)
     return x
 
 

@@ -60,7 +60,7 @@ def zero_(x: Tensor) -> Tensor:
 
 def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
-    x.write(const(values, x.spec) if trace.current is None or is_replayed() else drawn(values, x.dtype).node)
+    x.write(const(values, x.spec) if trace.here.current is None or is_replayed() else drawn(values, x.dtype).node)
     return x
 
 

@@ -73,7 +73,8 @@ _NO_ATTRS: Attrs = {}
 def _forget(entry: _Entry) -> None:
     # The same structure may have been interned anew before the old node was collected.
     if _table.get(entry.key) is entry:
-        del _table[entry.key]
+        # Another thread may put an equal node there just now; then the two are not shared, and nothing else.
+        _table.pop(entry.key, None)
 
 
 def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:

@@ -32,7 +32,7 @@ class Parameter(Tensor):
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
         is_shared = not (source_tensor.lens or source_tensor.requires_grad)
-        if trace.is_abstract and not trace.current:
+        if trace.is_abstract and not trace.here.current:
             # Whatever was to be its first value is never computed.
             parameter = of_class(cls, adopt(trace.without_value(source_tensor.spec)))
         else:

@@ -100,7 +100,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def phase_follows_the_table(self):
         assert self.capture.phase is self.phase
-        assert (trace.current is self.capture) == (self.phase in CURRENT)
+        assert (trace.here.current is self.capture) == (self.phase in CURRENT)
 
     @invariant()
     def weight_has_the_value_of_the_steps_that_ran(self):

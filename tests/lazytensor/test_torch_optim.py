@@ -167,7 +167,7 @@ def test_long_loop_keeps_no_graph():
             lt.nn.functional.cross_entropy(model(x), y).backward()
             o.step()
         gc.collect()
-        return len(graph._table), len(trace._pending)
+        return len(graph._table), len(trace.here.pending)
 
     nodes, pending = steps(5)
     more_nodes, more_pending = steps(100)

@@ -21,7 +21,7 @@ def _when_known(action: Callable[..., None]) -> Callable[..., None]:
     later = steps.closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
-        (action if trace.current is None else later)(name, value)
+        (action if trace.here.current is None else later)(name, value)
 
     call.__doc__ = action.__doc__
     return call

@@ -61,8 +61,8 @@ class _Ear:
             if not isinstance(output, Tensor) or not current_backend().is_tracing:
                 return
             # Each trace is a step of its own, and counts from the first call again.
-            if trace.current is not self.step:
-                self.step, self.calls = trace.current, Counter()
+            if trace.here.current is not self.step:
+                self.step, self.calls = trace.here.current, Counter()
             number = self.calls[name]
             self.calls[name] += 1
             self.hook(output, f"{name}.{number}" if number else name)

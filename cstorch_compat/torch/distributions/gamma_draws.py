@@ -76,7 +76,7 @@ def _one_poisson(rate: float, g: Generator) -> float:
 
 
 def _drawn(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
-    if trace.current is not None:
+    if trace.here.current is not None:
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",

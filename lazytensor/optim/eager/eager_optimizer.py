@@ -75,7 +75,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if trace.current is not None and not trace.is_abstract:
+        if trace.here.current is not None and not trace.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
@@ -90,7 +90,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
                 for p in group["params"]:
                     if p.grad is not None:
-                        (self._apply if trace.current is None else self._record)(plain, p)
+                        (self._apply if trace.here.current is None else self._record)(plain, p)
         self.steps_taken += 1
         return loss
 

@@ -123,7 +123,7 @@ class Optimizer(step_hooks.Hooked):
         """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
         state = self.state.get(p, {})
         # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
-        if trace.current is None:
+        if trace.here.current is None:
             self.update(group, p, g, state)
             return
         # Updates are most of the nodes of a step, and a loop traces the same ones each time: what an update reads is
