@@ -69,6 +69,10 @@ class PlacementError(LazyError, RuntimeError):
     """A program does not fit the machine."""
 
 
+class ExecutorLost(LazyError, RuntimeError):
+    """Processes that were to do some work have ended, or could not be reached."""
+
+
 class DataError(LazyError, RuntimeError):
     """A data set or a batch is missing or malformed."""
 

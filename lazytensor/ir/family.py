@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import CompileError
+from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Buffer, Instr, Program
 from lazytensor.ir.types import Type, Where
@@ -160,6 +160,16 @@ def _short(value: Any) -> str:
     return text if len(text) < 60 else f"{type(value).__name__} ..."
 
 
+@dataclass(frozen=True)
+class _Refusal:
+    """Stands for a recording that failed, or that was done elsewhere."""
+
+    error: LazyError
+
+    def __call__(self, size: int) -> Program:
+        raise self.error
+
+
 @dataclass
 class StepFamily:
     """A step for every batch: `program(n)` is its program for a batch of n samples.
@@ -188,6 +198,18 @@ class StepFamily:
             return ends[batch_size]
         (first, a), (second, b) = list(ends.items())[-2:]
         return _between(Line(first, second, batch_size), a, b)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The family as plain data, for another process: there no script can be run, so it is recorded before."""
+        try:
+            self._recorded()
+            record = _Refusal(CompileError("a step that came from another process cannot be recorded again"))
+        except LazyError as e:
+            record = _Refusal(e)
+        except Exception as e:
+            # An exception of a script's own may be of a class that the other process has not.
+            record = _Refusal(CompileError(f"the step cannot be recorded for another batch: {type(e).__name__}: {e}"))
+        return {**vars(self), "record": record}
 
     def _recorded(self) -> Mapping[int, Program]:
         """Programs of two batches at least, the last two of one form."""

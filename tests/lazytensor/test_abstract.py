@@ -1,6 +1,7 @@
 """Steps recorded from types alone: they cost no arrays, and give the program of every batch."""
 
 import dataclasses
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -215,3 +216,25 @@ def test_values_of_the_script_stay_outside_of_the_step():
         # What depends on a parameter shows zeros, which take no memory.
         assert np.abs(model(lt.ones(2, 3)).numpy(force=True)).max() == 0
         assert lt.randn(1 << 20).spec.size == 1 << 20
+
+
+def test_family_goes_to_another_process_with_its_batches():
+    with abstract.mode():
+        layer = nn.Linear(3, 2)
+    family = abstract.record(lambda x: layer(x).sum(), [abstract.tensor((4, 3))])
+    sent = pickle.loads(pickle.dumps(family))
+    assert (sent.batch_size, sent.program()) == (4, family.program())
+    assert sent.program(20) == family.program(20)
+
+
+@pytest.mark.parametrize("wrong", [ValueError("four rows"), TraceError("four rows", where="a.py:3")])
+def test_family_of_one_batch_says_why_in_another_process(wrong):
+    def step(x):
+        if x.shape[0] != 4:
+            raise wrong
+        return x.sum()
+
+    sent = pickle.loads(pickle.dumps(abstract.record(step, [abstract.tensor((4, 3))])))
+    assert len(sent.program().instrs) > 0
+    with pytest.raises((CompileError, TraceError), match="four rows"):
+        sent.program(5)

@@ -1,16 +1,19 @@
 """Sweeps: every point once, in a file that outlives a stop; a point that fails leaves the others."""
 
 import json
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
 from programs import mlp
 
-from lazytensor.errors import LazyError
+from lazytensor.errors import ExecutorLost, LazyError
 from wse_sim import TINY, SweepRecord, plan, sweep, to_frame
 from wse_sim.host import APPLIANCE
 from wse_sim.sweeps import sweep as sweeping
+from wse_sim.sweeps import tasks
 from wse_sim.sweeps.digest import content_digest
+from wse_sim.sweeps.sweep_file import SweepFile
 
 SMALL, LARGE = mlp((8, 4)), mlp((16, 8, 4))
 PROGRAMS = {"small": SMALL, "large": LARGE}
@@ -182,3 +185,68 @@ def test_frame_has_a_row_for_each_record():
     frame = to_frame(records)
     assert list(frame["program"]) == ["small", "large"]
     assert list(frame["samples_per_s"]) == [r.samples_per_s for r in records]
+
+
+class Dying(Executor):
+    """Plans in this thread, and ends after some points as a broken pool does: the ones it has, and those to come."""
+
+    def __init__(self, points):
+        self.points = points
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        self.points -= 1
+        if self.points >= 0:
+            future.set_result(fn(*args, **kwargs))
+        else:
+            future.set_exception(BrokenExecutor("a process ended"))
+        return future
+
+
+@pytest.mark.parametrize("points", [0, 1, 3])
+def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path, points):
+    path = tmp_path / "points.jsonl"
+    asked = {"programs": PROGRAMS, "machines": ["tiny"], "modes": ["streaming"], "systems": [1, 2], "path": path}
+    with pytest.raises(ExecutorLost, match="BrokenExecutor: a process ended"):
+        sweep(**asked, executor=Dying(points))
+    assert len(path.read_text().splitlines()) == 1 + points
+    assert sweep(**asked, executor=Dying(4 - points)) == sweep(**{**asked, "path": None})
+
+
+def test_executor_that_takes_nothing_more_is_an_error():
+    with ThreadPoolExecutor(1) as pool:
+        pass
+    with pytest.raises(ExecutorLost, match="shutdown"):
+        sweep({"small": SMALL}, ["tiny"], executor=pool)
+
+
+def test_threads_plan_what_one_does():
+    two = [TINY, replace(TINY, name="slow", clock_hz=1e6)]
+    with ThreadPoolExecutor(3) as pool:
+        records = sweep(PROGRAMS, two, ["streaming"], systems=[1, 2], executor=pool)
+    assert records == sweep(PROGRAMS, two, ["streaming"], systems=[1, 2])
+
+
+def test_source_that_cannot_be_sent_is_refused_by_name():
+    class Local:
+        batch_size = 64
+
+        def program(self, batch_size):
+            return SMALL
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(LazyError, match="local cannot be sent"):
+        sweep({"local": Local()}, ["tiny"], executor=pool)
+
+
+def test_stop_takes_back_what_the_executor_has_not_begun(tmp_path, monkeypatch):
+    begun = []
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SweepFile, "append", stop)
+    monkeypatch.setattr(tasks, "plan", lambda *_, **__: begun.append(1))
+    asked = {"systems": range(1, 400), "path": tmp_path / "points.jsonl"}
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        sweep({"small": SMALL}, ["tiny"], ["streaming"], executor=pool, **asked)
+    assert len(begun) < 399

@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -13,25 +13,12 @@ from lazytensor.errors import LazyError
 from lazytensor.ir.program import Program
 from wse_sim.host import APPLIANCE, Host
 from wse_sim.machine import Machine
-from wse_sim.plan.modes import Source, plan, require_mode
-from wse_sim.plan.prices import Prices
+from wse_sim.plan.modes import require_mode
 from wse_sim.plan.wiring import wire
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
-from wse_sim.sweeps.sweep_record import Point, SweepRecord, failed, record_of
-
-Step = Program | Source
-
-
-@dataclass(frozen=True)
-class Task:
-    """A point with all that it takes to plan it."""
-
-    point: Point
-    step: Step
-    machine: Machine
-    host: Host
-    precision_level: int
+from wse_sim.sweeps.sweep_record import Point, SweepRecord
+from wse_sim.sweeps.tasks import Step, Task, executed, packed, plan_task
 
 
 def sweep(
@@ -40,6 +27,7 @@ def sweep(
     modes: Sequence[str] = ("auto",),
     batches: Sequence[int] = (),
     systems: Sequence[int] = (1,),
+    executor: Executor | None = None,
     *,
     path: str | os.PathLike[str] | None = None,
     host: Host = APPLIANCE,
@@ -49,8 +37,10 @@ def sweep(
 
     `programs` are programs or recorded steps by name; only a step knows itself for other batches than its own, which is
     planned without `batches`. A point that cannot be planned is a record with its error, and the others go on.
+    Points are planned here, or by a `concurrent.futures` executor: threads, processes, a cluster's.
     With `path` each record is in that file before the next point ends, and a sweep that finds points in the file does
-    not plan them again. Raises LazyError for names that there are not, and for a file of another sweep.
+    not plan them again. Raises LazyError for names that there are not, and for a file of another sweep;
+    ExecutorLost where the executor dies, when all that it finished is in the file.
     """
     # By name: a machine that is asked for twice, as a record and by its name, is one.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
@@ -67,36 +57,32 @@ def sweep(
         file = stack.enter_context(SweepFile(pathlib.Path(path), facts, points)) if path is not None else None
         if file is not None:
             records.update(file.records)
-        for record in _planned(task for task in tasks if task.point.key not in records):
+        missing = [task for task in tasks if task.point.key not in records]
+        # A stop on the way takes back what the executor has not begun.
+        for record in stack.enter_context(closing(_planned(missing, executor))):
             if file is not None:
                 file.append(record)
             records[record.point.key] = record
     return [records[task.point.key] for task in tasks]
 
 
-def plan_task(task: Task) -> SweepRecord:
-    """The record of a task; it raises nothing."""
-    point = task.point
-    try:
-        whole = plan(
-            task.step,
-            task.machine,
-            point.mode,
-            point.batch_size,
-            point.systems,
-            task.host,
-            _prices(task.machine),
-            other=point.mode == "auto",
-            precision_level=task.precision_level,
-        )
-        return record_of(point, whole.report)
-    # One point must not end a sweep of a night, whatever is wrong with it.
-    except Exception as error:
-        return failed(point, error)
+def _planned(tasks: Iterable[Task], executor: Executor | None) -> Generator[SweepRecord]:
+    if executor is None:
+        yield from map(plan_task, tasks)
+    else:
+        yield from executed(_packed(tasks), executor)
 
 
-def _planned(tasks: Iterable[Task]) -> Iterator[SweepRecord]:
-    return map(plan_task, tasks)
+def _packed(tasks: Iterable[Task]) -> list[Task]:
+    """Tasks that can be sent, each step of them packed once."""
+    steps: dict[str, bytes] = {}
+    ready = []
+    for task in tasks:
+        digest, name = task.point.digest, task.point.program
+        if digest not in steps and not isinstance(task.step, bytes):
+            steps[digest] = packed(task.step, name)
+        ready.append(replace(task, step=steps[digest]))
+    return ready
 
 
 def _tasks(
@@ -161,16 +147,3 @@ def _release() -> str:
         return metadata.version("lazywafer")
     except metadata.PackageNotFoundError:
         return ""
-
-
-_own = threading.local()
-_KEPT = 4
-
-
-def _prices(machine: Machine) -> Prices:
-    """The prices of a machine, kept from task to task; of each thread its own, since they number what they see."""
-    known: dict[Machine, Prices] = _own.__dict__.setdefault("prices", {})
-    if machine not in known and len(known) == _KEPT:
-        # Points come in the order of machines, over and over: whichever goes may be asked for again.
-        known.clear()
-    return known.setdefault(machine, Prices(machine))

@@ -1,0 +1,132 @@
+"""Planning of one point, here or in another process, and of many over an executor."""
+
+import pickle
+import threading
+import zlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+from lazytensor.errors import ExecutorLost, LazyError
+from lazytensor.ir.program import Program
+from wse_sim.host import Host
+from wse_sim.machine import Machine
+from wse_sim.plan.modes import Source, plan
+from wse_sim.plan.prices import Prices
+from wse_sim.sweeps.sweep_record import Point, SweepRecord, failed, record_of
+
+Step = Program | Source
+IN_FLIGHT = 512
+"""Tasks that an executor has at a time: more than processes, and fewer than would fill its memory."""
+_KEPT = 4
+RESUME = (
+    "What it had finished is in the file, if the sweep has one (path=...): sweep again with another executor, or with "
+    "none, and the rest is planned."
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A point with all that it takes to plan it; `step` may be packed, to be sent."""
+
+    point: Point
+    step: Step | bytes
+    machine: Machine
+    host: Host
+    precision_level: int
+
+
+def plan_task(task: Task) -> SweepRecord:
+    """The record of a task; it raises nothing."""
+    point = task.point
+    # One point must not end a sweep of a night, whatever is wrong with it.
+    try:
+        whole = plan(
+            _unpacked(task.step) if isinstance(task.step, bytes) else task.step,
+            task.machine,
+            point.mode,
+            point.batch_size,
+            point.systems,
+            task.host,
+            _prices(task.machine),
+            other=point.mode == "auto",
+            precision_level=task.precision_level,
+        )
+        return record_of(point, whole.report)
+    except Exception as error:
+        return failed(point, error)
+
+
+def packed(step: Step, name: str) -> bytes:
+    """A step as bytes for another process; a recorded one is recorded for other batches first.
+
+    Raises LazyError for a source that holds what only this process has.
+    """
+    try:
+        # Programs repeat themselves: a thirteenth is left of GPT-2's, and it goes out with each point.
+        return zlib.compress(pickle.dumps(step, pickle.HIGHEST_PROTOCOL), 1)
+    except (pickle.PicklingError, AttributeError, TypeError) as e:
+        hint = "Give programs or recorded steps (lazytensor.abstract.record), or sweep without an executor."
+        raise LazyError(f"{name} cannot be sent to another process: {e}", hint=hint) from e
+
+
+# Points of one program come one after the other.
+@lru_cache(maxsize=_KEPT)
+def _unpacked(step: bytes) -> Step:
+    whole: Step = pickle.loads(zlib.decompress(step))
+    return whole
+
+
+_own = threading.local()
+
+
+def _prices(machine: Machine) -> Prices:
+    """The prices of a machine, kept from task to task; of each thread its own, since they number what they see."""
+    known: dict[Machine, Prices] = _own.__dict__.setdefault("prices", {})
+    if machine not in known and len(known) == _KEPT:
+        # Points come in the order of machines, over and over: whichever goes may be asked for again.
+        known.clear()
+    return known.setdefault(machine, Prices(machine))
+
+
+def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]:
+    """Records of tasks as an executor finishes them. Raises ExecutorLost when it dies, after all that it finished."""
+    rest, waiting = iter(tasks), set[Future[SweepRecord]]()
+    lost: Exception | None = None
+    try:
+        while lost is None:
+            lost = _submit(islice(rest, IN_FLIGHT - len(waiting)), executor, waiting)
+            if not waiting:
+                break
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            # A pool that breaks fails all that waits; what it had finished by then is as good as any.
+            for outcome in map(_outcome, done if lost is None else done | {f for f in waiting if f.done()}):
+                if isinstance(outcome, SweepRecord):
+                    yield outcome
+                else:
+                    lost = outcome
+    finally:
+        # Also where the caller stops: nobody asks for these any more.
+        for future in waiting:
+            future.cancel()
+    if lost is not None:
+        raise ExecutorLost(f"the executor has ended: {type(lost).__name__}: {lost}", hint=RESUME) from lost
+
+
+def _submit(tasks: Iterable[Task], executor: Executor, waiting: set[Future[SweepRecord]]) -> Exception | None:
+    """Hand tasks over; returns the error of an executor that takes none any more."""
+    try:
+        waiting.update(executor.submit(plan_task, task) for task in tasks)
+    except Exception as error:
+        return error
+    return None
+
+
+def _outcome(future: Future[SweepRecord]) -> SweepRecord | Exception:
+    # A task raises nothing of its own: whatever comes instead of a record is about the executor.
+    try:
+        return future.result()
+    except Exception as error:
+        return error
