@@ -31,7 +31,7 @@ quick: $(VENV)/.installed
 	$(PYTEST) --quick
 
 campaign: $(VENV)/.installed
-	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py tests/wse_sim/test_priced.py
+	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py tests/wse_sim/test_priced.py tests/wse_sim/test_pipeline.py
 
 lowest:
 	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from wse_sim.kernels.kernel import Room
+from wse_sim.kernels.kernel import BANK_PAIRS, Room
 from wse_sim.pipeline.chain import Chain, Home, Loss, Pointwise, Value
 from wse_sim.pipeline.seats import Seat
 
@@ -24,10 +24,10 @@ class MemoryMap:
     slots: dict[int, int] = field(default_factory=dict)
     targets: int = 0
 
-    def add(self, value: Value, words: int, slots: int = 1) -> None:
-        """Give a value room, once."""
+    def add(self, value: Value, words: int, slots: int = 1, bank: int | None = None) -> None:
+        """Give a value room, once; `bank` as in `Room.take`."""
         if value.number not in self.addresses:
-            self.addresses[value.number] = self.room.take(words * slots, WIDE)
+            self.addresses[value.number] = self.room.take(words * slots, WIDE, bank)
             self.sizes[value.number], self.slots[value.number] = words, slots
 
     def at(self, value: Value, batch: int) -> int:
@@ -61,18 +61,37 @@ def layer_map(chain: Chain, layer: int, seat: Seat, micro: int, flights: int) ->
     """Addresses on all cores of a layer: as large as the largest of them needs."""
     # One map for all cores: those with smaller tiles leave words free, and equal addresses make equal programs.
     memory, (inner, outer) = LayerMap(flights=flights), seat.most
+    banks = _banks(chain, layer)
     for value in values_at(chain, Home("tiles", layer)):
-        memory.add(value, inner * outer)
-    memory.waiting_words = inner * micro
-    memory.waiting = memory.room.take(inner * micro * flights, WIDE)
-    memory.gradient = memory.room.take(outer * micro, WIDE)
-    memory.partial = memory.room.take(max(inner, outer) * micro, WIDE)
+        memory.add(value, inner * outer, bank=banks.get(value.number))
+    memory.waiting_words = _whole(inner * micro)
+    memory.waiting = memory.room.take(memory.waiting_words * flights, WIDE, _ACTIVATION)
+    memory.gradient = memory.room.take(outer * micro, WIDE, _GRADIENT)
+    memory.partial = memory.room.take(max(inner, outer) * micro, WIDE, _SUM)
     for value in values_at(chain, Home("edge", layer)):
         # An activation waits for its gradient, so there is one for each micro-batch on its way.
         is_sample = value.when == "sample"
-        size = outer * micro if is_sample else (outer if value.shape else 1)
-        memory.add(value, size, flights if is_sample else 1)
+        size = _whole(outer * micro) if is_sample else (outer if value.shape else 1)
+        memory.add(value, size, flights if is_sample else 1, banks.get(value.number))
     return memory
+
+
+def _whole(words: int) -> int:
+    # Then all slots begin in one pair of banks, and every micro-batch takes as long as the first.
+    return -(-words // BANK_PAIRS) * BANK_PAIRS
+
+
+_WEIGHT, _ACTIVATION, _GRADIENT, _SUM = range(BANK_PAIRS)
+"""Pairs of banks: of each of the three products the operands and the sum lie in three of them."""
+
+
+def _banks(chain: Chain, layer: int) -> dict[int, int]:
+    """The pair of banks of what is multiplied, by the number of the value."""
+    one = chain.layers[layer]
+    banks = {one.weight.number: _WEIGHT, one.result.number: _SUM}
+    if chain.is_training:
+        banks |= {chain.gradient(layer).number: _GRADIENT, chain.weight_gradient(layer).result.number: _SUM}
+    return banks
 
 
 def end_map(chain: Chain, micro: int) -> MemoryMap:

@@ -8,13 +8,15 @@ import numpy as np
 from lazytensor.errors import LazyError, PlacementError
 from lazytensor.ir.program import Program
 from lazytensor.runtime.backend import Store
+from wse_sim.fabric.mesh import Mesh
 from wse_sim.fabric.run import RunResult, simulate
 from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.pipeline.chain import Loss, Value, chain_of
-from wse_sim.pipeline.lower import Pipeline, pipeline_of
+from wse_sim.pipeline.lower import mesh_of_pipeline
 from wse_sim.pipeline.memory_map import MemoryMap, given
+from wse_sim.pipeline.sites import Sites, sites_of
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class PipelineRun:
 
     fetches: tuple[np.ndarray, ...]
     state: dict[str, np.ndarray]
-    pipeline: Pipeline
+    sites: Sites
     result: RunResult
 
     @property
@@ -41,35 +43,32 @@ def run_pipeline(
     PlacementError for rectangles that do not do.
     """
     chain = chain_of(program)
-    if chain.samples % micro:
-        raise LazyError(f"{chain.samples} samples in parts of {micro}", hint="Give a size that divides the batch.")
-    if len(rects) != len(chain.layers):
-        raise PlacementError(f"{len(rects)} rectangles for {len(chain.layers)} layers", hint="Give one for each.")
-    pipeline = pipeline_of(chain, rects, machine, micro)
+    sites = sites_of(chain, rects, micro)
+    mesh = mesh_of_pipeline(sites, machine)
     # State that the step does not touch stays as it is and is no business of the cores.
     states = {old: name for name, (old, _) in program.state.items()}
     arrays = {
         value.buffer: store.array(states[value.buffer]) for value in given(chain).values() if value.buffer in states
     }
     arrays |= dict(zip(program.batch, batch, strict=True))
-    pipeline.mesh.reload(_loaded(pipeline, arrays))
-    result = simulate(pipeline.mesh).expect_finished()
-    reader = _Reader(pipeline, result.memory)
+    mesh.reload(_loaded(sites, mesh, arrays))
+    result = simulate(mesh).expect_finished()
+    reader = _Reader(sites, result.memory)
     state = {name: reader.array(chain.finals[new]) for name, (_, new) in program.state.items() if new in chain.finals}
     fetches = tuple(reader.array(chain.finals[f]) for f in program.fetches)
-    return PipelineRun(fetches, state, pipeline, result)
+    return PipelineRun(fetches, state, sites=sites, result=result)
 
 
-def _loaded(pipeline: Pipeline, arrays: dict[int, np.ndarray]) -> np.ndarray:
+def _loaded(sites: Sites, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
     """All memories before the step."""
-    mesh, machine = pipeline.mesh, pipeline.mesh.machine
+    machine = mesh.machine
     if mesh.words * WORD_BYTES > machine.usable_bytes_per_pe:
         text = f"{mesh.words * WORD_BYTES:,} bytes on a core of {machine.usable_bytes_per_pe:,}"
         raise PlacementError(text, hint="Use larger rectangles, or fewer samples.")
-    reader = _Reader(pipeline, np.zeros((mesh.height, mesh.width, mesh.words), np.float32))
-    for value in given(pipeline.chain).values():
+    reader = _Reader(sites, np.zeros((mesh.height, mesh.width, mesh.words), np.float32))
+    for value in given(sites.chain).values():
         reader.put(value, np.asarray(arrays[value.buffer], np.float32))
-    for work in pipeline.chain.works:
+    for work in sites.chain.works:
         if isinstance(work, Loss):
             # Cores have no gather over a row; a row of zeros and a one turns the lookup into a product.
             labels = np.asarray(arrays[work.labels.buffer]).reshape(-1, 1)
@@ -80,8 +79,8 @@ def _loaded(pipeline: Pipeline, arrays: dict[int, np.ndarray]) -> np.ndarray:
 class _Reader:
     """Finds the host's arrays in the memories of all cores."""
 
-    def __init__(self, pipeline: Pipeline, memory: np.ndarray):
-        self.pipeline, self.memory = pipeline, memory
+    def __init__(self, sites: Sites, memory: np.ndarray):
+        self.sites, self.memory = sites, memory
 
     def put(self, value: Value, array: np.ndarray) -> None:
         """Put an array where its value lies."""
@@ -98,8 +97,8 @@ class _Reader:
 
     def put_targets(self, rows: np.ndarray) -> None:
         """Put the rows of a loss."""
-        x, y = self.pipeline.seats[-1].after
-        words, at = self._transposed(rows).reshape(-1), self.pipeline.end.targets
+        x, y = self.sites.seats[-1].after
+        words, at = self._transposed(rows).reshape(-1), self.sites.end.targets
         self.memory[y, x, at : at + words.size] = words
 
     def _pieces(self, value: Value, array: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -107,12 +106,12 @@ class _Reader:
         site, n = value.home.site, value.home.layer
         # Pieces are views, so that one walk serves both to load an array and to read it.
         if site == "feed":
-            return [(self._words(self.pipeline.seats[0].before, 0, array.size), self._transposed(array))]
+            return [(self._words(self.sites.seats[0].before, 0, array.size), self._transposed(array))]
         if site == "end":
             is_rows = len(array.shape) > 1
-            words = self._words(self.pipeline.seats[-1].after, self.pipeline.end.at(value, 0), array.size)
+            words = self._words(self.sites.seats[-1].after, self.sites.end.at(value, 0), array.size)
             return [(words, self._transposed(array) if is_rows else array)]
-        on, memory = self.pipeline.seats[n], self.pipeline.maps[n]
+        on, memory = self.sites.seats[n], self.sites.maps[n]
         if value.when == "sample":
             raise LazyError(
                 f"buffer {value.buffer} of samples inside the pipeline is asked for", hint="Ask for the last."
@@ -121,7 +120,7 @@ class _Reader:
             parts = [array[on.outer(v).start : on.outer(v).stop] if array.shape else array for v in range(on.height)]
             return [(self._at(on.cell(0, v), memory, value, part.size), part) for v, part in enumerate(parts)]
         # A core's tile lies with its inputs outermost, however the host keeps the weight.
-        tiles = array.T if self.pipeline.chain.layers[n].is_turned else array
+        tiles = array.T if self.sites.chain.layers[n].is_turned else array
         pieces = []
         for u, v in on.positions:
             tile = tiles[on.inner(u).start : on.inner(u).stop, on.outer(v).start : on.outer(v).stop]
@@ -130,7 +129,7 @@ class _Reader:
 
     def _transposed(self, array: np.ndarray) -> np.ndarray:
         """Rows of samples as micro-batches of columns."""
-        return array.reshape(self.pipeline.count, self.pipeline.micro, -1).swapaxes(1, 2)
+        return array.reshape(self.sites.count, self.sites.micro, -1).swapaxes(1, 2)
 
     def _at(self, cell: tuple[int, int], memory: MemoryMap, value: Value, words: int) -> np.ndarray:
         return self._words(cell, memory.at(value, 0), words)

@@ -13,6 +13,7 @@ from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory, Operand
 from wse_sim.kernels.kernel import Room
 from wse_sim.kernels.scalars import Pointwise, append, cast, known
+from wse_sim.pipeline.chain import Value
 
 WIDE = "float32"
 COMBINES = {"add": ("add", 0.0), "maximum": ("max", float("-inf"))}
@@ -22,33 +23,22 @@ MATRIX, COLUMN, SAMPLE, SINGLE = "matrix", "column", "sample", "single"
 HINT = "Use operations element by element on rows of activations, and sums over samples or over all of a row."
 
 
-def kind_of(access: Access, nest: Nest, samples: int) -> str:
+def kind_of(access: Access, nest: Nest, value: Value) -> str:
     """How an operand lies on a core. Raises LazyError for an order that is not the host's."""
     extents = [loop.extent for loop in nest.loops]
     strides = [stride if extent > 1 else 0 for stride, extent in zip(access.strides, extents, strict=True)]
     if not any(strides):
         return SINGLE
+    # The compiler makes one loop of two where all operands run through both; the value says what it was.
     kinds: dict[tuple[int, ...], str]
-    # The compiler makes one loop of two where all operands run through both; shapes say what it was.
     if len(extents) == 1:
-        is_rows = extents[0] % samples == 0 and extents[0] > samples
-        kinds = {(1,): MATRIX if is_rows and _has_rows(nest, samples) else COLUMN}
-        if extents[0] == samples and _has_samples(nest, samples):
-            kinds = {(1,): SAMPLE}
+        rows = MATRIX if len(value.shape) > 1 else SAMPLE
+        kinds = {(1,): rows if value.when == "sample" else COLUMN}
     else:
         kinds = {(extents[1], 1): MATRIX, (0, 1): COLUMN, (1, 0): SAMPLE}
     if access.offset or tuple(strides) not in kinds:
         raise LazyError(f"{nest.name} reads with strides {strides}", hint=HINT)
     return kinds[tuple(strides)]
-
-
-def _has_rows(nest: Nest, samples: int) -> bool:
-    """Whether the one loop runs over rows: then some operand has as many as there are samples."""
-    return any(t.shape[:1] == (samples,) and len(t.shape) > 1 for t in (*nest.inputs, *nest.outputs))
-
-
-def _has_samples(nest: Nest, samples: int) -> bool:
-    return all(t.shape in ((samples,), ()) for t in (*nest.inputs, *nest.outputs))
 
 
 @dataclass(frozen=True)
@@ -98,6 +88,7 @@ class _Emitter:
             room,
             builder,
         )
+        # What is the same everywhere goes with any order.
         kinds = {p.kind for p in (*reads, *writes)} - {SINGLE}
         self.flat = next(iter(kinds), SINGLE) if len(kinds) < 2 else ""
         # A loop costs its jump on every round, so that the shorter axis is the one to go round.

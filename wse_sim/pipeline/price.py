@@ -1,0 +1,155 @@
+"""What a step of a pipeline takes, without a wavelet: lanes of its layers, its ports, and its two ends.
+
+Local work is counted by instruction, as cores run it; streams by their words, and what each core on the way adds. The
+first sample fills the pipeline and the last drains it as they come out of the lanes, so no term stands for either.
+"""
+
+import math
+from dataclasses import dataclass
+
+from wse_sim.isa.issue_rates import whole_cycles
+from wse_sim.machine import Machine
+from wse_sim.pipeline.bodies import Bodies, Body
+from wse_sim.pipeline.chain import When
+from wse_sim.pipeline.lanes import Busy, Give, LaneSpan, Step, Take, Way, run_lanes
+from wse_sim.pipeline.sites import Sites
+from wse_sim.price.core_time import body_cycles
+
+
+@dataclass(frozen=True)
+class StepPrice:
+    """Cycles of a step, and when each lane does what."""
+
+    cycles: int
+    spans: tuple[LaneSpan, ...]
+
+    def busy_cycles(self, lane: str) -> int:
+        """Cycles in which a lane does something that is no waiting at either end."""
+        return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
+
+
+def price_step(sites: Sites, machine: Machine) -> StepPrice:
+    """The price of a step."""
+    return _Pricing(sites, machine).price()
+
+
+class _Pricing:
+    """Writes the lanes of one pipeline."""
+
+    def __init__(self, sites: Sites, machine: Machine):
+        self.sites, self.chain, self.machine = sites, sites.chain, machine
+        self.bodies = Bodies(sites)
+        self.setup = whole_cycles(machine.dsd_setup_cycles)
+        # The same instructions as in the programs: what a core does alone takes exactly what is counted here.
+        # A word that a core passes on goes up its ramp, down again, and to the next router.
+        self.pass_cycles = math.ceil(machine.depth_step_cycles + machine.hop_cycles)
+        self.lanes: dict[str, list[Step]] = {}
+        self.ways: dict[str, Way] = {}
+
+    def price(self) -> StepPrice:
+        chain, last = self.chain, len(self.chain.layers) - 1
+        self.lanes["feed"] = [Give("0 in", self._words(chain.layers[0].inputs))] * self.sites.count
+        for n in range(last + 1):
+            self.lanes[f"layer {n}"] = self._layer(n)
+            if n < last:
+                self._port(f"{n} out", f"{n + 1} in", chain.layers[n].outputs)
+            if n and chain.is_training:
+                self._port(f"{n} back", f"{n - 1} arrives", chain.layers[n].inputs)
+        self.lanes["end"] = self._end()
+        self._ways()
+        spans = run_lanes(self.lanes, self.ways, self.setup)
+        return StepPrice(max(span.end_cycles for span in spans), spans)
+
+    def _words(self, columns: int) -> int:
+        return columns * self.sites.micro
+
+    def _port(self, source: str, target: str, columns: int) -> None:
+        words = self._words(columns)
+        self.lanes[f"port {source}"] = [Take(source, words), Give(target, words)] * self.sites.count
+
+    def _ways(self) -> None:
+        """Hops between a port and the core that it gives to; a queue at each router, and the wires to it."""
+        seats, machine = self.sites.seats, self.machine
+        for n, on in enumerate(seats):
+            before = on.before if n == 0 else seats[n - 1].after
+            ends = {f"{n} in": (before, on.cell(0, 0)), f"{n} out": (on.cell(0, on.height - 1), on.after)}
+            behind = on.after if n == len(seats) - 1 else seats[n + 1].before
+            ends |= {
+                f"{n} arrives": (behind, on.cell(0, on.height - 1)),
+                f"{n} back": (on.cell(on.width - 1, 0), on.before),
+            }
+            for channel, ((x, y), (to_x, to_y)) in ends.items():
+                hops = abs(x - to_x) + abs(y - to_y)
+                lag = math.ceil(2 * machine.ramp_cycles + 1 + hops * machine.hop_cycles)
+                # Each router on the way has a queue, and the core at the end one more.
+                self.ways[channel] = Way(lag, int(machine.queue_depth) * (hops + 2) + lag)
+
+    def _layer(self, n: int) -> list[Step]:
+        steps: list[Step] = [Busy(self._once(n, "before"), "before")]
+        for sweep, m in self.sites.turns(n):
+            steps += self._forward(n, m) if sweep == "forward" else self._backward(n, m)
+        return [*steps, Busy(self._once(n, "after"), "update")]
+
+    def _forward(self, n: int, m: int) -> list[Step]:
+        # The core with the largest tile stands for all: the others wait for it at the next sum.
+        on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
+        product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
+        sums = self._chain(on.width, self._words(outer))
+        edge = self._time(self.bodies.edge(n, outer, m, is_back=False))
+        label = f"forward {m}"
+        return [
+            Take(f"{n} in", self._words(on.inputs), self._along(on.width) + self._spread(on.height, inner), label),
+            Busy(product + sums + edge, label),
+            Give(f"{n} out", self._words(on.outputs), self._along(on.height), label),
+        ]
+
+    def _backward(self, n: int, m: int) -> list[Step]:
+        on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
+        edge, label = self._time(self.bodies.edge(n, outer, m, is_back=True)), f"backward {m}"
+        spread = self._spread(on.width, outer)
+        steps: list[Step] = [
+            Take(f"{n} arrives", self._words(on.outputs), self._along(on.height), label),
+            Busy(edge + spread, label),
+        ]
+        if n:
+            product = self.bodies.product(n, "input", (inner, outer), memory.gradient, memory.partial)
+            steps += [
+                Busy(self._time(product) + self._chain(on.height, self._words(inner)), label),
+                Give(f"{n} back", self._words(on.inputs), self._along(on.width), label),
+            ]
+        # The gradient of the activations is given first: the layer before can begin.
+        change = self.bodies.product(n, "weight", (inner, outer), memory.gradient, memory.activations(m))
+        return [*steps, Busy(self._time(change), label)]
+
+    def _end(self) -> list[Step]:
+        last = len(self.chain.layers) - 1
+        words = self._words(self.chain.layers[-1].outputs)
+        steps: list[Step] = [Busy(self._time(self.bodies.end("before", 0)), "before")]
+        for m in range(self.sites.count):
+            label = f"loss {m}"
+            steps += [Take(f"{last} out", words, 0, label), Busy(self._time(self.bodies.end("sample", m)), label)]
+            if self.chain.is_training:
+                steps.append(Give(f"{last} arrives", words, 0, label))
+        return [*steps, Busy(self._time(self.bodies.end("after", 0)), "after")]
+
+    def _once(self, n: int, when: When) -> int:
+        return self._time(self.bodies.once(n, self.sites.seats[n].most, is_edge=True, when=when))
+
+    def _time(self, body: Body) -> int:
+        return body_cycles(body, self.machine)
+
+    def _along(self, cores: int) -> int:
+        """What a line of cores adds to a stream of which each takes or gives its own part."""
+        # Between its own part and what it passes on a core begins another operation, and the stream waits for that.
+        return (cores - 1) * (self.pass_cycles + self.setup)
+
+    def _spread(self, cores: int, columns: int) -> int:
+        """Cycles in which a core gives its words to all of a line."""
+        if cores == 1:
+            return 0
+        hops = math.ceil((cores - 1) * self.machine.hop_cycles + 2 * self.machine.ramp_cycles + 1)
+        return self.setup + self._words(columns) + hops
+
+    def _chain(self, cores: int, words: int) -> int:
+        """Cycles in which words of a line are summed."""
+        return 0 if cores == 1 else self.setup + words + (cores - 1) * self.pass_cycles
