@@ -5,6 +5,7 @@ LT_DEBUG=0..4   print while compiling, each level with those below: 1 the graph 
 LT_CHECK=1      verify what each pass gives before the next one runs (tests do)
 LT_DUMP=dir     write what all levels would print to files in `dir`, whatever LT_DEBUG says
 LT_JIT=0        run loop nests with NumPy instead of compiling them
+LT_THREADS=n    how many threads share a kernel's parts, by default the cores that the process may use
 LT_CACHE=dir    where compiled kernels are kept, in a folder of each user; by default ~/.cache/lazywafer
 """
 
@@ -26,6 +27,7 @@ class Switches:
     dump: str = ""
     jit: bool = True
     cache: str = ""
+    threads: int = 0
 
     @property
     def cache_folder(self) -> pathlib.Path:
@@ -52,6 +54,7 @@ def read(environment: Mapping[str, str]) -> Switches:
         dump=environment.get("LT_DUMP", ""),
         jit=number("LT_JIT", 1) != 0,
         cache=environment.get("LT_CACHE", ""),
+        threads=number("LT_THREADS", 0),
     )
 
 

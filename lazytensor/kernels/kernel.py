@@ -33,6 +33,7 @@ class Kernel:
     bind(attrs, outs, ins) gives a function without arguments that computes the arrays `outs` from `ins`.
     source(attrs, out_types, in_types) is, where given, Numba text that defines `kernel(*ins, *outs)` over flat arrays;
     it is used instead of `bind` when kernels are compiled.
+    cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say.
     work(attrs, out_types, in_types) counts flops and bytes.
     """
 
@@ -41,6 +42,7 @@ class Kernel:
     bind: Bind
     work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
     source: Source | None = None
+    cut: Callable[[Attrs, Arrays, Arrays], list[Step]] | None = None
     benefit: int = 0
 
 

@@ -20,8 +20,9 @@ from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import jit
+from lazytensor.runtime import blas, jit, team
 from lazytensor.runtime.backend import Store as StateStore
 
 Step = Callable[[], object]
@@ -85,7 +86,7 @@ class HostExecutable:
             if array is not bound[k]:
                 self._take(batch)
                 break
-        with np.errstate(all="ignore"):  # overflow gives infinity, as on the device
+        with np.errstate(all="ignore"), blas.one_thread():  # overflow gives infinity, as on the device
             for run in self._steps:
                 run()
             if self._copies:
@@ -185,12 +186,23 @@ def _binder(instr: Instr, program: Program) -> Bind:
     outs = tuple(program.buffers[b].type for b in instr.writes)
     # BLAS and NumPy compute half types in float32 and leave the rounding to us.
     rounders = [_rounder(t, k + len(ins)) for k, t in enumerate(outs) if t.dtype.is_half]
-    if kernel.source is not None and config.current().jit:
+    routine = routine_of(instr, outs, ins) if config.current().jit else None
+    if routine is not None:
+        leaf, work = jit.leaf(routine.leaf), routine
+        first: Bind = lambda arrays: [team.bind(leaf, work, tuple(a.reshape(-1) for a in arrays))]  # noqa: E731
+    elif kernel.source is not None and config.current().jit:
         function = jit.load(kernel.source(instr.attrs, outs, ins))
-        first: Bind = lambda arrays: [partial(function, *(a.reshape(-1) for a in arrays))]  # noqa: E731
+        first = lambda arrays: [partial(function, *(a.reshape(-1) for a in arrays))]  # noqa: E731
+    elif kernel.cut is not None:
+        first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
     else:
         first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
     return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
+
+
+def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
+    parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
+    return parts if len(parts) == 1 else [partial(team.team().share, lambda part, thread: parts[part](), len(parts))]
 
 
 def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:

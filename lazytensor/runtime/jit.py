@@ -15,7 +15,9 @@ from typing import Any
 from lazytensor import config
 from lazytensor.errors import CompileError
 
-HELPERS = ("intrinsics.py", "rounding.py", "vecmath.py")  # what generated modules import
+HELPERS = ("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "../kernels/places.py")
+"""What generated modules import."""
+LEAVES = pathlib.Path(__file__).with_name("leaves")
 Kernel = Callable[..., Any]
 
 _loaded: dict[tuple[str, str], Kernel] = {}
@@ -30,11 +32,16 @@ def load(source: str) -> Kernel:
     return _loaded[key]
 
 
+def leaf(name: str) -> Kernel:
+    """The compiled `kernel` of a module of `lazytensor.runtime.leaves`."""
+    return load((LEAVES / f"{name}.py").read_text(encoding="utf-8"))
+
+
 def digest(source: str) -> str:
     """The name of a module text in the cache."""
     if not _salt:
         here = pathlib.Path(__file__)
-        _salt.append(hashlib.blake2b(b"".join(here.with_name(name).read_bytes() for name in HELPERS)).digest())
+        _salt.append(hashlib.blake2b(b"".join((here.parent / name).read_bytes() for name in HELPERS)).digest())
     return hashlib.blake2b(source.encode() + _salt[0], digest_size=16).hexdigest()
 
 

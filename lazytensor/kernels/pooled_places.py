@@ -1,0 +1,68 @@
+"""Maximum pooling as routines: the places of the largest elements, reading there, and adding there."""
+
+import math
+
+import numpy as np
+
+from lazytensor.dtype import float32
+from lazytensor.ir.types import Type
+from lazytensor.kernels.kernel import Attrs
+from lazytensor.kernels.routine import Routine
+
+PART_ELEMENTS = 1 << 15  # taps or elements that are worth waking a thread for
+LEAST_ELEMENTS = 1 << 13  # below that nothing is compiled for it
+MOST_PARTS = 32
+BAD_PLACE = "found an invalid max index: the places are 0..{}"
+
+
+def _three(values: tuple[int, ...], alone: int) -> tuple[int, ...]:
+    return (alone,) * (3 - len(values)) + values
+
+
+def _each(rows: int, elements: int) -> int:
+    """How many rows a part has, if one has so many elements."""
+    parts = max(1, min(rows * elements // PART_ELEMENTS, MOST_PARTS, rows))
+    return -(-rows // parts)
+
+
+def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_argmax`: x -> places, for up to three dimensions of windows."""
+    (x,), kernel = ins, attrs["kernel"]
+    if x.dtype.host != float32.host or not outs[0].size or not x.size or len(kernel) > 3:
+        return None
+    lead = len(x.shape) - len(kernel)
+    if outs[0].size * math.prod(kernel) < LEAST_ELEMENTS:
+        return None
+    images, out = math.prod(x.shape[:lead]), outs[0].shape[lead:]
+    each = _each(images, math.prod(out) * math.prod(kernel))
+    rows = (
+        _three(x.shape[lead:], 1),
+        _three(out, 1),
+        _three(kernel, 1),
+        _three(attrs["stride"], 1),
+        _three(tuple(low for low, _ in attrs["padding"]), 0),
+        _three(attrs["dilation"], 1),
+    )
+    geometry = np.array([images, each, *(v for row in rows for v in row)], np.int64)
+    return Routine(leaf="window_places", geometry=geometry, parts=(-(-images // each),))
+
+
+def _by_rows(leaf: str, values: Type, places: Type, extent: int) -> Routine | None:
+    if values.dtype.host != float32.host or not places.size or not extent:
+        return None
+    rows, count = math.prod(places.shape[:-1]), places.shape[-1]
+    if rows * (extent + count) < LEAST_ELEMENTS:
+        return None
+    each = _each(rows, extent + count)
+    geometry = np.array([rows, each, extent, count], np.int64)
+    return Routine(leaf=leaf, geometry=geometry, parts=(-(-rows // each),), refusal=BAD_PLACE.format(extent - 1))
+
+
+def at_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`at_places`: x, places -> y."""
+    return _by_rows("read_places", ins[0], ins[1], ins[0].shape[-1])
+
+
+def put_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`put_places` where values for one place are added: g, places -> x."""
+    return _by_rows("add_places", ins[0], ins[1], attrs["extent"]) if attrs["accumulate"] else None

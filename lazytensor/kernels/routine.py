@@ -1,0 +1,26 @@
+"""The record of a routine: how an operation runs on the host as parts that threads share."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+DOTS = 3
+"""How many taps of a gradient of weights a register tile sums at a time."""
+
+
+@dataclass(frozen=True)
+class Routine:
+    """One operation as `leaf`, a module of `lazytensor.runtime.leaves` that defines its `kernel`.
+
+    The kernel is called with (phase, part, geometry, shared, own, *ins, *outs) for each part of each phase; the parts
+    of a phase are independent, and how many there are depends on shapes alone, so that the bits of a result do not
+    depend on the number of threads. `shared` and `own` are elements of float32 that all parts, and each thread, need.
+    A kernel that gives True has refused its operands: `refusal` says why.
+    """
+
+    leaf: str
+    geometry: np.ndarray
+    parts: tuple[int, ...]
+    shared: int = 0
+    own: int = 0
+    refusal: str = ""

@@ -1,0 +1,27 @@
+"""Which operations the host runs as routines, in place of their NumPy meaning."""
+
+from collections.abc import Callable, Mapping
+
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from lazytensor.kernels import correlation, pooled_places
+from lazytensor.kernels.kernel import Attrs
+from lazytensor.kernels.routine import Routine
+
+Types = tuple[Type, ...]
+ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {
+    "conv": correlation.conv,
+    "conv_input": correlation.conv_input,
+    "conv_weight": correlation.conv_weight,
+    "window_argmax": pooled_places.window_argmax,
+    "at_places": pooled_places.at_places,
+    "put_places": pooled_places.put_places,
+}
+"""By operation: the routine for attributes, types of results, types of operands; None where it does not apply."""
+
+
+def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:
+    """The routine that runs an instruction, if there is one."""
+    if instr.kernel != "call" or instr.attrs["op"] not in ROUTINES:
+        return None
+    return ROUTINES[instr.attrs["op"]](instr.attrs.get("attrs", {}), outs, ins)

@@ -1,0 +1,44 @@
+"""NumPy's BLAS with one thread while a step runs: its parts are shared by the team, and threads that spin help nobody.
+
+On a busy machine two threads of OpenBLAS that wait for each other by spinning take many times as long as one.
+"""
+
+import ctypes
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+NAMES = tuple(f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", ""))
+"""How builds of NumPy call the two functions that tell and set the threads of OpenBLAS."""
+
+Control = tuple[Callable[[], int], Callable[[int], object]]
+
+
+def _control() -> Control | None:
+    """The functions that tell and set the number of threads; None for a BLAS that has none of these names."""
+    # A symbol is looked up in a module and in all that it was linked with.
+    library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
+    for name in NAMES:
+        if hasattr(library, name.format("set")) and hasattr(library, name.format("get")):
+            return getattr(library, name.format("get")), getattr(library, name.format("set"))
+    return None
+
+
+_known: list[Control | None] = []
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS runs in the thread that calls it; afterwards it has its threads again."""
+    if not _known:
+        _known.append(_control())
+    control = _known[0]
+    if control is None:
+        yield
+        return
+    before = control[0]()
+    control[1](1)
+    try:
+        yield
+    finally:
+        control[1](before)

@@ -1,0 +1,54 @@
+"""Laying images out for register tiles: rows with their padding, phases of a stride apart from each other."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS
+
+OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
+"""Nobody calls these functions from Python, and wrappers would be compiled for nothing."""
+leaf: Callable[[Any], Any] = njit(error_model="numpy", **OPTIONS)
+
+
+@leaf
+def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int, length: int) -> None:
+    """Every step-th element of a row from `start` on; zeros where that is outside of the row."""
+    first = 0 if start >= 0 else (-start + step - 1) // step
+    last = 0 if extent <= start else (extent - start + step - 1) // step
+    last = min(last, length)
+    first = min(first, length)
+    for k in range(first):
+        out[to + k] = 0
+    if step == 1:
+        for k in range(first, last):
+            out[to + k] = x[at + start + k]
+    else:
+        for k in range(first, last):
+            out[to + k] = x[at + start + k * step]
+    for k in range(max(first, last), length):
+        out[to + k] = 0
+
+
+@leaf
+def gather(x: Any, at: int, g: Any, skip: int, out: Any) -> int:
+    """Copy the channels of one image, from x[at] on, into `out`: for each channel and phase a box, in order; the size.
+
+    The box of a phase begins at its start, `skip` steps further along the first dimension.
+    """
+    e0, e1, e2 = g[EXTENTS], g[EXTENTS + 1], g[EXTENTS + 2]
+    to = 0
+    for c in range(g[CHANNELS]):
+        for p in range(g[PHASES]):
+            start = g[STARTS] + 3 * p
+            for u0 in range(g[BOX]):
+                i0 = g[start] + (skip + u0) * g[STEPS]
+                for u1 in range(g[BOX + 1]):
+                    i1 = g[start + 1] + u1 * g[STEPS + 1]
+                    # A row outside of the image has no elements: all of it is padding.
+                    extent = e2 if 0 <= i0 < e0 and 0 <= i1 < e1 else 0
+                    row = at + ((c * e0 + i0) * e1 + i1) * e2
+                    _row(x, row, extent, g[start + 2], g[STEPS + 2], out, to, g[BOX + 2])
+                    to += g[BOX + 2]
+    return to

@@ -1,0 +1,172 @@
+"""Routines: compiled kernels in parts, held to the NumPy meaning of their operations; and the team that runs them."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from lazytensor import config
+from lazytensor.dtype import float32, int64
+from lazytensor.errors import ShapeError
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from lazytensor.kernels import correlation, pooled_places
+from lazytensor.kernels.matmul import MATMUL
+from lazytensor.kernels.routines import routine_of
+from lazytensor.ops import OPS
+from lazytensor.runtime import blas, jit, team
+
+CASES = {  # image, weight, stride, padding, dilation, groups
+    "plain": ((3, 4, 9, 11), (6, 4, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+    "strided": ((2, 3, 13, 10), (9, 3, 3, 2), (2, 3), ((1, 0), (0, 2)), (1, 1), 1),
+    "dilated": ((2, 4, 12, 15), (4, 4, 3, 3), (1, 2), ((2, 2), (3, 1)), (2, 3), 1),
+    "pointwise": ((2, 8, 7, 7), (16, 8, 1, 1), (2, 2), ((0, 0), (0, 0)), (1, 1), 1),
+    "depthwise": ((2, 6, 9, 9), (6, 1, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 6),
+    "grouped": ((1, 6, 8, 8), (9, 2, 3, 3), (2, 1), ((1, 1), (0, 0)), (1, 1), 3),
+    "line": ((3, 5, 40), (7, 5, 4), (3,), ((2, 1),), (2,), 1),
+    "volume": ((2, 3, 6, 7, 8), (4, 3, 2, 3, 2), (2, 1, 3), ((1, 0), (1, 1), (0, 1)), (1, 2, 1), 1),
+    "in bands": ((1, 16, 70, 90), (10, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+    "many images": ((40, 8, 16, 16), (16, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+}
+
+
+@pytest.fixture(autouse=True)
+def small_is_enough(monkeypatch):
+    monkeypatch.setattr(correlation, "LEAST_FLOPS", 0)
+    monkeypatch.setattr(pooled_places, "LEAST_ELEMENTS", 0)
+
+
+def of(array: np.ndarray) -> Type:
+    return Type(array.shape, int64 if array.dtype == np.int64 else float32)
+
+
+def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> np.ndarray:
+    out = np.full_like(OPS[op].eval(*ins, **attrs), 7)
+    routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
+    with config.override(threads=threads):
+        team.bind(jit.leaf(routine.leaf), routine, tuple(a.reshape(-1) for a in (*ins, out)))()
+    return out
+
+
+def near(op: str, attrs: dict, *ins: np.ndarray) -> None:
+    expected = OPS[op].eval(*(i.astype("f8") if i.dtype == np.float32 else i for i in ins), **attrs)
+    # Sums of some hundred products in float32, in another order than the meaning's.
+    np.testing.assert_allclose(run(op, attrs, *ins), expected, atol=2e-6 * np.abs(expected).max(), rtol=0)
+
+
+def faces(case: str):
+    """The three operations of a convolution with their attributes and operands."""
+    x_shape, w_shape, stride, padding, dilation, groups = CASES[case]
+    rng = np.random.default_rng(0)
+    attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x, w = (rng.standard_normal(s, dtype="f4") for s in (x_shape, w_shape))
+    g = rng.standard_normal(OPS["conv"].eval(x, w, **attrs).shape, dtype="f4")
+    yield "conv", attrs, x, w
+    yield "conv_input", {**attrs, "extents": x_shape[2:]}, g, w
+    yield "conv_weight", {**attrs, "kernel": w_shape[2:]}, x, g
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_convolution_and_its_gradients_are_those_of_numpy(case):
+    for op, attrs, *ins in faces(case):
+        near(op, attrs, *ins)
+
+
+@pytest.mark.parametrize("case", ["in bands", "many images"])
+def test_bits_do_not_depend_on_the_number_of_threads(case):
+    for op, attrs, *ins in faces(case):
+        alone = run(op, attrs, *ins, threads=1)
+        for threads in (2, 3):
+            np.testing.assert_array_equal(run(op, attrs, *ins, threads=threads), alone)
+
+
+def test_small_ones_are_left_to_numpy(monkeypatch):
+    monkeypatch.undo()
+    attrs = {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1}
+    image, weight, result = (Type(s, float32) for s in ((1, 2, 8, 8), (2, 2, 3, 3), (1, 2, 6, 6)))
+    assert routine_of(Instr("call", (), (), {"op": "conv", "attrs": attrs}), (result,), (image, weight)) is None
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_maximum_pooling_finds_the_place_that_numpy_finds(rank):
+    rng = np.random.default_rng(rank)
+    x = rng.integers(-2, 3, (3, 4, *(17, 12, 9)[:rank])).astype("f4")
+    x[rng.random(x.shape) < 0.1] = np.nan
+    x[rng.random(x.shape) < 0.3] = -np.inf
+    attrs = {"kernel": (3, 2, 2)[:rank], "stride": (2, 1, 3)[:rank], "padding": ((1, 1),) * rank}
+    attrs["dilation"] = (1, 2, 1)[:rank]
+    places = run("window_argmax", attrs, x)
+    np.testing.assert_array_equal(places, OPS["window_argmax"].eval(x, **attrs))
+    rows, at = x.reshape(12, -1), places.reshape(12, -1)
+    np.testing.assert_array_equal(run("at_places", {}, rows, at), OPS["at_places"].eval(rows, at))
+    back = {"extent": rows.shape[1], "accumulate": True}
+    g = rng.standard_normal(at.shape, dtype="f4")
+    np.testing.assert_array_equal(run("put_places", back, g, at), OPS["put_places"].eval(g, at, **back))
+
+
+def test_a_place_outside_of_its_row_is_refused():
+    g, places = np.ones((2, 3), "f4"), np.array([[0, 1, 2], [0, 9, 1]])
+    routine = routine_of(
+        Instr("call", (), (), {"op": "put_places", "attrs": {"extent": 5, "accumulate": True}}),
+        (Type((2, 5), float32),),
+        (of(g), of(places)),
+    )
+    step = team.bind(jit.leaf(routine.leaf), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4")))
+    with pytest.raises(ShapeError, match=r"invalid max index: the places are 0..4"):
+        step()
+
+
+def test_a_product_in_parts_is_the_product():
+    rng = np.random.default_rng(0)
+    for shapes in (((300, 200), (200, 250)), ((64, 500), (500, 400)), ((6, 70, 90), (6, 90, 110)), ((9, 8), (8, 7))):
+        a, b = (rng.standard_normal(s, dtype="f4") for s in shapes)
+        out = np.zeros((*a.shape[:-1], b.shape[-1]), "f4")
+        parts = MATMUL.cut({"transpose_a": False, "transpose_b": False}, (out,), (a, b))
+        assert len(parts) == 1 or a.shape[-1] > 8
+        for part in reversed(parts):
+            part()
+        np.testing.assert_allclose(out, a @ b, atol=1e-4)
+
+
+def test_blas_has_its_threads_again_after_a_step():
+    control = blas._control()
+    if control is None:
+        pytest.skip("this BLAS does not say how many threads it has")
+    before = control[0]()
+    with blas.one_thread():
+        assert control[0]() == 1
+    assert control[0]() == before
+
+
+def test_every_part_runs_once_whoever_takes_it():
+    crew, done, takers = team.Team(3), [], set()
+
+    def part(number: int, thread: int) -> None:
+        done.append(number)
+        takers.add(threading.get_ident())
+
+    for parts in (1, 2, 50):
+        done.clear()
+        crew.share(part, parts)
+        assert sorted(done) == list(range(parts))
+    assert threading.get_ident() in takers
+
+
+def test_what_a_part_raises_comes_out_when_all_are_done():
+    def part(number: int, thread: int) -> None:
+        if number == 3:
+            raise ShapeError("three")
+
+    crew = team.Team(2)
+    with pytest.raises(ShapeError, match="three"):
+        crew.share(part, 8)
+    crew.share(lambda number, thread: None, 8)
+
+
+def test_cores_are_those_of_the_quota(tmp_path):
+    assert team._quota(tmp_path) == 0
+    (tmp_path / "cpu.max").write_text("150000 100000\n")
+    assert team._quota(tmp_path) == 2
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert team._quota(tmp_path) == 0
+    assert config.read({"LT_THREADS": "3"}).threads == 3
