@@ -2,28 +2,22 @@
 
 import argparse
 import json
-import os
 import pathlib
-import platform
 import sys
 import traceback
 from collections.abc import Container
-from importlib import metadata
 
-import h5py
-import numpy as np
-
-import cstorch_compat
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
-from cstorch_compat.names import coverage, shim, stubs
+from cstorch_compat.names import coverage, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
+from cstorch_compat.page.writing import page_path, step_of, write_page
 from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.planning import published_runs
 from cstorch_compat.run import process, script, user_traceback
-from lazytensor import config, dialect
+from lazytensor import dialect
 from lazytensor.errors import LazyError
-from wse_sim import MACHINES
+from wse_sim import MACHINES, Machine
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
 
@@ -41,6 +35,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
     )
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
+    runner.add_argument("--html", type=page_path, metavar="FILE", help="also write a page for a browser")
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
@@ -79,6 +74,7 @@ def run_script(options: argparse.Namespace) -> int:
     chosen = process.RUN.options
     chosen.machine, chosen.mode, chosen.progress = options.machine, options.mode, True
     chosen.closure_lag, chosen.strict = options.closure_lag, options.strict
+    chosen.keeps_compilations = options.html is not None
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
     status = _execute(options.script, options.args)
@@ -140,13 +136,19 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
     # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
     reports = [r for r in backend.reports if r is not None] if backend is not None else []
-    if path is not None and (backend is None or not backend.is_csx):
+    steps = []
+    if backend is not None and backend.is_csx:
+        steps = [step_of(c, Machine.by_name(options.machine)) for c in backend.compilations]
+    elif path is not None or options.html is not None:
         # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
         try:
-            reports = [planning.report_of(options)]
+            steps = [planning.planned_step(options)]
         except LazyError as e:
             print(f"lazywafer: there is no step to report on: {e}", file=sys.stderr)
             return 1
+        reports = [step.plan.report for step in steps]
+    if options.html is not None:
+        write_page(options.html, options.script, steps)
     for report in reports:
         print()
         print(report.text())
@@ -160,27 +162,9 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
     return 0
 
 
-def _blas() -> str:
-    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    return f"{library.get('name', 'unknown')} {library.get('version', '')}".strip()
-
-
 def info() -> int:
     """Print what a bug report needs."""
-    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
-    rows = {
-        "lazywafer": cstorch_compat.__version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "h5py": h5py.__version__,
-        "numba": metadata.version("numba"),
-        "BLAS": _blas(),
-        "BLAS core type": os.environ.get("OPENBLAS_CORETYPE", "chosen by the library"),
-        "CPUs": str(os.cpu_count()),
-        "threads": ", ".join(f"{k}={v}" for k, v in sorted(threads.items())) or "not limited",
-        "cache folder": str(config.current().cache_folder),
-    }
-    for name, value in rows.items():
+    for name, value in installation.information().items():
         print(f"{name:15} {value}")
     return 0
 

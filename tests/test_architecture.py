@@ -68,6 +68,7 @@ LAYERS = """
     cstorch_compat.torch  cstorch_compat.ckpt
     cstorch_compat.torchvision
     cstorch_compat.generations
+    cstorch_compat.page
     cstorch_compat.check  cstorch_compat.planning
     cstorch_compat
     cstorch_compat.__main__

@@ -11,16 +11,16 @@ from lazytensor.errors import PlacementError
 from lazytensor.ir.program import Program
 from lazytensor.runtime.backend import Backend, Executable, Store
 from wse_sim.machine import WSE2, Machine
-from wse_sim.plan.modes import require_mode, simulate
+from wse_sim.plan.modes import Plan, plan, require_mode
 from wse_sim.plan.report import Report
 
 
 class WaferExecutable:
-    """A compiled program with its report and a virtual clock."""
+    """A compiled program with its plan, the report of that, and a virtual clock."""
 
-    def __init__(self, inner: Executable, report: Report):
+    def __init__(self, inner: Executable, plan: Plan):
         self.program = inner.program
-        self.report = report
+        self.plan, self.report = plan, plan.report
         self.steps_run = 0
         self._inner = inner
 
@@ -59,24 +59,29 @@ class WaferBackend:
         self.host = host
         self.machine = Machine.by_name(machine) if isinstance(machine, str) else machine
         self.mode = require_mode(mode)
-        # The programs are kept with their reports, so that an id stays the id of one program.
-        self._reports: dict[int, tuple[Program, Report]] = {}
+        # The programs are kept with their plans, so that an id stays the id of one program.
+        self._plans: dict[int, tuple[Program, Plan]] = {}
 
     def compile(self, program: Program, store: Store) -> WaferExecutable:
         """Compile `program` on the host and simulate it, once for each program.
 
         Raises PlacementError if it does not fit in the mode asked for (with "auto": in none).
         """
-        report = self.report(program)
+        planned = self.planned(program)
+        report = planned.report
         if not report.fits:
             raise PlacementError(
                 f"the program does not fit {self.machine.name} in {report.mode} mode: {report.chosen.reason}"
             )
-        return WaferExecutable(self.host.compile(program, store), report)
+        return WaferExecutable(self.host.compile(program, store), planned)
 
     def report(self, program: Program) -> Report:
         """The report of `program`, which need not fit."""
+        return self.planned(program).report
+
+    def planned(self, program: Program) -> Plan:
+        """The plan of `program`, which need not fit."""
         # By identity: a program holds arrays and has no hash that is cheap.
-        if id(program) not in self._reports:
-            self._reports[id(program)] = program, simulate(program, self.machine, self.mode)
-        return self._reports[id(program)][1]
+        if id(program) not in self._plans:
+            self._plans[id(program)] = program, plan(program, self.machine, self.mode)
+        return self._plans[id(program)][1]

@@ -6,13 +6,19 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from cstorch_compat.page.contents import PageStep
+from cstorch_compat.page.module_tree import Texts
+from cstorch_compat.page.writing import page_path, texts_of, write_page
 from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_text, planned
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.run import script, user_traceback
 from lazytensor import dtype
+from lazytensor.abstract import StepFamily
 from lazytensor.errors import LazyError
-from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Report, plan
+from wse_sim import MACHINES, PRECISION_LEVELS, Machine, Prices, plan
 
+SHOWN = 6
+"""Plans that a page shows whole."""
 HALVES = ("float16", "bfloat16", "cbfloat16")
 
 
@@ -27,6 +33,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--pol", type=int, default=1, choices=sorted(PRECISION_LEVELS), help="precision level (1)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
+    planner.add_argument("--html", type=page_path, metavar="FILE", help="also write a page for a browser")
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_arguments(planner)
     planner.set_defaults(execute=plan_script)
@@ -39,8 +46,20 @@ def plan_script(options: argparse.Namespace) -> int:
     wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
     half = getattr(dtype, options.half)
     try:
-        family = record_script(options.script, options.args, options.api, half, options.output, options.zeros)
+        texts: list[Texts] = []
+        family = record_script(
+            options.script,
+            options.args,
+            options.api,
+            half,
+            options.output,
+            options.zeros,
+            (lambda graph: texts.append(texts_of(graph))) if options.html else None,
+        )
         rows = planned(family, wanted)
+        if options.html is not None:
+            table = as_document("", family, rows)["rows"]
+            write_page(options.html, options.script, _shown(family, wanted, texts[0]), table)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1
@@ -55,14 +74,38 @@ def plan_script(options: argparse.Namespace) -> int:
     return 0
 
 
-def report_of(options: argparse.Namespace) -> Report:
-    """The report of a script's training step, for `run` of a script that asked for no wafer.
+def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
+    """The first combinations as whole plans, both modes of each."""
+    sizes, steps = wanted.batches or (family.batch_size,), []
+    mode = "auto" if wanted.mode == "all" else wanted.mode
+    for name in wanted.machines:
+        machine = Machine.by_name(name)
+        prices = Prices(machine)
+        # The table has all of them; each whole one adds to the page.
+        for size in sizes[: max(1, SHOWN // len(wanted.machines))]:
+            one = plan(
+                family,
+                machine,
+                mode,
+                batch_size=size,
+                systems=wanted.systems[0],
+                prices=prices,
+                precision_level=wanted.precision_level,
+            )
+            steps.append(PageStep(family.program(size), one, machine, texts))
+    return steps
+
+
+def planned_step(options: argparse.Namespace) -> PageStep:
+    """A script's training step on the wafer, for `run` of a script that asked for none.
 
     Raises LazyError where it has no step that can be recorded.
     """
-    family = record_script(options.script, options.args, options.api)
+    texts: list[Texts] = []
+    family = record_script(options.script, options.args, options.api, on_graph=lambda g: texts.append(texts_of(g)))
     # Of the script's own batch: nothing else was run.
-    return plan(family.program(), Machine.by_name(options.machine), options.mode).report
+    machine = Machine.by_name(options.machine)
+    return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])
 
 
 def _list(one: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:

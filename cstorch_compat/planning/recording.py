@@ -5,7 +5,7 @@ import gc
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cstorch_compat.names import shim
 from cstorch_compat.planning.plain_step import PlainStep
@@ -29,12 +29,14 @@ def record_script(
     half: DType = float16,
     shows_output: bool = False,
     shows_zeros: bool = False,
+    on_graph: Callable[[Graph], None] | None = None,
 ) -> StepFamily:
     """The training step of a script as a family of programs, one for each size of the batch.
 
     The script runs as `python path args` would, with parameters that have no arrays, until its first step is recorded;
     a script of plain PyTorch, of cstorch or of an older release (`api`). It runs again, once or twice, when the program
     for another batch than its own is asked for. What it prints is let through, on stderr, with `shows_output`.
+    `on_graph` is given the graph of the first recording, before anything of it is compiled.
     With `shows_zeros` a value that it reads in its step is zero, for scripts that only print it.
     The process's run starts over with it: models and tensors of before are not to be used afterwards.
     Raises TraceError, with the script's line, where the script asks for a value of the step; what else it raises.
@@ -46,6 +48,8 @@ def record_script(
             shown = sys.stderr if shows_output else io.StringIO()
             with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown):
                 graph = _followed(path, args or [], batch)
+            if on_graph is not None and not batch.wanted:
+                on_graph(graph)
             return leading(n.type for n in graph.inputs), abstract.program_of(graph)
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))

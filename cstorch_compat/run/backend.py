@@ -12,7 +12,7 @@ from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
 from lazytensor import random
-from lazytensor.compiler.pipeline import CSX
+from lazytensor.compiler.pipeline import CSX, Compilation
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -69,6 +69,7 @@ class Backend:
     compile_only: bool = False
     cluster_config: Any = None
     reports: list[Any] = field(default_factory=list)
+    compilations: list[Compilation] = field(default_factory=list)  # of the programs with a report, if a page is wanted
     loops: list[Any] = field(default_factory=list)  # the rates of the loops that are over
     prepared: list[Any] = field(default_factory=list)  # models, in the order of their preparation
     tracing: int = 0  # how many traced functions are running, one inside the other
@@ -152,7 +153,13 @@ class Backend:
             widen_cbfloat16=self.flags.debug.implicit_cast_cb16_to_fp32,
             arrivals=self.arrivals,
         )
-        return kind(self.runner, self.store, settings, self.reports.append)
+        return kind(self.runner, self.store, settings, self._compiled)
+
+    def _compiled(self, compilation: Compilation) -> None:
+        self.reports.append(compilation.executable.report)
+        # Each holds a graph and its program, which a long run with ever new shapes should be able to forget.
+        if self.options.keeps_compilations:
+            self.compilations.append(compilation)
 
     def __str__(self) -> str:
         return f"CerebrasBackend({self.backend_type.name})"

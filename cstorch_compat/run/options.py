@@ -19,4 +19,5 @@ class Options:
     strict: bool = False
     backend: str = ""  # takes the place of what the script asks for
     steps: int = 0  # most steps of a loop; 0 for as many as the script asks for
+    keeps_compilations: bool = False  # for the page, which shows how each program came about
     session: Callable[[Any], Any] | None = None  # makes the sessions of a backend, instead of the backend itself

@@ -19,7 +19,6 @@ from lazytensor import precision, source
 from lazytensor.compiler.pipeline import Compilation
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Graph
-from lazytensor.runtime.backend import Executable
 from lazytensor.step import StepRunner
 
 
@@ -27,10 +26,10 @@ class PlainSession(WaferSession, LoopSession):
     """A session that records every step, and executes the program of the first one."""
 
     def __init__(
-        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
+        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
         # There is no function whose call could be left out, so the body is recorded in every step.
-        super().__init__(runner, state, replace(settings, retrace=True), on_report)
+        super().__init__(runner, state, replace(settings, retrace=True), on_compiled)
         self._first: Graph | None = None
 
     def resume(self) -> None:
@@ -49,10 +48,10 @@ class PlainSession(WaferSession, LoopSession):
         _check_same(self._first, graph)
         return self.runner.compilation(graph)
 
-    def _report(self, executable: Executable) -> None:
-        """Report the program of the first step alone: the others update the same state."""
+    def _tell_of(self, compilation: Compilation) -> None:
+        """Tell of the program of the first step alone: the others update the same state."""
         if not self._reported:
-            super()._report(executable)
+            super()._tell_of(compilation)
 
 
 def _check_same(first: Graph, now: Graph) -> None:

@@ -129,12 +129,12 @@ class Program:
 
 
 class WaferSession(Session):
-    """The execution of one loop on the wafer; `on_report` is given the report of the compiled program."""
+    """The execution of one loop on the wafer; `on_compiled` is told of each program once."""
 
     def __init__(
-        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_report: Callable[[Any], None]
+        self, runner: StepRunner, state: WaferState, settings: WaferSettings, on_compiled: Callable[[Compilation], None]
     ):
-        self.runner, self.state, self.settings, self.on_report = runner, state, settings, on_report
+        self.runner, self.state, self.settings, self.on_compiled = runner, state, settings, on_compiled
         self.closures = Closures(settings.closure_lag)
         self.phase = Phase.OPEN
         self.stage: TracedStep | Program | None = None  # None while OPEN
@@ -241,14 +241,14 @@ class WaferSession(Session):
         # The compiler reads its folder from the switches; a backend may name one of its own.
         with config.override(cache=self.settings.compile_dir or config.current().cache):
             executable = compilation.executable
-        self._report(executable)
+        self._tell_of(compilation)
         return executable
 
-    def _report(self, executable: Executable) -> None:
-        """Hand on the report of a program, once."""
-        if executable not in self._reported:
-            self._reported.append(executable)
-            self.on_report(executable.report)
+    def _tell_of(self, compilation: Compilation) -> None:
+        """Hand on a program that was compiled, once."""
+        if compilation.executable not in self._reported:
+            self._reported.append(compilation.executable)
+            self.on_compiled(compilation)
 
     def _window(
         self, capture: Capture, is_checkpoint: bool, next_checkpoint: NextCheckpoint

@@ -56,8 +56,8 @@ def test_numbers_come_from_the_host_and_cycles_from_the_simulation():
 
 def test_a_program_is_simulated_once(monkeypatch):
     calls = []
-    original = backend_module.simulate
-    monkeypatch.setattr(backend_module, "simulate", lambda *args: calls.append(args) or original(*args))
+    original = backend_module.plan
+    monkeypatch.setattr(backend_module, "plan", lambda *args: calls.append(args) or original(*args))
     wafer, program = WaferBackend(Doubler(), TINY), tiny_mlp()
     first, second = (wafer.compile(program, Cells()) for _ in range(2))
     assert first.report is second.report

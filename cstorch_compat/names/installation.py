@@ -1,0 +1,41 @@
+"""What is installed: our version, and what a bug report or a page says of everything around it."""
+
+import os
+import platform
+from importlib import metadata
+
+import h5py
+import numpy as np
+
+from lazytensor import config
+
+VERSION = "0.1.0"
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide what a run gives."""
+    return {
+        "lazywafer": VERSION,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "h5py": h5py.__version__,
+        "numba": metadata.version("numba"),
+    }
+
+
+def information() -> dict[str, str]:
+    """What a bug report needs."""
+    threads = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
+    return {
+        **versions(),
+        "BLAS": _blas(),
+        "BLAS core type": os.environ.get("OPENBLAS_CORETYPE", "chosen by the library"),
+        "CPUs": str(os.cpu_count()),
+        "threads": ", ".join(f"{k}={v}" for k, v in sorted(threads.items())) or "not limited",
+        "cache folder": str(config.current().cache_folder),
+    }
+
+
+def _blas() -> str:
+    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return f"{library.get('name', 'unknown')} {library.get('version', '')}".strip()

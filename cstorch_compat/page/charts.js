@@ -1,0 +1,207 @@
+// The drawings: floor plan, timeline, memory, roofline.
+
+function choose(layer) {
+  state.layer = state.layer === layer ? -1 : layer;
+  hush();
+  for (const name of ["floor", "timeline", "roofline", "layers"]) redraw(name);
+}
+
+// Layers that share a rectangle are one cell; the one with most cycles stands for it.
+function cells() {
+  const own = mode(), byRect = new Map();
+  if (state.mode === "streaming") return turns(own);
+  own.rows.forEach((row, n) => {
+    if (!row.rect) return;
+    const k = row.rect.join();
+    if (!byRect.has(k)) byRect.set(k, { rect: row.rect, layers: [] });
+    byRect.get(k).layers.push(n);
+  });
+  return [...byRect.values()];
+}
+
+// In weight streaming every layer has the whole wafer, one after the other: what differs is for how long.
+function turns(own) {
+  const { width, height } = step().machine;
+  const total = own.rows.reduce((sum, row) => sum + (row.rect ? row.cycles : 0), 0) || 1;
+  let x = 0;
+  return own.rows.flatMap((row, n) => {
+    if (!row.rect || !row.cycles) return [];
+    const wide = (width * row.cycles) / total;
+    x += wide;
+    return [{ rect: [x - wide, 0, wide, height], layers: [n] }];
+  });
+}
+
+function shareOf(rows) {
+  if (state.colour === "memory") return Math.max(...rows.map((r) => r.bytes_per_pe)) / step().machine.usable_bytes;
+  const sum = rows.reduce((s, r) => s + r.cycles, 0) || 1;
+  return rows.reduce((s, r) => s + r.utilisation * r.cycles, 0) / sum;
+}
+// Colours reach up to the fullest cell: most plans use a small part of what there is.
+const fullest = (all) => Math.max(1e-9, ...all.map((cell) => shareOf(cell.layers.map((n) => mode().rows[n]))));
+
+// What the picture shows of the mesh, and pixels for a PE in x and y.
+function frame(all, width) {
+  const { width: columns, height: lines } = step().machine, wide = Math.min(width, 640);
+  if (state.mode === "streaming") return { columns, lines, x: wide / columns, y: 240 / lines };
+  if (!isSmall(all) || state.whole) {
+    const both = Math.min(wide / columns, 680 / lines);
+    return { columns, lines, x: both, y: both };
+  }
+  const right = Math.max(...all.map((c) => c.rect[0] + c.rect[2])), low = Math.max(...all.map((c) => c.rect[1] + c.rect[3]));
+  return { columns: right, lines: low, x: wide / right, y: Math.min(420, (wide * 3) / 4) / low };
+}
+function isSmall(all) {
+  const { width, height } = step().machine;
+  const right = Math.max(...all.map((c) => c.rect[0] + c.rect[2])), low = Math.max(...all.map((c) => c.rect[1] + c.rect[3]));
+  return state.mode === "pipelined" && all.length > 0 && right * low < (width * height) / 2;
+}
+
+function sweepParts(rows, x, y, w, h) {
+  const sums = SWEEPS.map((s) => rows.reduce((sum, r) => sum + r[s + "_cycles"], 0));
+  const all = sums.reduce((a, b) => a + b, 0) || 1;
+  let left = x;
+  return SWEEPS.map((s, i) => {
+    const wide = (w * sums[i]) / all;
+    left += wide;
+    return draw("rect", { class: `${s} inside`, x: left - wide, y, width: wide, height: h });
+  });
+}
+
+function label(text, w, h) {
+  // Whole where it fits, else its last part, else none.
+  const fits = (s) => 6.6 * s.length + 8 < w && h > 16;
+  return [text, text.slice(text.lastIndexOf(".") + 1), text.slice(text.lastIndexOf("/") + 1)].find(fits) || "";
+}
+
+function floorPicture(width) {
+  const all = cells(), most = fullest(all), view = frame(all, width), wide = view.columns * view.x, high = view.lines * view.y;
+  const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": `Floor plan of ${step().machine.name}` });
+  picture.append(draw("rect", { class: "wafer", width: wide, height: high }));
+  const centres = new Map();
+  for (const cell of all) {
+    const [x, y, w, h] = cell.rect.map((v, i) => v * (i % 2 ? view.y : view.x)), rows = cell.layers.map((n) => mode().rows[n]);
+    const main = cell.layers.reduce((a, b) => (mode().rows[b].cycles > mode().rows[a].cycles ? b : a));
+    const words = () => rowWords(mode().rows[main]) + (rows.length > 1 ? `\nwith ${rows.length - 1} more layers here` : "");
+    const isChosen = cell.layers.includes(state.layer);
+    picture.append(draw("rect", {
+      class: "cell" + (isChosen ? " chosen" : ""), x, y, width: w, height: h, "data-layer": main,
+      style: `fill:${mixed(shareOf(rows) / most)}`, ...told(words, () => choose(main)),
+    }));
+    if (state.colour === "sweep") picture.append(...sweepParts(rows, x + 1, y + 1, Math.max(0, w - 2), Math.max(0, h - 2)));
+    const said = label(mode().rows[main].label, w, h);
+    if (said) picture.append(draw("text", { class: "inside fits", x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle",
+      style: "paint-order:stroke;stroke:var(--card);stroke-width:3px" }, said));
+    cell.layers.forEach((n) => centres.set(n, [x + w / 2, y + h / 2]));
+  }
+  if (state.flows) picture.append(...flowLines(centres, high));
+  return picture;
+}
+
+function flowLines(centres, high) {
+  const most = Math.max(1, ...step().flows.map((f) => f[2]));
+  const at = (n) => (n < 0 ? [0, high / 2] : centres.get(n));
+  // The largest are enough to see the way; all of a large model would hide the plan.
+  return step().flows.slice(0, 300).flatMap(([a, b, size]) => {
+    const from = at(a), to = at(b);
+    if (!from || !to) return [];
+    const bend = [(from[0] + to[0]) / 2 + (to[1] - from[1]) / 6, (from[1] + to[1]) / 2 - (to[0] - from[0]) / 6];
+    return [draw("path", { class: "flow", "stroke-width": 0.5 + 4 * Math.sqrt(size / most), d: `M${from} Q${bend} ${to}` })];
+  });
+}
+
+function floorKeys() {
+  if (state.colour === "sweep") return SWEEPS.map((s) => key(`var(--${s})`, s));
+  const name = state.colour === "memory" ? "of usable memory" : "of peak", most = fullest(cells());
+  return [0, 0.5, 1].map((x) => key(mixed(x), `${percent(x * most)} ${name}`));
+}
+
+// The lanes of a step, which scroll in time; lanes of a pipeline are its stages.
+function timelinePicture(width) {
+  const { lanes, spans, end } = mode().timeline, high = 18, names = Math.min(190, Math.max(70, width * 0.28));
+  const wide = Math.max(100, (width - names - 18) * state.zoom), scale = wide / (end || 1), tall = lanes.length * high + 22;
+  const left = draw("svg", { width: names, height: tall, "aria-hidden": "true" });
+  const right = draw("svg", { width: wide + 1, height: tall, role: "group", "aria-label": "Timeline of a step" });
+  lanes.forEach((name, n) => {
+    const shown = name.length * 6.4 > names ? "…" + name.slice(-Math.floor(names / 6.8)) : name;
+    left.append(draw("text", { x: 0, y: n * high + 14 }, shown, draw("title", null, name)));
+    right.append(draw("line", { class: "axis", x1: 0, x2: wide, y1: (n + 1) * high, y2: (n + 1) * high }));
+  });
+  for (const [lane, layer, sweep, from, to, critical] of spans) {
+    if (to === from) continue;
+    const row = mode().rows[layer], words = () =>
+      `${row ? row.label : lanes[lane]} ${SWEEPS[sweep]}\n${lanes[lane]}\n${whole(from)} to ${whole(to)}: ${time(to - from)}` +
+      (critical ? "\non the critical path" : "");
+    const chosen = layer >= 0 && layer === state.layer ? " chosen" : "";
+    const hears = told(words, () => layer >= 0 && choose(layer));
+    // A thousand bars are no stops for the keyboard: the table of layers is.
+    delete hears.tabindex;
+    delete hears.role;
+    right.append(draw("rect", { class: `span ${SWEEPS[sweep]}${critical ? " critical" : ""}${chosen}`, x: from * scale, y: lane * high + 2,
+      width: Math.max(1, (to - from) * scale), height: high - 4, ...hears, "aria-label": null }));
+  }
+  const ticks = Math.max(2, Math.floor(wide / 140));
+  for (let i = 0; i <= ticks; i++) {
+    const x = (wide * i) / ticks, anchor = i === 0 ? "start" : i === ticks ? "end" : "middle";
+    right.append(draw("text", { class: "soft", x, y: tall - 6, "text-anchor": anchor }, short((end * i) / ticks)));
+  }
+  return el("div", { class: "lanes" }, left, el("div", { class: "scroll", tabindex: 0, "aria-label": "Timeline, scrolls in time" }, right));
+}
+
+function memoryPicture(width) {
+  const { sram_bytes, usable_bytes } = step().machine, wide = Math.min(width, 900), used = mode().peak_bytes_per_pe;
+  const scale = wide / sram_bytes, words = (a, b) => `${whole(a)} bytes: ${b}`;
+  const part = (x, size, style, text) => draw("rect", { x: x * scale, y: 4, width: Math.max(size ? 1 : 0, size * scale), height: 24, style, ...told(() => text) });
+  return draw("svg", { width: wide, height: 50, role: "group", "aria-label": "Memory of the fullest PE" },
+    part(0, used, "fill:var(--forward)", words(used, "what the step holds on the fullest PE")),
+    part(used, usable_bytes - used, "fill:var(--cold)", words(usable_bytes - used, "free")),
+    part(usable_bytes, sram_bytes - usable_bytes, "fill:var(--soft)", words(sram_bytes - usable_bytes, "not usable: programs and host transfers")),
+    draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
+}
+
+function memoryBars(width) {
+  const seen = new Set(), rows = mode().rows.filter((r) => r.rect && !seen.has(r.rect.join()) && seen.add(r.rect.join()));
+  if (rows.length < 2) return null;
+  const shown = [...rows].sort((a, b) => b.bytes_per_pe - a.bytes_per_pe).slice(0, 40), wide = Math.min(width, 900), high = 18;
+  const names = Math.min(220, wide * 0.35), scale = (wide - names - 90) / step().machine.usable_bytes;
+  return draw("svg", { width: wide, height: shown.length * high, role: "group", "aria-label": "Bytes a PE of each rectangle" },
+    shown.map((r, n) => [
+      draw("text", { x: 0, y: n * high + 13 }, r.label.length * 6.5 > names ? "…" + r.label.slice(-Math.floor(names / 7)) : r.label),
+      draw("rect", { class: "rest", x: names, y: n * high + 2, width: scale * step().machine.usable_bytes, height: high - 4 }),
+      draw("rect", { class: "bar", x: names, y: n * high + 2, width: Math.max(1, scale * r.bytes_per_pe), height: high - 4, ...told(() => rowWords(r)) }),
+      draw("text", { x: wide, y: n * high + 13, "text-anchor": "end" }, whole(r.bytes_per_pe)),
+    ]));
+}
+
+function rooflinePicture(width) {
+  const m = step().machine, wide = Math.min(width, 720), high = 300, left = 46, low = 30;
+  const dots = mode().rows.flatMap((row, n) => {
+    const area = row.rect ? row.rect[2] * row.rect[3] : 0, cycles = row.cycles * step().systems;
+    return row.flops && row.bytes && area && cycles ? [{ row, n, x: row.flops / row.bytes, y: row.flops / cycles / area }] : [];
+  });
+  if (!dots.length) return el("p", { class: "note" }, "No layer has floating-point work on the wafer.");
+  const top = m.flops_per_cycle["2"], xs = dots.map((d) => d.x), ys = dots.map((d) => d.y);
+  const x0 = Math.log10(Math.min(0.05, ...xs)), x1 = Math.log10(Math.max(top / m.move_bytes_per_cycle * 20, ...xs) * 1.5);
+  const y0 = Math.log10(Math.min(top / 100, ...ys) / 1.5), y1 = Math.log10(top * 2);
+  const px = (x) => left + ((Math.log10(x) - x0) / (x1 - x0)) * (wide - left - 10);
+  const py = (y) => high - low - ((Math.log10(y) - y0) / (y1 - y0)) * (high - low - 10);
+  const picture = draw("svg", { width: wide, height: high, role: "group", "aria-label": "Roofline of a PE" });
+  for (let e = Math.ceil(x0); e <= x1; e++) picture.append(
+    draw("line", { class: "axis", x1: px(10 ** e), x2: px(10 ** e), y1: 10, y2: high - low }),
+    draw("text", { class: "soft", x: px(10 ** e), y: high - 14, "text-anchor": "middle" }, short(10 ** e)));
+  for (let e = Math.ceil(y0); e <= y1; e++) picture.append(
+    draw("line", { class: "axis", x1: left, x2: wide - 10, y1: py(10 ** e), y2: py(10 ** e) }),
+    draw("text", { class: "soft", x: left - 4, y: py(10 ** e) + 4, "text-anchor": "end" }, short(10 ** e)));
+  picture.append(draw("text", { class: "soft", x: wide - 10, y: high - 2, "text-anchor": "end" }, "FLOPs a byte touched"));
+  for (const [size, peak] of Object.entries(m.flops_per_cycle)) {
+    const knee = peak / m.move_bytes_per_cycle, start = Math.max(10 ** x0, (10 ** y0) / m.move_bytes_per_cycle);
+    picture.append(draw("path", { class: "roof", d: `M${px(start)},${py(start * m.move_bytes_per_cycle)} L${px(knee)},${py(peak)} L${wide - 10},${py(peak)}` }),
+      draw("text", { x: wide - 12, y: py(peak) - 4, "text-anchor": "end" }, `${short(peak)} FLOPs a cycle, ${8 * size}-bit`));
+  }
+  for (const d of dots) {
+    const words = () => `${rowWords(d.row)}\n${short(d.x)} FLOPs a byte, ${short(d.y)} FLOPs a cycle and PE`;
+    picture.append(draw("circle", { class: "dot" + (d.n === state.layer ? " chosen" : ""), cx: px(d.x), cy: py(d.y), r: 5,
+      style: `fill:${mixed(0.4 + 0.6 * d.row.utilisation)};stroke:var(--card)`, ...told(words, () => choose(d.n)) }));
+  }
+  return picture;
+}

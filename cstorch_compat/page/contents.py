@@ -1,0 +1,169 @@
+"""What the page shows, as plain data: the steps of a script with their plans, and the lines of the script they name."""
+
+import linecache
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cstorch_compat.page.module_tree import Texts, module_tree
+from lazytensor.ir.program import Program
+from wse_sim import Machine, Plan
+from wse_sim.plan.layers import SWEEPS, Layer, fold
+from wse_sim.plan.modes.mode_plan import ModePlan
+from wse_sim.plan.report import ADVICE, NAMES, Bound, LayerRow
+from wse_sim.plan.timeline import Timeline
+from wse_sim.plan.wiring import Wiring, flows, wire
+
+AROUND = 4
+"""Lines of a script shown above and below one that is named."""
+
+
+@dataclass(frozen=True)
+class PageStep:
+    """A step of a script: its program, what it takes on `machine`, and its texts."""
+
+    program: Program
+    plan: Plan
+    machine: Machine
+    texts: Texts
+
+
+def contents(
+    script: str, steps: Sequence[PageStep], versions: Mapping[str, str], rows: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """All that the page shows, ready for JSON; `rows` are those of `lazywafer plan`."""
+    shown, graphs = [], _Graphs()
+    for step in steps:
+        wiring = wire(step.program)
+        layers = fold(wiring)
+        number = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
+        shown.append({**_step(step, layers), "flows": _flows(wiring, number), "graph": graphs.add(step, number)})
+    return {
+        "script": script,
+        "versions": dict(versions),
+        "steps": shown,
+        "graphs": graphs.trees,
+        "rows": list(rows),
+        "sources": _sources(_places(shown, graphs.trees, rows)),
+    }
+
+
+class _Graphs:
+    """The graphs of the steps; plans of one recording for several batches have one, that of the first."""
+
+    def __init__(self) -> None:
+        self.trees: list[dict[str, Any]] = []
+        self._known: list[Texts] = []
+
+    def add(self, step: PageStep, number: Mapping[int, int]) -> int:
+        """The number of the step's graph."""
+        for n, texts in enumerate(self._known):
+            if texts is step.texts:
+                return n
+        self.trees.append(module_tree(step.program, number, step.texts))
+        self._known.append(step.texts)
+        return len(self.trees) - 1
+
+
+def _step(step: PageStep, layers: Sequence[Layer]) -> dict[str, Any]:
+    report = step.plan.report
+    modes = {name: _mode(getattr(step.plan, name), layers) for name in ("pipelined", "streaming")}
+    return {
+        "machine": _machine(step.machine),
+        "systems": report.systems,
+        "batch": report.batch_size,
+        "mode": report.mode,
+        "band": report.error_band,
+        "modes": modes,
+    }
+
+
+def _machine(machine: Machine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "width": machine.usable_width,
+        "height": machine.usable_height,
+        "clock_hz": machine.clock_hz,
+        "sram_bytes": machine.sram_bytes_per_pe,
+        "usable_bytes": machine.usable_bytes_per_pe,
+        "edge_bytes_per_cycle": machine.edge_bits_per_cycle / 8,
+        # Two operations for each multiply-add, as the report counts them.
+        "flops_per_cycle": {str(size): 2 * machine.per_cycle("fma", size) for size in (2, 4)},
+        # A copy reads and writes: two bytes for each one that is moved.
+        "move_bytes_per_cycle": 2 * 2 * machine.per_cycle("move", 2),
+    }
+
+
+def _mode(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
+    report = outcome.report
+    head = {key: value for key, value in asdict(report).items() if key not in ("rows", "bounds")}
+    return {
+        **head,
+        "bounds": [_bound(b) for b in sorted(report.bounds, key=lambda b: b.samples_per_s)],
+        "rows": [_row(row) for row in report.rows],
+        "timeline": _timeline(outcome.timeline, [layer.name for layer in layers]) if outcome.timeline else None,
+    }
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    return {**asdict(bound), "name": NAMES[bound.kind], "advice": ADVICE[bound.kind]}
+
+
+def _row(row: LayerRow) -> dict[str, Any]:
+    return asdict(row)
+
+
+def _timeline(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
+    """Lanes, and spans as [lane, layer or -1, sweep, start, end, whether it is critical]."""
+    lanes = list(timeline.lanes)
+    first = {name: n for n, name in reversed(list(enumerate(names)))}
+    critical = {id(span) for span in timeline.critical_path()}
+    spans = []
+    for span in timeline.spans:
+        # A lane of a pipeline is a stage, and its spans are sweeps; on the mesh a span says both.
+        name, _, sweep = span.label.rpartition(" ")
+        layer = first.get(name or span.lane, -1)
+        is_critical = int(id(span) in critical)
+        spans.append(
+            [lanes.index(span.lane), layer, SWEEPS.index(sweep), span.start_cycles, span.end_cycles, is_critical]
+        )
+    return {"lanes": lanes, "spans": spans, "end": timeline.end_cycles}
+
+
+def _flows(wiring: Wiring, number: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """Bytes of a step from layer to layer, -1 for the wafer's edge: [source, target, bytes], the largest first."""
+    between: dict[tuple[int, int], int] = {}
+    for flow in flows(wiring):
+        ends = number.get(flow.source, -1), number.get(flow.target, -1)
+        # What stays in a layer crosses nothing.
+        if ends[0] != ends[1]:
+            between[ends] = between.get(ends, 0) + flow.bytes
+    return sorted(((a, b, size) for (a, b), size in between.items()), key=lambda flow: -flow[2])
+
+
+def _places(
+    steps: Iterable[Mapping[str, Any]], graphs: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
+) -> Iterable[str]:
+    """Every place of a script that the page names, as file:line."""
+    modes = [mode for step in steps for mode in step["modes"].values()]
+    for owner in (*modes, *rows):
+        yield from (bound["where"] for bound in owner["bounds"])
+    yield from (row["where"] for mode in modes for row in mode["rows"])
+    for graph in graphs:
+        yield from graph["places"]
+
+
+def _sources(places: Iterable[str]) -> dict[str, dict[int, str]]:
+    """By file, the lines around each place that is named, by number; what cannot be read is left out."""
+    sources: dict[str, dict[int, str]] = {}
+    for place in sorted({p for p in places if p}):
+        file, _, line = place.rpartition(":")
+        if not line.isdigit() or not os.path.isfile(file):
+            continue
+        linecache.checkcache(file)
+        lines = linecache.getlines(file)
+        own = sources.setdefault(file, {})
+        for n in range(max(1, int(line) - AROUND), min(len(lines), int(line) + AROUND) + 1):
+            own[n] = lines[n - 1].rstrip("\n")
+    return sources

@@ -1,0 +1,233 @@
+// The sections of the page, in order; each is drawn into its own element, and again when what it shows changes.
+
+const page = document.getElementById("page");
+const SECTIONS = {};
+const roomOf = (box) => Math.max(280, (box.clientWidth || page.clientWidth) - 30);
+
+function section(name, title, render, isThere) {
+  const box = el("section", { id: name, "aria-label": title });
+  SECTIONS[name] = { box, title, render, isThere: isThere || (() => true) };
+}
+function redraw(name) {
+  const { box, title, render, isThere } = SECTIONS[name];
+  box.hidden = !isThere();
+  if (box.hidden) return box.replaceChildren();
+  box.replaceChildren(el("h2", null, title), ...[render(roomOf(box))].flat().filter(Boolean));
+  return box;
+}
+
+function verdictOf(own) {
+  return own.fits ? own.verdict : `It does not fit. ${own.reason}`;
+}
+
+section("figures", "A step", () => {
+  const own = mode(), one = step(), m = one.machine, figures = {
+    "samples a second": rate(own.samples_per_s),
+    "a step": time(own.step_cycles),
+    "before the first result": time(own.fill_cycles),
+    "fullest PE": `${whole(own.peak_bytes_per_pe)} bytes (${percent(own.peak_bytes_per_pe / m.sram_bytes)})`,
+    "over the edge, in and out": `${short(own.edge_bytes_in)}B and ${short(own.edge_bytes_out)}B`,
+    "micro-batches": `${own.micro_batches}${own.has_recompute ? ", forward computed again" : ""}`,
+  };
+  if (own.joules_per_sample) figures["energy of a sample"] = `${short(own.joules_per_sample)} J`;
+  const head = `${one.systems > 1 ? one.systems + " x " : ""}${m.name} at ${m.clock_hz / 1e9} GHz, batch ${whole(one.batch)}, ${state.mode} mode`;
+  return [
+    el("p", { class: "soft", style: "margin:0" }, head),
+    own.fits && el("dl", { class: "figures" }, Object.entries(figures).map(([k, v]) => el("div", null, el("dt", null, k), el("dd", null, v)))),
+    state.mode === one.mode && one.band && el("p", { class: "note", id: "band" }, one.band),
+  ];
+});
+
+section("limits", "What limits", () => {
+  const bounds = mode().bounds, most = Math.log10(Math.max(10, ...bounds.map((b) => b.samples_per_s)));
+  const least = bounds.find((b) => b.kind === mode().limit) || bounds[0];
+  const from = bounds.find((b) => b.where) || least;
+  return [
+    el("ul", { class: "plain" }, bounds.map((b) => el("li", { class: "limit" + (b === bounds[0] ? " least" : "") },
+      el("span", null, b.name + (b.what ? ` of ${b.what}` : "")),
+      el("span", { class: "track" }, el("i", { style: `width:${Math.max(1, (100 * Math.log10(Math.max(1, b.samples_per_s))) / most)}%` })),
+      el("span", null, `${rate(b.samples_per_s)} samples/s`),
+      el("span", { class: "note" }, b.source)))),
+    el("p", { class: "note" }, "Bars are logarithmic; the shortest limits."),
+    least.where ? excerpt(least.where) : from.where && [el("p", { class: "note" }, `On the wafer itself: ${from.name} of ${from.what}`), excerpt(from.where)],
+  ].flat();
+}, () => mode().fits && mode().bounds.length > 0);
+
+section("floor", "Floor plan", (width) => {
+  const tools = el("div", { class: "tools" }, el("span", { class: "soft" }, "Colour:"),
+    ["utilisation", "sweep", "memory"].map((c) => pressed(c, state.colour === c, () => { state.colour = c; redraw("floor"); })),
+    isSmall(cells()) && pressed("whole wafer", state.whole, () => { state.whole = !state.whole; redraw("floor"); }),
+    state.mode === "pipelined" && pressed("flows", state.flows, () => { state.flows = !state.flows; redraw("floor"); }));
+  const wide = innerWidth > 720 ? (width - 16) * 0.6 : width;
+  const said = state.mode === "streaming"
+    ? "Every layer has the whole wafer in its turn: its width here is its share of the cycles."
+    : "Each rectangle holds a stage. Flows are bytes between layers in a step." + (isSmall(cells()) && !state.whole ? " Shown is the part in use, stretched: x and y have scales of their own." : "");
+  return [tools, el("div", { class: "pair" },
+    el("div", null, el("div", { class: "scroll" }, floorPicture(wide)), el("div", { class: "tools", style: "margin-top:6px" }, floorKeys()), el("p", { class: "note" }, said)),
+    detail())];
+}, () => mode().rows.some((r) => r.rect));
+
+function detail() {
+  const row = mode().rows[state.layer];
+  if (!row) return el("div", { id: "detail", class: "soft" }, "Choose a rectangle, a bar or a row to see its kernel and its line.");
+  const figures = {
+    rectangle: place(row.rect), cycles: whole(row.cycles), forward: whole(row.forward_cycles), backward: whole(row.backward_cycles),
+    update: whole(row.update_cycles), FLOPs: short(row.flops), "bytes touched": short(row.bytes), "of peak": percent(row.utilisation),
+    "bytes a PE": whole(row.bytes_per_pe), kernels: String(row.kernels),
+  };
+  return el("div", { id: "detail" }, el("h3", { style: "margin:0;overflow-wrap:anywhere" }, row.label),
+    el("dl", { class: "figures" }, Object.entries(figures).map(([k, v]) => el("div", null, el("dt", null, k), el("dd", null, v)))),
+    excerpt(row.where),
+    el("p", null, el("button", { type: "button", onclick: () => openModule(row.label.split("/")[0]) }, "Show it in the graph")));
+}
+
+section("timeline", "Timeline of a step", (width) => {
+  const zoom = (by) => () => { state.zoom = Math.max(1, Math.min(64, state.zoom * by)); redraw("timeline"); };
+  const what = state.mode === "streaming" ? "Weights and the batch in, layers in turn, gradients out; the first micro-batches." : "The first sample through an empty pipeline and back, then the updates.";
+  return [
+    el("div", { class: "tools" }, el("button", { type: "button", onclick: zoom(2) }, "Zoom in"), el("button", { type: "button", onclick: zoom(0.5) }, "Zoom out"),
+      SWEEPS.map((s) => key(`var(--${s})`, s)), key("var(--critical)", "critical path (outline)")),
+    timelinePicture(width),
+    el("p", { class: "note" }, `${what} ${time(mode().timeline.end)}.`)];
+}, () => Boolean(mode().timeline));
+
+section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width)], () => mode().fits && mode().rows.length > 0);
+
+section("roofline", "Roofline of a PE", (width) => [rooflinePicture(width),
+  el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Slanted: what the memory's ports give to a copy.")],
+  () => mode().fits && mode().rows.length > 0);
+
+const COLUMNS = [["layer", "label", String], ["line", "where", file], ["cycles", "cycles", whole], ["forward", "forward_cycles", whole],
+  ["backward", "backward_cycles", whole], ["update", "update_cycles", whole], ["FLOPs", "flops", short], ["bytes/PE", "bytes_per_pe", whole],
+  ["of peak", "utilisation", percent]];
+
+section("layers", "Layers", () => {
+  const rows = mode().rows.map((row, n) => ({ row, n }));
+  if (state.sort) rows.sort((a, b) => (a.row[state.sort] < b.row[state.sort] ? 1 : a.row[state.sort] > b.row[state.sort] ? -1 : a.n - b.n));
+  const head = COLUMNS.map(([name, field], c) => el("th", { scope: "col", class: c < 2 ? "words" : "" }, el("button", { type: "button",
+    onclick: () => { state.sort = state.sort === field ? "" : field; redraw("layers"); } }, name)));
+  const body = rows.map(({ row, n }) => el("tr", { class: n === state.layer ? "chosen" : "" }, COLUMNS.map(([, field, format], c) =>
+    el("td", { class: c < 2 ? "words" : "" }, c === 0 ? el("button", { type: "button", onclick: () => choose(n) }, row.label) : format(row[field])))));
+  return el("div", { class: "scroll", style: "max-height:420px", tabindex: 0, "aria-label": "Table of layers" }, el("table", null, el("thead", null, el("tr", null, head)), el("tbody", null, body)));
+}, () => mode().rows.length > 0);
+
+section("compared", "Machines and batches", () => {
+  const most = Math.max(1e-9, ...DATA.rows.map((r) => r.samples_per_s));
+  const head = ["batch", "machine", "systems", "mode", "samples/s", "", "of the memory", "what limits"];
+  const words = (c) => (c === 1 || c === 3 || c > 6 ? "words" : "");
+  const body = DATA.rows.map((r) => {
+    const bar = el("span", { class: "track", style: "display:block;width:120px" }, el("i", { style: `width:${(100 * r.samples_per_s) / most}%` }));
+    const limit = r.fits ? r.limit : `does not fit${r.largest_batch ? `: a batch of ${whole(r.largest_batch)} does` : ""}`;
+    const values = [whole(r.batch_size), r.machine, r.systems, r.mode, r.fits ? rate(r.samples_per_s) : "-", bar,
+      r.fits ? percent(r.peak_bytes_per_pe / r.usable_bytes_per_pe) : "-", limit];
+    return el("tr", { title: r.fits ? r.verdict : r.reason }, values.map((v, c) => el("td", { class: words(c) }, v)));
+  });
+  return el("div", { class: "scroll", tabindex: 0, "aria-label": "Table of machines and batches" }, el("table", null,
+    el("thead", null, el("tr", null, head.map((h, c) => el("th", { scope: "col", class: words(c) }, h)))), el("tbody", null, body)));
+}, () => DATA.rows.length > 1);
+
+// The graph is long and packed, so that the page opens at once.
+let graphs = null;
+async function unpacked() {
+  if (graphs) return graphs;
+  const packed = Uint8Array.from(atob(document.getElementById("graph").textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  graphs = JSON.parse(await new Response(stream).text());
+  return graphs;
+}
+
+const folded = (title, inside, id) => {
+  const box = el("details", { "data-path": id }, el("summary", null, title));
+  // Filled when it is opened: all of a large model at once would take seconds.
+  box.addEventListener("toggle", () => { if (box.open && box.children.length === 1) box.append(...[inside()].flat()); });
+  return box;
+};
+const listing = (lines, name) => el("pre", { tabindex: 0, "aria-label": name }, Array.isArray(lines) ? lines.join("\n") : lines);
+
+function kernelDetails(tree, k) {
+  const nest = tree.nests[k.nest], where = tree.places[k.place];
+  return folded(`${k.name} (${k.sweep}): ${k.reads} → ${k.writes}`, () => [
+    el("p", { class: "note" }, `${short(k.flops)} FLOPs`), where ? excerpt(where) : "",
+    nest ? [el("p", { class: "soft" }, "Loop nest"), listing(nest.loops, "Loop nest"), el("p", { class: "soft" }, "Numba"), listing(nest.source, "Numba")]
+      : el("p", { class: "note" }, "A kernel of the library, and no loops of its own.")].flat());
+}
+
+function moduleDetails(tree, node) {
+  const own = tree.modules[node.path] || { aten: [], cirh: [], kernels: [] };
+  const counts = [[own.aten, "ATen"], [own.cirh, "CIRH"], [own.kernels, "kernels"]].filter(([list]) => list.length).map(([list, name]) => `${list.length} ${name}`);
+  return folded(`${node.name}${counts.length ? " · " + counts.join(", ") : ""}`, () => [
+    [...node.children.values()].map((child) => moduleDetails(tree, child)),
+    own.aten.length ? folded("ATen, as the script was traced", () => listing(own.aten, "ATen")) : [],
+    own.cirh.length ? folded("CIRH, as it was lowered", () => listing(own.cirh, "CIRH")) : [],
+    own.kernels.length ? folded("Kernels and their code", () => own.kernels.map((k) => kernelDetails(tree, k))) : []].flat(2), node.path);
+}
+
+function rootOf(tree) {
+  const root = { name: "the step", path: "", children: new Map() };
+  for (const path of Object.keys(tree.modules).filter(Boolean)) {
+    let node = root;
+    for (const name of path.split(".")) {
+      if (!node.children.has(name)) node.children.set(name, { name, path: node.path ? `${node.path}.${name}` : name, children: new Map() });
+      node = node.children.get(name);
+    }
+  }
+  return root;
+}
+
+section("modules", "The graph, by module", () => {
+  const box = folded("From ATen through CIRH to loop nests and their code", () => el("div", { id: "tree" }, "Unpacking…"));
+  box.addEventListener("toggle", async () => {
+    const tree = (await unpacked())[step().graph], room = document.getElementById("tree");
+    if (room && room.children.length === 0) {
+      room.replaceChildren(moduleDetails(tree, rootOf(tree)));
+      room.firstChild.open = true;
+    }
+  });
+  return box;
+});
+
+async function openModule(path) {
+  const top = SECTIONS.modules.box.querySelector("details");
+  top.open = true;
+  await unpacked();
+  const parts = path.split("."), next = () => new Promise((done) => setTimeout(done, 0));
+  let last = top;
+  for (let n = 0; n <= parts.length; n++) {
+    for (let wait = 0; wait < 20 && !last.isConnected; wait++) await next();
+    let found = null;
+    for (let wait = 0; wait < 20 && !found; wait++) {
+      await next();
+      found = SECTIONS.modules.box.querySelector(`details[data-path="${CSS.escape(parts.slice(0, n).join("."))}"]`);
+    }
+    if (!found) break;
+    found.open = true;
+    last = found;
+  }
+  last.scrollIntoView({ block: "center" });
+}
+
+function choices() {
+  const steps = DATA.steps.map((s, n) => el("option", { value: n }, `step ${n + 1}: ${s.machine.name}, batch ${s.batch}`));
+  const pick = el("select", { "aria-label": "Step", onchange: (e) => { state.step = Number(e.target.value); state.mode = step().mode; show(); } }, steps);
+  pick.value = state.step;
+  return [steps.length > 1 && pick, ...["pipelined", "streaming"].map((name) =>
+    pressed(name + (step().modes[name].fits ? "" : " (does not fit)"), state.mode === name, () => { state.mode = name; show(); }))].filter(Boolean);
+}
+
+function show() {
+  state.layer = -1;
+  state.zoom = 1;
+  document.getElementById("choices").replaceChildren(...choices());
+  document.getElementById("verdict").textContent = verdictOf(mode());
+  Object.keys(SECTIONS).forEach(redraw);
+}
+
+document.getElementById("versions").textContent = Object.entries(DATA.versions).map(([k, v]) => `${k} ${v}`).join(" · ");
+if (DATA.steps.length) {
+  state.mode = step().mode;
+  page.append(...Object.values(SECTIONS).map((s) => s.box));
+  show();
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; Object.keys(SECTIONS).filter((n) => n !== "modules").forEach(redraw); } });
+  addEventListener("scroll", hush, { passive: true });
+}

@@ -1,0 +1,262 @@
+"""The page of a run and of a plan: one file that loads nothing, in which the user's words stay words."""
+
+import base64
+import gzip
+import html.parser
+import json
+import re
+
+import pytest
+
+from cstorch_compat.page.contents import PageStep
+from cstorch_compat.page.writing import texts_of, write_page
+from cstorch_compat.planning.recording import record_script
+from lazytensor import config
+from tests import browser
+from tests.conftest import ROOT, lazywafer
+from wse_sim import WSE2, plan
+
+SCRIPT = """
+import torch, torch.nn as nn, torch.nn.functional as F
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.add_module(NAME, nn.Linear(16, 8))
+        self.last = nn.Linear(8, 3)
+
+    def forward(self, x):
+        hidden = F.relu(getattr(self, NAME)(x))
+        return self.last(hidden)
+
+NAME = "first"
+model = Net()
+optimizer = torch.optim.Adam(model.parameters())
+data = torch.utils.data.TensorDataset(torch.randn(32, 16), torch.randint(0, 3, (32,)))
+for x, y in torch.utils.data.DataLoader(data, batch_size=8):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+LINE = "hidden = F.relu(getattr(self, NAME)(x))"
+COMBINATIONS = ("--batch", "8,16", "--machine", "wse2,tiny", "--mode", "all")
+HOSTILE = "</script><script>hit = 1</script><img src=x onerror='hit = 2'>"
+HOSTILE_FILE = "<img src=x onerror=hit=3>&amp;\"'.py"
+
+
+class Reader(html.parser.HTMLParser):
+    """The elements of a page with their attributes, and what the scripts hold."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.scripts, self.title = [], {}, ""
+        self._inside = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag if tag != "script" else dict(attrs).get("id", "code")
+
+    def handle_endtag(self, tag):
+        self._inside = ""
+
+    def handle_data(self, data):
+        if self._inside == "title":
+            self.title += data
+        elif self.elements and self.elements[-1][0] == "script" and self._inside:
+            self.scripts[self._inside] = self.scripts.get(self._inside, "") + data
+
+
+def data_of(text):
+    return json.loads(Reader(text).scripts["data"])
+
+
+def graphs_of(text):
+    return json.loads(gzip.decompress(base64.b64decode(Reader(text).scripts["graph"])))
+
+
+def page(folder, *options, name="train.py", text=SCRIPT):
+    """The page of a plan; nothing is computed for it."""
+    (folder / name).write_text(text)
+    done = lazywafer("plan", "--html", "page.html", *options, name, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return page(tmp_path_factory.mktemp("plain"), *COMBINATIONS)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    return page(folder, name=HOSTILE_FILE, text=SCRIPT.replace('"first"', repr(HOSTILE)))
+
+
+@pytest.fixture(scope="module")
+def window(tmp_path_factory):
+    if browser.executable() is None:
+        pytest.skip("there is no Chromium here; CHROMIUM may name one")
+    with browser.browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def test_the_page_has_every_figure_of_the_plan_and_the_lines_of_the_script(plain):
+    text = plain.read_text()
+    data = data_of(text)
+    rows = json.loads(lazywafer("plan", "--json", *COMBINATIONS, "train.py", cwd=plain.parent).stdout)["rows"]
+    assert data["rows"] == rows
+    step = data["steps"][0]
+    shown = step["modes"]["streaming"]
+    assert [shown[k] for k in ("step_cycles", "samples_per_s", "verdict")] == [
+        rows[1][k] for k in ("step_cycles", "samples_per_s", "verdict")
+    ]
+    assert shown["rows"][0]["label"] == "model.first" and shown["timeline"]["end"] > 0
+    file, _, line = shown["rows"][0]["where"].rpartition(":")
+    assert data["sources"][file][line].strip() == LINE
+    assert step["modes"][step["mode"]]["verdict"] in text.replace("&#x27;", "'")
+    assert set(data["versions"]) == {"lazywafer", "python", "numpy", "h5py", "numba"}
+
+
+def test_the_graph_of_a_module_goes_from_aten_to_generated_code(plain):
+    (graph,) = graphs_of(plain.read_text())
+    first = graph["modules"]["model.first"]
+    assert any("torch.aten.matmul" in line or "torch.aten.linear" in line for line in first["aten"])
+    assert any("cirh." in line for line in first["cirh"]) and not any("loc(" in line for line in first["cirh"])
+    kernel = next(k for k in first["kernels"] if k["nest"] >= 0)
+    nest = graph["nests"][kernel["nest"]]
+    assert nest["source"].startswith("import numpy") and nest["loops"].startswith("nest ")
+    assert graph["places"][kernel["place"]].startswith("train.py:")
+
+
+def test_the_page_loads_nothing_and_allows_its_own_script_alone(plain):
+    read = Reader(plain.read_text())
+    loading = {"src", "href", "srcset", "action", "data", "poster", "background"}
+    assert [e for e in read.elements if loading & e[1].keys() or e[0] in ("link", "iframe", "object", "base")] == []
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", plain.read_text())
+    (policy,) = [a["content"] for tag, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
+
+
+def test_words_of_the_script_are_text_in_the_page(hostile):
+    read = Reader(hostile.read_text())
+    assert read.title == f"{HOSTILE_FILE} on the wafer"
+    assert [tag for tag, _ in read.elements].count("script") == 3 and "img" not in [tag for tag, _ in read.elements]
+    assert data_of(hostile.read_text())["steps"][0]["modes"]["pipelined"]["rows"][0]["label"].startswith(
+        f"model.{HOSTILE}"
+    )
+
+
+def test_a_page_is_asked_for_by_its_ending_and_in_a_folder_that_is_there(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    for wrong in ("report.txt", "nowhere/report.html"):
+        done = lazywafer("plan", "--html", wrong, "train.py", cwd=tmp_path)
+        assert done.returncode == 2 and wrong.split("/")[0] in done.stderr
+
+
+@pytest.mark.slow
+def test_a_run_writes_the_page_of_each_program_that_it_compiled(script, tmp_path):
+    done = script(
+        """
+        backend = cstorch.backend("CSX")
+        model = MLP()
+        compiled = cstorch.compile(model, backend)
+
+        @cstorch.trace
+        def step(batch):
+            return F.cross_entropy(compiled(batch[0]), batch[1].long())
+
+        @cstorch.step_closure
+        def log(loss):
+            print(loss.item())
+
+        for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=2):
+            log(step(batch))
+        """,
+        options=("--html", str(tmp_path / "page.html")),
+    )
+    assert done.returncode == 0, done.stderr
+    data = data_of((tmp_path / "page.html").read_text())
+    assert [step["batch"] for step in data["steps"]] == [4]
+    (graph,) = graphs_of((tmp_path / "page.html").read_text())
+    assert graph["modules"]["model.fc1"]["cirh"]
+
+
+def test_a_run_without_a_wafer_writes_the_page_of_the_step_that_it_recorded(tmp_path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    done = lazywafer("run", "--html", "page.html", "train.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert data_of((tmp_path / "page.html").read_text())["steps"][0]["batch"] == 8
+
+
+def press(window, selector, word):
+    """Click the button with a word on it."""
+    window.value(f"[...document.querySelectorAll('{selector} button')].find(b => b.textContent === '{word}').click()")
+
+
+def test_a_click_on_a_kernel_shows_its_figures_and_its_source_line(window, plain):
+    window.open(plain)
+    assert window.text("#verdict").startswith("Limited by ")
+    press(window, "#choices", "pipelined")
+    window.click("#floor .cell")
+    said = window.text("#detail")
+    row = data_of(plain.read_text())["steps"][0]["modes"]["pipelined"]["rows"][0]
+    assert (
+        said.startswith("model.first\n") and f"{row['cycles']:,}" in said and window.text("#detail mark").endswith(LINE)
+    )
+    assert window.text("#tip").startswith("model.first\n") or window.value("document.getElementById('tip').hidden")
+    for colour in ("sweep", "memory", "flows"):
+        press(window, "#floor", colour)
+    assert window.value("document.querySelectorAll('#floor .flow').length") > 0
+    for section in ("timeline", "memory", "roofline", "layers", "compared"):
+        assert window.value(f"document.querySelector('#{section}').hidden") is False, section
+    assert window.value("document.querySelectorAll('#timeline .span').length") >= 5
+    assert window.faults == [] and window.requests == [plain.as_uri()]
+
+
+def test_the_graph_opens_down_to_the_code_of_a_kernel(window, plain):
+    window.open(plain)
+    window.value("openModule('model.first')")
+    window.until("document.querySelector('details[data-path=\"model.first\"]')?.open")
+    inside = "document.querySelector('details[data-path=\"model.first\"]')"
+    window.value(f"{inside}.querySelectorAll('details').forEach((d) => d.open = true)")
+    window.until(f"{inside}.innerText.includes('torch.aten.') && {inside}.innerText.includes('cirh.')")
+    window.value(f"{inside}.querySelectorAll('details').forEach((d) => d.open = true)")
+    window.until(f"{inside}.innerText.includes('def kernel(')")
+    assert window.faults == []
+
+
+@pytest.mark.parametrize("width, dark", [(1200, False), (390, False), (390, True)])
+def test_the_page_fits_a_screen_in_light_and_dark(window, plain, width, dark):
+    window.open(plain, width=width, height=800, dark=dark)
+    assert window.value("document.documentElement.scrollWidth") <= width
+    light = int(window.value("getComputedStyle(document.body).backgroundColor.match(/[0-9]+/)[0]"))
+    assert (light < 100) is dark
+
+
+def test_words_of_the_script_run_nothing(window, hostile):
+    window.open(hostile)
+    press(window, "#choices", "pipelined")
+    window.click("#floor .cell")
+    assert HOSTILE in window.text("#detail")
+    window.value("openModule('')")
+    window.until("document.querySelectorAll('#tree details').length > 1")
+    assert window.value("window.hit === undefined") and window.faults == []
+    assert window.value("document.images.length") == 0
+
+
+@pytest.mark.slow
+def test_the_page_of_gpt2_is_small_and_opens_at_once(window, tmp_path):
+    texts = []
+    # Graphs are checked where they are compiled to be run.
+    with config.override(check=False):
+        path = ROOT / "notebooks" / "scripts" / "published" / "gpt2.py"
+        family = record_script(str(path), on_graph=lambda graph: texts.append(texts_of(graph)))
+        step = PageStep(family.program(), plan(family, WSE2, "streaming", other=False), WSE2, *texts)
+        write_page(tmp_path / "gpt2.html", str(path), [step])
+    assert (tmp_path / "gpt2.html").stat().st_size < 2_000_000
+    window.open(tmp_path / "gpt2.html")
+    assert window.value("document.querySelectorAll('#layers tbody tr').length") == 115
+    assert window.faults == []
