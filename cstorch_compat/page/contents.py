@@ -35,6 +35,7 @@ def contents(
     """All that the page shows, ready for JSON; `rows` are those of `lazywafer plan`."""
     shown, graphs = [], _Graphs()
     for step in steps:
+        # Folded again as the plan did it: rows of a report are these layers, in this order.
         wiring = wire(step.program)
         layers = fold(wiring)
         number = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
@@ -116,7 +117,9 @@ def _row(row: LayerRow) -> dict[str, Any]:
 
 def _timeline(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
     """Lanes, and spans as [lane, layer or -1, sweep, start, end, whether it is critical]."""
+    # Lists instead of records, and numbers instead of names: a large model has thousands of spans.
     lanes = list(timeline.lanes)
+    # Two layers may have one name; a span does not say which of them it is.
     first = {name: n for n, name in reversed(list(enumerate(names)))}
     critical = {id(span) for span in timeline.critical_path()}
     spans = []
@@ -147,6 +150,7 @@ def _places(
 ) -> Iterable[str]:
     """Every place of a script that the page names, as file:line."""
     modes = [mode for step in steps for mode in step["modes"].values()]
+    # Rows may be of machines that the page does not show whole.
     for owner in (*modes, *rows):
         yield from (bound["where"] for bound in owner["bounds"])
     yield from (row["where"] for mode in modes for row in mode["rows"])
@@ -158,9 +162,11 @@ def _sources(places: Iterable[str]) -> dict[str, dict[int, str]]:
     """By file, the lines around each place that is named, by number; what cannot be read is left out."""
     sources: dict[str, dict[int, str]] = {}
     for place in sorted({p for p in places if p}):
+        # A file may have colons in its name, or be none at all: code that was typed or made.
         file, _, line = place.rpartition(":")
         if not line.isdigit() or not os.path.isfile(file):
             continue
+        # Read anew where it has changed: in a notebook the process outlives many versions of a script.
         linecache.checkcache(file)
         lines = linecache.getlines(file)
         own = sources.setdefault(file, {})

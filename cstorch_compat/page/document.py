@@ -32,6 +32,7 @@ def document(contents: Mapping[str, Any]) -> str:
         "graph": base64.b64encode(gzip.compress(json.dumps(folded).encode(), mtime=0)).decode(),
         "script": script,
     }
+    # Nothing here is a template of a library: a few names between braces need none.
     text = (_FOLDER / "page.html").read_text(encoding="utf-8")
     # By parts, so that nothing of a value is looked at again.
     head, *rest = text.split("{{")

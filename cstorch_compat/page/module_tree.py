@@ -50,12 +50,14 @@ class _Tree:
 
     def at(self, scope: str) -> dict[str, list[Any]]:
         """The module of a scope, whichever way its operations go."""
+        # Gradients carry their direction in the scope, forward operations do not; both are of one module.
         parts = scope.split(".")
         path = ".".join(parts[:-1] if parts[-1] in _DIRECTIONS else parts)
         return self.modules.setdefault(path, {"aten": [], "cirh": [], "kernels": []})
 
     def kernel(self, program: Program, instr: Instr, layer: int) -> dict[str, Any]:
         """A kernel, with the numbers of its place and its nest."""
+        # A call that says nothing of its work has that of its loops.
         work, place = work_of(instr), str(instr.where) if instr.where is not None else ""
         return {
             "name": instr.nest.name if instr.nest is not None else instr.kernel,
@@ -88,6 +90,7 @@ def _nest(nest: Nest) -> dict[str, str]:
 def _located(text: str) -> Iterator[tuple[str, str]]:
     """The lines of a text that belong to a module: its scope, and the line without its location."""
     lines = text.splitlines()
+    # CIRH has its places in a table behind the text, ATen each at the end of its line.
     tables = (_TABLE.match(line) for line in lines if line.startswith("#loc"))
     scopes = {m["number"]: (m["scope"] or "").rstrip("/") for m in tables if m}
     for line in lines:

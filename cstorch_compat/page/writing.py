@@ -45,4 +45,5 @@ def write_page(
     path: pathlib.Path, script: str, steps: Sequence[PageStep], rows: Sequence[Mapping[str, Any]] = ()
 ) -> None:
     """Write the page of a script."""
+    # Whatever the locale: the page itself says that it is UTF-8.
     path.write_text(document(contents(script, steps, installation.versions(), rows)), encoding="utf-8")

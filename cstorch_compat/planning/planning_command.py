@@ -80,6 +80,7 @@ def _shown(family: StepFamily, wanted: Wanted, texts: Texts) -> list[PageStep]:
     mode = "auto" if wanted.mode == "all" else wanted.mode
     for name in wanted.machines:
         machine = Machine.by_name(name)
+        # Handed from batch to batch: most kernels of a step are priced once for all of them.
         prices = Prices(machine)
         # The table has all of them; each whole one adds to the page.
         for size in sizes[: max(1, SHOWN // len(wanted.machines))]:
