@@ -5,27 +5,35 @@ first sample fills the pipeline and the last drains it as they come out of the l
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from wse_sim.isa.issue_rates import whole_cycles
+from wse_sim.kernels.kernel import BANK_PAIRS
+from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.pipeline.bodies import Bodies, Body
-from wse_sim.pipeline.chain import When
+from wse_sim.pipeline.chain import Chain, When
 from wse_sim.pipeline.lanes import Busy, Give, LaneSpan, Step, Take, Way, run_lanes
-from wse_sim.pipeline.sites import Sites
+from wse_sim.pipeline.sites import Sites, sites_of
 from wse_sim.price.core_time import body_cycles
 
 
 @dataclass(frozen=True)
 class StepPrice:
-    """Cycles of a step, and when each lane does what."""
+    """Cycles of a step, and when each lane does what. Memories have `words`.
+
+    `work` has by lane, and by the first word of what it does, the cycles that it would need if it waited for nobody.
+    """
 
     cycles: int
+    words: int
     spans: tuple[LaneSpan, ...]
+    work: Mapping[str, Mapping[str, int]]
 
-    def busy_cycles(self, lane: str) -> int:
-        """Cycles in which a lane does something that is no waiting at either end."""
-        return sum(s.end_cycles - s.start_cycles for s in self.spans if s.lane == lane)
+    def own_cycles(self, lane: str) -> int:
+        """Cycles of a lane if it waited for nobody."""
+        return sum(self.work[lane].values())
 
 
 def price_step(sites: Sites, machine: Machine) -> StepPrice:
@@ -33,14 +41,24 @@ def price_step(sites: Sites, machine: Machine) -> StepPrice:
     return _Pricing(sites, machine).price()
 
 
+def layer_cycles(chain: Chain, layer: int, rect: Rect, micro: int, machine: Machine) -> int:
+    """Cycles of one layer for a step on a rectangle, if it waited for nobody. Raises PlacementError if it is too small.
+
+    A placer asks this of many rectangles, so that nothing of the other layers is priced.
+    """
+    rects = [rect if n == layer else Rect(0, 0, 3, 3) for n in range(len(chain.layers))]
+    pricing = _Pricing(sites_of(chain, rects, micro), machine)
+    return sum(pricing.layer_work(layer).values())
+
+
 class _Pricing:
     """Writes the lanes of one pipeline."""
 
     def __init__(self, sites: Sites, machine: Machine):
         self.sites, self.chain, self.machine = sites, sites.chain, machine
+        # The same instructions as in the programs: what a core does alone takes exactly what is counted here.
         self.bodies = Bodies(sites)
         self.setup = whole_cycles(machine.dsd_setup_cycles)
-        # The same instructions as in the programs: what a core does alone takes exactly what is counted here.
         # A word that a core passes on goes up its ramp, down again, and to the next router.
         self.pass_cycles = math.ceil(machine.depth_step_cycles + machine.hop_cycles)
         self.lanes: dict[str, list[Step]] = {}
@@ -58,7 +76,26 @@ class _Pricing:
         self.lanes["end"] = self._end()
         self._ways()
         spans = run_lanes(self.lanes, self.ways, self.setup)
-        return StepPrice(max(span.end_cycles for span in spans), spans)
+        work = {lane: self._work(steps) for lane, steps in self.lanes.items()}
+        return StepPrice(max(span.end_cycles for span in spans), self._memory_words(), spans=spans, work=work)
+
+    def _work(self, steps: Sequence[Step]) -> dict[str, int]:
+        work: dict[str, int] = {}
+        for step in steps:
+            what = step.label.partition(" ")[0]
+            own = step.cycles if isinstance(step, Busy) else self.setup + step.words + step.tail_cycles
+            work[what] = work.get(what, 0) + own
+        return work
+
+    def _memory_words(self) -> int:
+        # Programs share one size of memory, that of the core which holds the most; a feeder has the whole batch.
+        feed = self.chain.samples * self.chain.layers[0].inputs
+        ports = max(self._words(layer.outputs) for layer in self.chain.layers)
+        return max(feed, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
+
+    def layer_work(self, n: int) -> dict[str, int]:
+        """Cycles of a layer by what it does."""
+        return self._work(self._layer(n))
 
     def _words(self, columns: int) -> int:
         return columns * self.sites.micro
@@ -86,8 +123,12 @@ class _Pricing:
 
     def _layer(self, n: int) -> list[Step]:
         steps: list[Step] = [Busy(self._once(n, "before"), "before")]
+        # Micro-batches in one slot lie at the same addresses, so that each slot is priced once.
+        flights = self.sites.maps[n].flights
+        slots = {m: (self._forward(n, m), self._backward(n, m)) for m in range(flights)}
         for sweep, m in self.sites.turns(n):
-            steps += self._forward(n, m) if sweep == "forward" else self._backward(n, m)
+            same = slots[m % flights][sweep == "backward"]
+            steps += [replace(step, label=f"{sweep} {m}") for step in same]
         return [*steps, Busy(self._once(n, "after"), "update")]
 
     def _forward(self, n: int, m: int) -> list[Step]:
@@ -96,40 +137,43 @@ class _Pricing:
         product = self._time(self.bodies.product(n, "forward", (inner, outer), memory.activations(m), memory.partial))
         sums = self._chain(on.width, self._words(outer))
         edge = self._time(self.bodies.edge(n, outer, m, is_back=False))
-        label = f"forward {m}"
         return [
-            Take(f"{n} in", self._words(on.inputs), self._along(on.width) + self._spread(on.height, inner), label),
-            Busy(product + sums + edge, label),
-            Give(f"{n} out", self._words(on.outputs), self._along(on.height), label),
+            Take(f"{n} in", self._words(on.inputs), self._along(on.width) + self._spread(on.height, inner)),
+            Busy(product + sums + edge),
+            Give(f"{n} out", self._words(on.outputs), self._along(on.height)),
         ]
 
     def _backward(self, n: int, m: int) -> list[Step]:
         on, memory, (inner, outer) = self.sites.seats[n], self.sites.maps[n], self.sites.seats[n].most
-        edge, label = self._time(self.bodies.edge(n, outer, m, is_back=True)), f"backward {m}"
+        if not self.chain.is_training:
+            return []
+        edge = self._time(self.bodies.edge(n, outer, m, is_back=True))
         spread = self._spread(on.width, outer)
         steps: list[Step] = [
-            Take(f"{n} arrives", self._words(on.outputs), self._along(on.height), label),
-            Busy(edge + spread, label),
+            Take(f"{n} arrives", self._words(on.outputs), self._along(on.height)),
+            Busy(edge + spread),
         ]
         if n:
             product = self.bodies.product(n, "input", (inner, outer), memory.gradient, memory.partial)
             steps += [
-                Busy(self._time(product) + self._chain(on.height, self._words(inner)), label),
-                Give(f"{n} back", self._words(on.inputs), self._along(on.width), label),
+                Busy(self._time(product) + self._chain(on.height, self._words(inner))),
+                Give(f"{n} back", self._words(on.inputs), self._along(on.width)),
             ]
         # The gradient of the activations is given first: the layer before can begin.
         change = self.bodies.product(n, "weight", (inner, outer), memory.gradient, memory.activations(m))
-        return [*steps, Busy(self._time(change), label)]
+        return [*steps, Busy(self._time(change))]
 
     def _end(self) -> list[Step]:
         last = len(self.chain.layers) - 1
         words = self._words(self.chain.layers[-1].outputs)
         steps: list[Step] = [Busy(self._time(self.bodies.end("before", 0)), "before")]
+        # Micro-batches begin in all pairs of banks in turn, and conflicts depend on nothing else.
+        times = [self._time(self.bodies.end("sample", m)) for m in range(min(self.sites.count, BANK_PAIRS))]
         for m in range(self.sites.count):
             label = f"loss {m}"
-            steps += [Take(f"{last} out", words, 0, label), Busy(self._time(self.bodies.end("sample", m)), label)]
+            steps += [Take(f"{last} out", words, label=label), Busy(times[m % BANK_PAIRS], label)]
             if self.chain.is_training:
-                steps.append(Give(f"{last} arrives", words, 0, label))
+                steps.append(Give(f"{last} arrives", words, label=label))
         return [*steps, Busy(self._time(self.bodies.end("after", 0)), "after")]
 
     def _once(self, n: int, when: When) -> int:

@@ -53,10 +53,13 @@ def plan(
     *,
     other: bool = True,
     precision_level: int = 1,
+    as_run: bool = False,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
 
-    Without `other` the mode that was not asked for is left out, which takes half of the time.
+    Without `other` the mode that was not asked for is left out, which takes half of the time. With `as_run` a pipeline
+    is placed and priced as `wse_sim.pipeline` runs it on simulated cores, all of it, which is known of chains of linear
+    layers; without, as closed forms of its kernels in the rhythm of the slowest stage.
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
     may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`. Never
@@ -66,7 +69,8 @@ def plan(
     require_mode(mode)
     if precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {precision_level}", hint="Use 0, 1 or 2.")
-    case = replace(_case(step, machine, batch_size, systems, host, prices), precision_level=precision_level)
+    case = _case(step, machine, batch_size, systems, host, prices)
+    case = replace(case, precision_level=precision_level, as_run=as_run)
     wanted = EXECUTION if other or mode == "auto" else (mode,)
     outcomes = {
         name: _with_energy(run(case), case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()

@@ -34,7 +34,10 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Case:
-    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known."""
+    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
+
+    With `as_run` a pipeline is placed and priced as simulated cores run it.
+    """
 
     program: Program
     machine: Machine
@@ -43,6 +46,7 @@ class Case:
     prices: Prices
     source: Source | None = None
     precision_level: int = 1
+    as_run: bool = False
 
     @cached_property
     def wiring(self) -> Wiring:

@@ -15,6 +15,7 @@ from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Par, Phase, Stream
 from wse_sim.plan.layers import SWEEPS
+from wse_sim.plan.modes.as_run import as_run
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -41,6 +42,8 @@ def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
         hint = "Use weight-streaming mode for several systems."
         return does_not_fit(MODE, PlacementError("a pipeline runs on one system only", hint=hint))
     line = _Line(case)
+    if case.as_run:
+        return as_run(case, line.stages, line.kinds, PLACERS[placer])
     try:
         placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
     except PlacementError as error:
