@@ -1,5 +1,6 @@
 """The formats of the tools: one row for each, with how it is read and written."""
 
+import os
 import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from cstorch_compat.files.sniff import kind_of
 from lazytensor import serialization
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
+from lazytensor.serialization.layout import check_walk
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ def _write_h5(path: str, tree: Any, *, replace: bool) -> None:
 def _read_torch(path: str) -> Any:
     try:
         # Storages of a torch file have numbers for names; the dotted names of the tree are what users know.
-        return with_names(serialization.load_lazily(RawFile(path).stream(), path), {})
+        tree = serialization.load_lazily(RawFile(path).stream(), path)
+        # A listing names what is shared each time: this bounds its lines by the bytes that describe them.
+        check_walk(tree, max(1 << 16, os.path.getsize(path)), "the file")
+        return with_names(tree, {})
     except CheckpointError as e:
         raise CheckpointError(e.what, where=path, hint=e.hint) from e  # no line of a script
     except RecursionError as e:

@@ -24,6 +24,7 @@ FILTER_ID = 32004
 # before its bytes are seen.
 MOST_PER_BYTE = 255  # a length byte stands for at most 255 bytes of output, so no stored byte can produce more
 _MINIMUM_MATCH = 4
+_SMALLEST_BLOCK, _MOST_SMALL_BLOCKS = 512, 4096
 # ENUM is how h5py writes bool.
 _PLAIN_CLASSES = (h5py.h5t.STRING, h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.ENUM)
 _FRAME_HEADER = struct.Struct(">QI")
@@ -134,8 +135,9 @@ def decode_chunk(data: bytes, size: int) -> bytes:
     total, block_size = _FRAME_HEADER.unpack_from(data)
     if total != size:
         raise _damaged(f"it announces {total} bytes where the array needs {size}")
-    if total and not block_size:
-        raise _damaged("its blocks have no size")
+    # Each block takes a few calls: a chunk of a million blocks of one byte would take minutes.
+    if block_size == 0 < total or (block_size < _SMALLEST_BLOCK and total > block_size * _MOST_SMALL_BLOCKS):
+        raise _damaged(f"its blocks of {block_size} bytes are smaller than any writer's")
     out, position = bytearray(), _FRAME_HEADER.size
     # The format has no count of blocks; the announced size ends the loop, and each block has to bring it closer.
     while len(out) < size:

@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from lazytensor.errors import CheckpointError
+from lazytensor.plain_files import descriptor_of
 
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 _PIECE_BYTES = 1 << 30  # below what one call of the system may be asked for
@@ -33,7 +34,7 @@ class RawFile:
         self.path = path
         # Opened once: a script may delete the checkpoint after loading it (the original allows that), or a later
         # save may replace it, and all tensors still have to come from the file that was looked at first.
-        self.descriptor = os.open(path, os.O_RDONLY)
+        self.descriptor = descriptor_of(path)
         # A finalizer, not `__del__`: it runs at the end of the process too, and once only.
         self.close = weakref.finalize(self, os.close, self.descriptor)
         # What headers claim is measured against this size before anything is allocated for it.

@@ -6,6 +6,7 @@ from typing import Literal
 from cstorch_compat.files.rawfile import HDF5_MAGIC
 from cstorch_compat.files.safetensors import is_safetensors
 from lazytensor.lazyarray import FOREIGN_ERRORS
+from lazytensor.plain_files import open_plain
 
 Kind = Literal["h5", "torch", "safetensors", "npz", "unknown"]
 _ZIP_MAGICS = b"PK\x03\x04", b"PK\x05\x06"  # the second of an archive of nothing
@@ -15,7 +16,7 @@ def kind_of(path: str) -> Kind:
     """The format of the file at `path`. Raises OSError when it cannot be opened."""
     # The order is that of certainty: two magics first, then safetensors, which has none and is told by the
     # plausible length of its header and a brace. The original tries HDF5, safetensors and torch.load in turn.
-    with open(path, "rb") as stream:
+    with open_plain(path) as stream:
         head = stream.read(9)
         if head.startswith(HDF5_MAGIC):
             return "h5"

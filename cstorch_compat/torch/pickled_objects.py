@@ -21,7 +21,7 @@ from lazytensor.errors import CheckpointError
 from lazytensor.nn.module import Module
 from lazytensor.nn.rnn import RNNBase
 from lazytensor.serialization.layout import refused
-from lazytensor.serialization.reader import Reader
+from lazytensor.serialization.reader import Reader, hashable
 from lazytensor.serialization.writer import Writer
 
 safe: Slot[dict[str, Any]] = Slot(dict)
@@ -281,8 +281,8 @@ class _Call:
 
 
 def _encoded(text: str, coding: str = "latin-1") -> bytes:
-    if coding not in ("latin-1", "latin1"):
-        raise refused(f"the file has bytes in the coding {coding!r}")
+    if not isinstance(coding, str) or coding not in ("latin-1", "latin1"):
+        raise refused(f"the file has bytes in the coding {coding!r:.20}" if isinstance(coding, str) else "no coding")
     return text.encode("latin-1")
 
 
@@ -291,7 +291,9 @@ def _empty_array(*_: Any) -> np.ndarray:
 
 
 def _dtype(text: Any, *_: Any) -> np.dtype:
-    dtype = np.dtype(str(text))
+    if not isinstance(text, str):
+        raise refused(f"the file has a {type(text).__name__} where a type of numbers belongs")
+    dtype = np.dtype(text)
     if dtype.kind not in ARRAY_KINDS or dtype.hasobject:
         raise refused(f"the file has an array of {dtype}")
     return dtype
@@ -324,8 +326,8 @@ def _scalar(dtype: Any, raw: Any) -> Any:
 _CALLED = {
     "_codecs encode": _encoded,
     "numpy dtype": _dtype,
-    "__builtin__ set": lambda items=(): set(items),
-    "builtins set": lambda items=(): set(items),
+    "__builtin__ set": lambda items=(): set(map(hashable, items)),
+    "builtins set": lambda items=(): set(map(hashable, items)),
     **{f"{m} _reconstruct": _empty_array for m in ARRAY_MODULES},
     **{f"{m} scalar": _scalar for m in ARRAY_MODULES},
 }

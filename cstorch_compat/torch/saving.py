@@ -16,6 +16,7 @@ from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import FOREIGN_ERRORS
+from lazytensor.plain_files import open_plain
 from lazytensor.serialization.layout import refused
 from lazytensor.serialization.reader import Reader
 from lazytensor.serialization.storages import Storage, Storages, placement
@@ -53,7 +54,7 @@ def load(
     # Made anew for each file, with the rule of this call.
     reader = partial(ObjectReader, is_trusting=not weights_only)
     if isinstance(f, str | os.PathLike):
-        with open(f, "rb") as stream:
+        with open_plain(f) as stream:
             return _load(stream, map_location, reader)
     return _load(f, map_location, reader)
 

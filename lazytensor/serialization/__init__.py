@@ -15,6 +15,7 @@ import numpy as np
 
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import FOREIGN_ERRORS
+from lazytensor.plain_files import open_plain
 from lazytensor.serialization.layout import description_root, refused
 from lazytensor.serialization.lazy import LazyStorages
 from lazytensor.serialization.reader import Reader
@@ -70,7 +71,7 @@ def load(
     """
     # Opened here, so that it is also closed here; a stream stays the caller's, and is not closed.
     if isinstance(f, str | pathlib.Path):
-        with open(f, "rb") as stream:
+        with open_plain(f) as stream:
             return load(stream, map_location, reader=reader)
     # Before the archive is read: a wrong `map_location` is the caller's error, whatever the file holds.
     place = placement(map_location)

@@ -29,9 +29,33 @@ LARGEST_DESCRIPTION = 1 << 28
 """Bytes of data.pkl beyond which a file is not believed."""
 
 
+MOST_ELEMENTS = 1 << 42
+"""Elements of a tensor beyond which a file is not believed: more than any memory holds."""
+MOST_IN_KEY = 10_000
+"""Values in a key of a dict or a set, each of which is looked at whenever the key is."""
+
+
 def refused(what: str, hint: str = "The file is damaged or was made to deceive.") -> CheckpointError:
     """The error for a file that no writer makes, or that is not to be read."""
     return CheckpointError(what, where=source.where(), hint=hint)
+
+
+def check_walk(value: Any, most: int, what: str) -> Any:
+    """The value. Raises CheckpointError if whoever walks, hashes or prints it meets more than `most` values.
+
+    What is shared counts each time that it is met: sixty tuples, each of the one before twice, are 2^60 values.
+    """
+    left, waiting = most, [value]
+    while waiting:
+        item = waiting.pop()
+        left -= 1
+        if isinstance(item, tuple | list | set):
+            waiting += item
+        elif isinstance(item, dict):
+            waiting += item.values()
+        if left < len(waiting):
+            raise refused(f"{what} is more than {most:,} values to who walks through it, or holds itself")
+    return value
 
 
 def record(archive: zipfile.ZipFile, name: str, dtype: DType, count: Any) -> zipfile.ZipInfo:
@@ -57,6 +81,9 @@ def check_view(count: int, offset: Any, size: tuple[Any, ...], stride: tuple[Any
     # enough.
     if len(size) != len(stride) or min(numbers) < 0:
         raise refused(f"a tensor of size {list(size)} has the strides {list(stride)} and the offset {offset}")
+    # A stride of 0 lets a few bytes stand for any number of elements, which fails when somebody computes with them.
+    if math.prod(size) > MOST_ELEMENTS:
+        raise refused(f"a tensor of size {list(size)} is larger than any memory")
     # A view without elements reaches nothing, wherever it starts.
     last = last_element(offset, size, stride)
     if math.prod(size) and last >= count:

@@ -8,7 +8,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
-from lazytensor.serialization.layout import STORAGES, refused
+from lazytensor.serialization.layout import MOST_IN_KEY, STORAGES, check_walk, refused
 from lazytensor.serialization.lazy import LazyStorages
 from lazytensor.serialization.storages import Storages
 from lazytensor.tensor import Device, Size, Tensor
@@ -116,7 +116,7 @@ class Reader:
         if kind != "storage" or not isinstance(name, _Named) or part not in ([], [None]):
             raise refused("the file refers to something that is no storage")
         dtype = STORAGES[name.path.removeprefix("torch ")]
-        self.stack.append(self.storages.storage(str(key), dtype, count, str(location)))
+        self.stack.append(self.storages.storage(_text(key), dtype, count, _text(location)))
 
     def extend(self, _: Any) -> None:
         """Add to a list."""
@@ -131,12 +131,13 @@ class Reader:
     def set_items(self, _: Any) -> None:
         """Add pairs to a dict."""
         items = self.since_mark()
-        self._container(dict).update(zip(items[::2], items[1::2], strict=True))
+        keys = [hashable(key) for key in items[::2]]
+        self._container(dict).update(zip(keys, items[1::2], strict=True))
 
     def set_item(self, _: Any) -> None:
         """Add one pair to a dict."""
         key, value = self.take(2)
-        self._container(dict)[key] = value
+        self._container(dict)[hashable(key)] = value
 
     def build(self, _: Any) -> None:
         """Attributes of an OrderedDict, such as the versions in a state dict: dropped. Nothing else may have any."""
@@ -179,7 +180,19 @@ def _parameter(r: Reader, data: Any, requires_grad: bool = True, *_: Any) -> Ten
 
 
 def _ordered(r: Reader, items: Any = ()) -> OrderedDict[Any, Any]:
-    return OrderedDict((k, v) for k, v in items)
+    return OrderedDict((hashable(k), v) for k, v in items)
+
+
+def hashable(key: Any) -> Any:
+    """A key of a dict or a member of a set. Raises CheckpointError if hashing it would take for ever."""
+    return check_walk(key, MOST_IN_KEY, "a key of the file") if isinstance(key, tuple) else key
+
+
+def _text(value: Any) -> str:
+    # Of a tuple, the text could be longer than any memory.
+    if not isinstance(value, str | int):
+        raise refused(f"the file has a {type(value).__name__} where a name belongs")
+    return str(value)
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
@@ -188,7 +201,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "collections OrderedDict": _ordered,
     # What comes as an argument is made ours by int() and str(): no object of the file's choice gets through.
     "torch Size": lambda r, extents: Size(int(e) for e in extents),
-    "torch device": lambda r, kind, index=None: Device(str(kind), index),
+    "torch device": lambda r, kind, index=None: Device(_text(kind), index if index is None else int(index)),
 }
 # What other versions of PyTorch and Python write too, besides the opcodes of our own writer.
 _CONSTANTS = "BININT BININT1 BININT2 LONG1 LONG INT BINFLOAT FLOAT BINUNICODE SHORT_BINUNICODE BINUNICODE8 UNICODE"

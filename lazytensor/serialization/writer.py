@@ -35,13 +35,16 @@ class Writer:
     def write(self, value: Any) -> None:
         """One value. Raises CheckpointError for a type that the format has no place for."""
         # By identity, as pickle does: a tensor that stands twice in the object is one tensor after loading. Numbers,
-        # texts and tuples are not entered, and are written each time.
+        # texts and tuples of such are not entered, and are written each time.
         if id(value) in self.memo:
             return self._get(id(value))
         # In the table's order: a truth value is an integer too, and a Parameter is a Tensor.
         for kind, method in _WRITERS:
             if isinstance(value, kind):
                 method(self, value)
+                # Tuples of tuples that share parts would be written 2^n times otherwise.
+                if type(value) is tuple and any(type(part) is tuple for part in value):
+                    self._put(id(value), value)
                 return None
         return self.other(value)
 

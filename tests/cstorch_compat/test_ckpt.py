@@ -355,6 +355,23 @@ def test_errors_end_with_status_2_and_the_file(capsys, tmp_path):
         assert status == 2 and not out and str(args[1]) in err and err.startswith("lazywafer: ")
 
 
+def test_tools_refuse_what_is_small_in_the_file_and_endless_to_walk(capsys, tmp_path):
+    value = 1
+    for _ in range(60):
+        value = (value, value)
+    serialization.save({"a": value}, tmp_path / "shared.pt")
+    path = tmp_path / "shared.pt"
+    assert path.stat().st_size < 2000
+    for args in (("ls", path), ("diff", path, path), ("convert", path, tmp_path / "o.h5"), ("show", path, "a")):
+        status, _, err = run(capsys, *args)
+        assert status == 2 and "to who walks through it" in err
+
+
+def test_what_a_file_shares_often_is_listed_each_time(capsys, tmp_path):
+    serialization.save({str(i): [(1, 2)] * 3 for i in range(4)}, tmp_path / "a.pt")
+    assert "24 values" in run(capsys, "ls", tmp_path / "a.pt")[1]
+
+
 def test_command_line_is_there(tmp_path):
     put({"a": ramp(2)}, tmp_path / "a.pt")
     done = lazywafer("ckpt", "convert", "a.pt", "b.safetensors", cwd=tmp_path)

@@ -471,6 +471,11 @@ WELL_FORMED = [  # literals; a match that runs into itself; one that does not; l
 ]  # fmt: skip
 
 
+def test_a_chunk_of_a_million_blocks_is_refused_at_once():
+    with pytest.raises(CheckpointError, match="blocks of 1 bytes are smaller"):
+        lz4.decode_chunk(packed(bytes(1 << 16), 1), 1 << 16)
+
+
 @pytest.mark.parametrize(("block", "plain"), WELL_FORMED, ids=range(len(WELL_FORMED)))
 def test_lz4_block_decodes_up_to_its_bound(block, plain):
     assert lz4.decode_block(block, len(plain)) == plain

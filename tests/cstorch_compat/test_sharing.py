@@ -37,9 +37,10 @@ def test_what_a_process_learns_is_the_parents_when_it_is_joined():
 
 
 @pytest.mark.process
-def test_a_process_started_anew_finds_torch(script_process):
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_process_started_anew_finds_torch(script_process, method):
     done = script_process(
-        """
+        f"""
         import torch.multiprocessing as mp
 
         def work(t):
@@ -48,7 +49,7 @@ def test_a_process_started_anew_finds_torch(script_process):
             print("child", torch.rand(1).item() > 0, flush=True)
 
         if __name__ == "__main__":
-            mp.set_start_method("spawn", force=True)
+            mp.set_start_method("{method}", force=True)
             x = torch.zeros(2).share_memory_()
             p = mp.Process(target=work, args=(x,))
             p.start()

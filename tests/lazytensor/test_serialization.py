@@ -1,6 +1,7 @@
 """Files in PyTorch's zip format: both ways, bit for bit, and nothing of a file is ever executed."""
 
 import io
+import os
 import pathlib
 import pickle
 import types
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
+from cstorch_compat.torch.saving import load as torch_load
 from lazytensor.errors import CheckpointError
 from lazytensor.optim import eager
 from lazytensor.serialization import load, save
+from lazytensor.serialization.layout import check_view
 from tests.golden.record_torch_files import check, saved
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -202,6 +205,47 @@ def test_numbers_that_reach_outside_are_refused(numbers, message):
     assert good.tolist() == [1.0, 3.0]
     with pytest.raises(CheckpointError, match=message):
         read(archive(tensor_pickle(*numbers), {"0": np.arange(4, dtype="<f4").tobytes()}))
+
+
+def doubled(levels: int) -> bytes:
+    """A pickled tuple that holds the one before it twice, and so on: a few bytes for each level."""
+    return b"K\x01" + b"".join(b"q" + bytes([i]) + b"h" + bytes([i]) + b"\x86" for i in range(levels))
+
+
+STORAGE = b"(X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"\x80\x02}" + doubled(60) + b"K\x01s.",
+        b"\x80\x02}(" + doubled(60) + b"K\x01u.",
+        b"\x80\x02ccollections\nOrderedDict\n(](" + doubled(60) + b"K\x01\x86etR.",
+        b"\x80\x02" + STORAGE + doubled(60) + b"X\x03\x00\x00\x00cpuK\x01tQ.",
+        b"\x80\x02" + STORAGE + b"X\x01\x00\x00\x000" + doubled(60) + b"K\x01tQ.",
+        b"\x80\x02ctorch\ndevice\n" + doubled(60) + b"\x85R.",
+    ],
+)
+def test_shared_tuples_where_a_key_or_a_name_belongs_are_refused_at_once(pickled):
+    with pytest.raises(CheckpointError, match=r"more than 10,000 values|where a name belongs"):
+        read(archive(pickled))
+
+
+def test_shared_tuples_as_values_are_what_pytorch_gives():
+    answer = read(archive(b"\x80\x02" + doubled(60) + b"."))
+    assert answer[0] is answer[1]
+
+
+def test_a_tensor_that_no_memory_holds_is_refused():
+    with pytest.raises(CheckpointError, match="larger than any memory"):
+        check_view(4, 0, (2**31, 2**31), (0, 0))
+
+
+@pytest.mark.parametrize("read_file", [load, torch_load])
+def test_a_pipe_is_refused_and_not_waited_for(read_file, tmp_path):
+    os.mkfifo(tmp_path / "pipe.pt")
+    with pytest.raises(CheckpointError, match=r"pipe\.pt is a pipe or a device"):
+        read_file(str(tmp_path / "pipe.pt"))
 
 
 def test_truncated_file_is_refused_wherever_it_is_cut():

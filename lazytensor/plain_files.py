@@ -1,0 +1,27 @@
+"""Opens files of data: plain ones, and nothing that could block or never end."""
+
+import os
+import stat
+from typing import BinaryIO
+
+from lazytensor.errors import CheckpointError
+
+
+def descriptor_of(path: str | os.PathLike[str]) -> int:
+    """A descriptor to read the file at `path` with. Raises OSError, and CheckpointError for a pipe or a device."""
+    # Opening a pipe waits for a writer, which may never come.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory")
+    raise CheckpointError(
+        f"{os.fspath(path)} is a pipe or a device, and no file", hint="Copy what it gives into a file first."
+    )
+
+
+def open_plain(path: str | os.PathLike[str]) -> BinaryIO:
+    """As `open(path, "rb")`. Raises OSError, and CheckpointError for a pipe or a device."""
+    return open(descriptor_of(path), "rb")
