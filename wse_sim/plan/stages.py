@@ -5,13 +5,12 @@ layer that has one. Activations wait in the stage that made them. How long is co
 from its forward stage to the last one and back, one more sample enters with each stage that it passes.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lazytensor.ir.types import Where
 from wse_sim.plan.layers import Layer, Sweep, sweeps_of
-from wse_sim.plan.wiring import OUTSIDE, Wiring
+from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Stage:
         return tuple(i for layer in self.layers for i in layer.kernels[sweep])
 
 
-def stages_of(wiring: Wiring, layers: Sequence[Layer], again: Mapping[int, int]) -> tuple[Stage, ...]:
+def stages_of(wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion]) -> tuple[Stage, ...]:
     """The stages of a program, in the order of its layers; `again` is what the backward sweep computes again."""
     census = _Census(wiring, tuple(_groups(layers)), again)
     return tuple(census.stage(n) for n in range(len(census.groups)))
@@ -94,17 +93,13 @@ def sample_bytes(wiring: Wiring, buffer: int) -> int:
 class _Census:
     """Who reads and who made each tensor, looked up once for all stages."""
 
-    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: Mapping[int, int]):
+    def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
         self.wiring, self.groups, self.again = wiring, groups, again
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
         sweeps = sweeps_of(wiring)
         self.middle = max((d for i, d in self.depths.items() if sweeps[i] == "forward"), default=0)
-        self.readers: dict[int, list[int]] = defaultdict(list)
-        for i in wiring.kernels:
-            for o in wiring.operands[i]:
-                self.readers[o.buffer].append(i)
         # The largest of a parameter's gradients: a cast of it takes the place of what it was made from.
         self.gradient_bytes: dict[int, int] = {}
         for version, parameter in wiring.gradients.items():
@@ -136,7 +131,7 @@ class _Census:
         )
 
     def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
-        again = set(self.again.values())
+        again = {version.source for version in self.again}
         inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)
         return (*inside, *(i for i in kernels if i in again))
 
@@ -148,14 +143,15 @@ class _Census:
                 if b not in self.wiring.per_sample or b in inner:
                     continue
                 # What only this stage reads, before the next sample comes, waits for nothing.
-                readers = self.readers[b]
-                if b in self.again:
+                # Readers of this version: another kernel may write over the buffer when they are done.
+                users = readers = self.wiring.users.get((b, i), ())
+                if BufferVersion(b, i) in self.again:
                     # Kept for those that come before the way back, and computed again for the others.
-                    readers = [r for r in readers if self.depths[r] <= self.middle]
+                    readers = tuple(r for r in users if self.depths[r] <= self.middle)
                 waits = max((self.depths[r] - self.depths[i] for r in readers), default=0)
                 size = sample_bytes(self.wiring, b)
                 waiting += max(0, waits) * size
-                bytes_out += size if any(self.number[r] != n for r in self.readers[b]) else 0
+                bytes_out += size if any(self.number[r] != n for r in users) else 0
         return waiting, bytes_out
 
     def _enters(self, buffer: int, source: int, n: int) -> bool:

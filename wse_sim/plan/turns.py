@@ -8,7 +8,7 @@ residual stream.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -53,7 +53,7 @@ class Memory:
 class Turns:
     """The turns of a step."""
 
-    def __init__(self, wiring: Wiring, layers: Sequence[Layer], again: Mapping[int, int]):
+    def __init__(self, wiring: Wiring, layers: Sequence[Layer], again: frozenset[BufferVersion]):
         self.wiring, self._again = wiring, again
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
@@ -77,13 +77,13 @@ class Turns:
     def _way_back(self, layer: Layer) -> tuple[int, ...]:
         """Its backward kernels; before them, those that make again what they are the first to read on the way back."""
         own = self._on_wafer(layer, "backward")
-        wanted = {self._again[o.buffer] for i in own for o in self.wiring.operands[i] if o.buffer in self._again}
+        wanted = {o.source for i in own for o in self.wiring.operands[i] if o in self._again}
         waiting = list(wanted - self._repeated)
         repeated: set[int] = set()
         while waiting:
             i = waiting.pop()
             repeated.add(i)
-            operands = (self._again[o.buffer] for o in self.wiring.operands[i] if o.buffer in self._again)
+            operands = (o.source for o in self.wiring.operands[i] if o in self._again)
             waiting += [k for k in operands if k not in repeated and k not in self._repeated]
         self._repeated |= repeated
         return (*sorted(repeated), *own)
@@ -203,7 +203,7 @@ class Turns:
             for version in (*wiring.operands[i], *own):
                 if self._is_held(version) and (makers is None or version.source in makers):
                     # What is computed again is there twice, and not between.
-                    key: _Stay = version, sweep if version.buffer in self._again else ""
+                    key: _Stay = version, sweep if version in self._again else ""
                     first.setdefault(key, n)
                     last[key] = n
         starts: dict[int, list[BufferVersion]] = defaultdict(list)

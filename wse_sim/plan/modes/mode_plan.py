@@ -1,6 +1,6 @@
 """What a mode is given and what it hands back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -18,7 +18,7 @@ from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.wiring import Wiring, wire, work_of
+from wse_sim.plan.wiring import BufferVersion, Wiring, wire, work_of
 
 
 class Source(Protocol):
@@ -59,8 +59,8 @@ class Case:
         return fold(self.wiring)
 
     @cached_property
-    def again(self) -> Mapping[int, int]:
-        """What the backward sweep computes again: buffer -> kernel."""
+    def again(self) -> frozenset[BufferVersion]:
+        """What the backward sweep computes again."""
         return computed_again(self.wiring, self.layers)
 
     @property
