@@ -11,7 +11,15 @@ from nbclient import NotebookClient
 
 ROOT = pathlib.Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-STORED = ("08_weight_streaming",)
+STORED = ("07_pipelined", "08_weight_streaming")
+SOLUTIONS = {
+    "07_pipelined": {
+        "answer_1 = None": "answer_1 = 4096",
+        "return None": "return (samples - 1) * rhythm + way",
+        "answer_3 = None": "answer_3 = 0",
+    },
+}
+"""Of each notebook with exercises: what stands in an unsolved cell, and what solves it."""
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 NEAR = 0.1
 """How far a stored figure may be from a fresh one: prices move by some percent as kernels are mended."""
@@ -23,15 +31,38 @@ def test_there_are_notebooks():
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_notebook_runs_to_its_end(path, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    folders = [str(ROOT), str(path.parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
     notebook = nbformat.read(path, as_version=4)
     stored = printed(notebook)
+    solved = with_solutions(notebook, SOLUTIONS.get(path.stem, {}))
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
+    for cell in solved:
+        notebook.cells.remove(cell)
+        assert "".join(out.get("text", "") for out in cell.outputs).startswith("Right:"), cell.source
     if path.stem in STORED:
         assert [without_numbers(text) for text in printed(notebook)] == [without_numbers(text) for text in stored]
         for fresh, old in zip(numbers(printed(notebook)), numbers(stored), strict=True):
             assert fresh == pytest.approx(old, rel=NEAR, abs=NEAR)
+
+
+def with_solutions(notebook, solutions):
+    """Cells that solve exercises, put behind the unsolved ones."""
+    solved = []
+    for old, new in solutions.items():
+        (place,) = (n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code" and old in cell.source)
+        solved.append(nbformat.v4.new_code_cell(notebook.cells[place].source.replace(old, new)))
+        notebook.cells.insert(place + 1, solved[-1])
+    return solved
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_every_checker_of_an_exercise_is_given_a_solution(path):
+    code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    asked = [c for c in code if any(line.startswith("check_") for line in c["source"])]
+    assert len(asked) == len(SOLUTIONS.get(path.stem, {}))
+    assert all("".join(out["text"][0] for out in c["outputs"]).startswith("Not yet:") for c in asked)
 
 
 def printed(notebook):

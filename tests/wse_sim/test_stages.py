@@ -48,7 +48,9 @@ def test_each_layer_holds_its_activation_for_two_stages_less_than_the_one_before
 def test_what_is_computed_again_is_made_of_what_is_still_there(layers, activation):
     wiring = deep(layers, 64, activation)
     again = computed_again(wiring, fold(wiring))
-    backward = {o for i in wiring.kernels if wiring.program.instrs[i].direction != "forward" for o in wiring.operands[i]}
+    backward = {
+        o for i in wiring.kernels if wiring.program.instrs[i].direction != "forward" for o in wiring.operands[i]
+    }
     for version in again:
         assert sample_bytes(wiring, version.buffer)
         for operand in wiring.operands[version.source]:

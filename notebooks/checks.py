@@ -1,0 +1,59 @@
+"""Checkers of the exercises: each prints whether an answer is right or, until it is, what to think about.
+
+A checker measures what it compares with: it is handed the functions of its chapter, so that it knows no answers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+TOLERANCE = 0.02
+"""How far a number may be from the measured one."""
+
+
+def check_07_1(answer: int | None, report: Callable[[int], Any]) -> None:
+    """From which batch on, a power of two, the first sample's way is less than a tenth of a step."""
+    if answer is None:
+        return _say(False, "put a power of two into `answer_1`.")
+
+    def share(batch: int) -> float:
+        line = report(batch)
+        return float(line.fill_cycles / line.step_cycles)
+
+    if answer < 1 or answer & (answer - 1):
+        return _say(False, f"{answer} is no power of two.")
+    if share(answer) >= 0.1:
+        return _say(False, f"with {answer:,} samples the way is {share(answer):.0%} of a step: look further up.")
+    if answer > 1 and share(answer // 2) < 0.1:
+        return _say(False, f"{answer // 2:,} samples are enough already.")
+    return _say(True, f"{share(answer):.1%} of a step, and {share(answer // 2):.1%} with half as many samples.")
+
+
+def check_07_2(step_cycles: Callable[[float, int, int], float | None], report: Callable[..., Any]) -> None:
+    """The rule of a step's length, on lines of several depths and batches."""
+    for widths in ((784, 500, 300, 10), (512, 512, 512)):
+        for batch in (1, 16, 128, 1024, 8192):
+            line = report(widths, batch)
+            # Cycles of the slowest part of the wafer for one sample: a layer, or the edge.
+            slowest = min(b.samples_per_s for b in line.bounds if b.kind in ("compute", "moving", "edge"))
+            whole = next(b.samples_per_s for b in line.bounds if b.kind == "fill")
+            rhythm = line.step_cycles * whole / batch / slowest
+            answer = step_cycles(rhythm, line.fill_cycles, batch)
+            if answer is None or abs(answer - line.step_cycles) > TOLERANCE * line.step_cycles:
+                asked = f"a rhythm of {rhythm:,.1f}, a way of {line.fill_cycles:,} and {batch:,} samples"
+                return _say(False, f"for {asked} a step takes {line.step_cycles:,} cycles, and you said {answer}.")
+    return _say(True, "ten lines out of ten.")
+
+
+def check_07_3(answer: int | None, waiting_bytes: Callable[[], Sequence[int]]) -> None:
+    """In which of eight equal layers the most bytes wait."""
+    held = waiting_bytes()
+    if answer is None or not 0 <= answer < len(held):
+        return _say(False, "put 0, 4 or 7 into `answer_3`.")
+    if answer != max(range(len(held)), key=held.__getitem__):
+        return _say(False, f"{held[answer]:,} bytes wait in layer {answer}, and more in another one.")
+    others = ", ".join(f"{n:,}" for n in held)
+    return _say(True, f"{others} bytes. A sample stays longest where it has the longest way to go and come back.")
+
+
+def _say(is_right: bool, sentence: str) -> None:
+    print("Right:" if is_right else "Not yet:", sentence)
