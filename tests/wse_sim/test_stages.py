@@ -1,5 +1,7 @@
 """Stages of a compiled step: what waits in them, and how long."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +40,7 @@ def test_each_layer_holds_its_activation_for_two_stages_less_than_the_one_before
     waiting = [stage.waiting_bytes for stage in stages]
     vector = 64 * 4
     # Of such a layer the result alone is kept. The first also keeps the batch, and the last hands nothing on.
-    steps = {a - b for a, b in zip(waiting[1:-2], waiting[2:-1], strict=True)}
+    steps = {a - b for a, b in pairwise(waiting[1:-1])}
     assert steps == {2 * vector}
     assert waiting[-2] >= 2 * vector
 
