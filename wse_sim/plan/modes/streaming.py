@@ -34,6 +34,8 @@ from wse_sim.price.cost import Cost
 
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
+NEARLY = 1.1
+"""Parts of the mesh are halved again where they take at most so many times what the best one does."""
 _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
 
 
@@ -198,14 +200,18 @@ class _Run:
         prices, machine = self.case.prices, self.case.machine
         width, height = machine.usable_width, machine.usable_height
         best = prices.kernel(self.wiring, i, width, height)
-        # Greedy, as every size is a phase program to be priced.
-        while True:
-            halves = [(ceil_div(width, 2), height), (width, ceil_div(height, 2))]
-            tried = [(prices.kernel(self.wiring, i, w, h), w, h) for w, h in halves]
-            least, w, h = min(tried, key=lambda t: t[0].cycles)
-            if least.cycles >= best.cycles:
-                return best
-            best, width, height = least, w, h
+        waiting, tried = [(width, height, best)], {(width, height)}
+        # Every size is a phase program to be priced: halves are tried of those alone that are about as good as any.
+        while waiting:
+            width, height, own = waiting.pop()
+            if own.cycles > NEARLY * best.cycles:
+                continue
+            for w, h in {(ceil_div(width, 2), height), (width, ceil_div(height, 2))} - tried:
+                tried.add((w, h))
+                part = prices.kernel(self.wiring, i, w, h)
+                waiting.append((w, h, part))
+                best = min(best, part, key=lambda cost: cost.cycles)
+        return best
 
     def _schedule(self, timed: Sequence[_Timed]) -> tuple[Timeline, int]:
         """The first micro-batches turn by turn; every further one adds what the last of these did."""
