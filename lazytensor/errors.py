@@ -36,6 +36,10 @@ class ClientValueError(TraceError, TypeError):
     """An array was asked for of a tensor whose value is not on the client: the TypeError that PyTorch raises there."""
 
 
+class IndexInvalid(LazyError, IndexError):
+    """A number that stands for a place, where there is none."""
+
+
 class StateError(LazyError, RuntimeError):
     """A tensor that has to survive the step has no identity, or two tensors claim the same one."""
 

@@ -6,11 +6,13 @@ fields are used.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from lazytensor.errors import DataError
 
 POLYNOMIAL = 0x82F63B78
 """CRC-32C, reflected."""
@@ -68,19 +70,27 @@ def record(data: bytes) -> bytes:
     return length + struct.pack("<I", checksum(length)) + data + struct.pack("<I", checksum(data))
 
 
-def records(data: bytes) -> Iterator[bytes]:
-    """The messages of a file; a record that is cut short or damaged ends it."""
+def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> Iterator[bytes]:
+    """The messages of a file; a record that is cut short ends it, as in a file that is being written.
+
+    `damaged` is told of a message that is left out, and of what ends the file too early.
+    """
     start = 0
     while start + 12 <= len(data):
         size, check = struct.unpack_from("<QI", data, start)
         end = start + 12 + size
         # The length has a checksum of its own, since a damaged one would lead anywhere in the file.
-        if check != checksum(data[start : start + 8]) or end + 4 > len(data):
+        if check != checksum(data[start : start + 8]):
+            damaged(f"the length of the record at byte {start} is damaged: the {len(data) - start} bytes from there on")
+            return
+        if end + 4 > len(data):
             return
         message = data[start + 12 : end]
-        if struct.unpack_from("<I", data, end)[0] != checksum(message):
-            return
-        yield message
+        if struct.unpack_from("<I", data, end)[0] == checksum(message):
+            yield message
+        else:
+            # The length is right, so the next record is where it says.
+            damaged(f"the record at byte {start} is damaged: its {size} bytes")
         start = end + 4
 
 
@@ -174,8 +184,15 @@ def spread_limits() -> np.ndarray:
     return np.concatenate([-ahead[::-1], [0.0], ahead])
 
 
-def logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
-    """The numbers and texts of a message by their tags."""
+def logged(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
+    """The numbers and texts of a message by their tags. Raises DataError for what is no message."""
+    try:
+        return list(_logged(message))
+    except (struct.error, IndexError, TypeError, ValueError) as e:
+        raise DataError(f"it is no message of TensorBoard's: {e}") from e
+
+
+def _logged(message: bytes) -> Iterator[tuple[str, ScalarEvent | TextEvent]]:
     fields = list(_fields(message))
     parts = dict(fields)
     seconds = struct.unpack("<d", parts[1])[0] if 1 in parts else 0.0

@@ -4,6 +4,7 @@ import itertools
 import pathlib
 import socket
 import time
+import warnings
 from collections import defaultdict
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -17,7 +18,8 @@ from cstorch_compat.run.process import Slot
 from cstorch_compat.watch import eventfile
 from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent
 from lazytensor import source
-from lazytensor.errors import OptionMissing
+from lazytensor.errors import DataError, OptionMissing
+from lazytensor.plain_files import open_plain
 from lazytensor.tensor import Tensor
 
 
@@ -191,14 +193,28 @@ class SummaryReader:
         self._stored: dict[str, list[pathlib.Path]] = defaultdict(list)
         # By name, which has the time in it: of two files in one folder the later one comes later.
         for path in sorted(self._folder.rglob("events.out.tfevents.*")):
-            for message in eventfile.records(path.read_bytes()):
-                for tag, event in eventfile.logged(message):
-                    if isinstance(event, TextEvent):
-                        self._texts[tag.removesuffix("/text_summary")].append(event)
-                    else:
-                        self._logged[tag].append(event)
+            self._read(path)
         for path in sorted(self._folder.rglob("events.out.csevents.*/tensors/*/*.h5")):
             self._stored[unquote(path.parent.name)].append(path)
+
+    def _read(self, path: pathlib.Path) -> None:
+        with open_plain(path) as file:
+            data = file.read()
+
+        def damaged(what: str) -> None:
+            warnings.warn(f"{path}: {what} are not read", UserWarning, stacklevel=4)
+
+        for message in eventfile.records(data, damaged):
+            try:
+                events = eventfile.logged(message)
+            except DataError as e:
+                damaged(f"{e.what}: its {len(message)} bytes")
+                continue
+            for tag, event in events:
+                if isinstance(event, TextEvent):
+                    self._texts[tag.removesuffix("/text_summary")].append(event)
+                else:
+                    self._logged[tag].append(event)
 
     def scalar_names(self) -> set[str]:
         """The names of scalars."""

@@ -7,9 +7,9 @@ the sum and the mean are numbers, []. All raise ValueError for another `reductio
 import math
 from typing import Any
 
-from lazytensor import source
+from lazytensor import source, trace
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
@@ -62,7 +62,7 @@ def cross_entropy(
         raise ShapeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}", where=source.where())
     if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    _check_labels(input, target)
+    _check_labels(input, target, ignore_index)
     if weight is None and not label_smoothing:
         (logits,) = raised(arg(input))
         labels = target.node
@@ -83,8 +83,11 @@ def cross_entropy(
     return loss * (1 - label_smoothing) + smooth * share
 
 
-def _check_labels(input: Tensor, target: Tensor) -> None:
-    """Raises ShapeError unless the labels are integers, and the scores' shape without the dimension of classes."""
+def _check_labels(input: Tensor, target: Tensor, ignore_index: int) -> None:
+    """Raises ShapeError unless the labels are integers, and the scores' shape without the dimension of classes.
+
+    Raises IndexInvalid for a label that is no class, where its value is known: not in a step that is recorded.
+    """
     shape = input.spec.shape
     if input.ndim < 1 or target.spec.shape != (*shape[:1], *shape[2:]) * (input.ndim > 1):
         raise ShapeError(
@@ -97,6 +100,22 @@ def _check_labels(input: Tensor, target: Tensor) -> None:
         raise ShapeError(
             f"expected scalar type Long but found {target.dtype.name}", where=source.where(), hint="Use .long()."
         )
+    if trace.here.current is not None or trace.is_abstract or target.device.type == "meta" or not target.spec.size:
+        return
+    labels, classes = target.array("the labels of a loss"), shape[min(1, input.ndim - 1)]
+    # Two passes for the good case, which is all but one.
+    if labels.min() < 0 or labels.max() >= classes:
+        wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]
+        if wrong.size:
+            hint = (
+                f"The scores are of {classes} classes: labels are 0 to {classes - 1}, or ignore_index={ignore_index}."
+            )
+            raise IndexInvalid(
+                f"the label {wrong[0]} is no class",
+                where=source.where(),
+                hint=hint,
+                lead=f"Target {wrong[0]} is out of bounds.",
+            )
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -163,7 +182,7 @@ def nll_loss(
     Raises ShapeError if shapes do not fit.
     """
     reduction = chosen(reduction, size_average, reduce)
-    _check_labels(input, target)
+    _check_labels(input, target, ignore_index)
     safe, counts = _weights(target, weight, ignore_index, input)
     loss = -(view(_picked(rows_of(input), unsqueeze(safe, 1)), -1) * counts)
     # 0 times a probability of 0 would be NaN.

@@ -1,5 +1,7 @@
 """Event files: what is written is read, and the bytes are TensorBoard's."""
 
+import contextlib
+import re
 import struct
 import tempfile
 
@@ -8,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cstorch_compat.watch import eventfile
-from cstorch_compat.watch.eventfile import ScalarEvent, record, records
+from cstorch_compat.watch.eventfile import ScalarEvent, event, logged, record, records, scalar
 from cstorch_compat.watch.summary import SummaryReader, SummaryWriter
+from lazytensor.errors import DataError
 from lazytensor.functions.creation import tensor
 
 SCALAR = bytes.fromhex(
@@ -62,3 +65,32 @@ def test_a_tensor_is_read_under_the_name_it_was_written_under(names):
         assert reader.tensor_names() == names
         for i, name in enumerate(sorted(names)):
             assert reader.read_tensor(name, 1).tensor.tolist() == [i]
+
+
+def test_a_damaged_record_is_told_and_costs_no_other(tmp_path):
+    writer = SummaryWriter(log_dir=str(tmp_path))
+    for step in range(3):
+        writer.add_scalar("loss", float(step), step)
+    writer.close()
+    (path,) = tmp_path.glob("events.out.tfevents.*")
+    data = path.read_bytes()
+    at = [m.end() for m in re.finditer(b"loss", data)][1]
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    with pytest.warns(UserWarning, match=r"the record at byte \d+ is damaged: its \d+ bytes are not read"):
+        reader = SummaryReader(str(tmp_path))
+    assert [e.value for e in reader.read_scalar("loss")] == [0.0, 2.0]
+
+
+def test_a_damaged_length_ends_a_file_with_a_warning(tmp_path):
+    messages = [event(1.0, step, scalar("loss", step)) for step in range(3)]
+    data = b"".join(map(record, messages))
+    at = len(record(messages[0]))
+    told = []
+    assert list(records(data[:at] + b"\xff" + data[at + 1 :], told.append)) == messages[:1]
+    assert len(told) == 1 and f"byte {at} is damaged" in told[0]
+
+
+@given(st.binary(max_size=60))
+def test_a_whole_record_of_anything_is_a_message_or_our_error(message):
+    with contextlib.suppress(DataError):
+        logged(message)

@@ -155,3 +155,27 @@ def test_what_a_strided_view_replaced_has_the_gradient_as_in_pytorch():
     (lt.as_strided_scatter(base, part, (2, 2), (1, 2), 1) * lt.arange(9.0).reshape(3, 3)).sum().backward()
     assert base.grad.tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0]]
     assert part.grad.tolist() == [[1, 3], [2, 4]]
+
+
+# Recorded from PyTorch 2.13.0: what cross_entropy says of a label that is no class.
+@pytest.mark.parametrize(
+    "shape, labels, options, wrong",
+    [
+        ((3, 4), [0, 4, 1], {}, 4),
+        ((3, 4), [0, -1, 1], {}, -1),
+        ((3, 4), [0, 7, 9], {"ignore_index": 7}, 9),
+        ((2, 4, 3), [[0, 1, 2], [3, 4, 5]], {}, 4),
+        ((4,), 4, {}, 4),
+        ((3, 4), [0, 4, 1], {"label_smoothing": 0.1}, 4),
+        ((3, 4), [0, 4, 1], {"weight": lt.ones(4)}, 4),
+    ],
+)
+def test_a_label_that_is_no_class_is_pytorchs_error(shape, labels, options, wrong):
+    with pytest.raises(IndexError, match=rf"^Target {wrong} is out of bounds\.(.|\n)*test_model_functions.py"):
+        F.cross_entropy(lt.zeros(shape), lt.tensor(labels), **options)
+
+
+def test_labels_that_are_ignored_may_be_any_number():
+    scores = lt.zeros((3, 4))
+    assert F.cross_entropy(scores, lt.tensor([0, -100, 1])).item() == pytest.approx(1.386294, abs=1e-6)
+    assert F.nll_loss(scores, lt.tensor([0, 7, 1]), ignore_index=7).item() == 0
