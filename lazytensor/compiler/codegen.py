@@ -9,12 +9,14 @@ loop would fail otherwise.
 """
 
 import re
+from math import prod
 
 from lazytensor.compiler.scalars import INSTRUCTIONS, literal, spell, suffix
 from lazytensor.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
 from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
+from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
 
 BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
 
@@ -24,7 +26,7 @@ import numpy as np
 from lazytensor.machine_code import kept
 {imports}
 
-@kept("void({signature})")
+@kept("void({signature})", nogil=True)
 def kernel({arguments}):
 """
 
@@ -46,9 +48,28 @@ def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def generate(nest: Nest, slots: tuple[int, ...] | None = None) -> str:
-    """The Numba module of a nest. `slots` gives the argument number of each input, then of each output."""
+    """The Numba module of a nest. `slots` gives the argument number of each input, then of each output.
+
+    Where `parts_of` gives parts, the first two arguments are the bounds of one.
+    """
     slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
     return _Text(_arranged(nest), slots).module()
+
+
+def parts_of(nest: Nest) -> Bounds:
+    """The bounds of the parts in which threads may run a nest; none for little work, or where all is one sum."""
+    nest = _arranged(nest)
+    loop = _cut_loop(nest)
+    if loop is None:
+        return ()
+    work = sum(SPECIAL if s.unit == "special" else 1 for s in nest.body)
+    parts = bounds(nest.loops[loop].extent, work * prod(each.extent for each in nest.loops))
+    return parts if len(parts) > 1 else ()
+
+
+def _cut_loop(nest: Nest) -> int | None:
+    """The outermost loop whose iterations are independent; None if all are sums."""
+    return next((k for k, loop in enumerate(nest.loops) if not loop.is_reduction), None)
 
 
 def _arranged(nest: Nest) -> Nest:
@@ -90,6 +111,7 @@ class _Text:
         self.depths = _depths(nest)
         self.folds = [s for s in nest.stores if s.reduce]
         self.lines: list[str] = []
+        self.cut = _cut_loop(nest) if parts_of(nest) else None
 
     def module(self) -> str:
         """The whole text."""
@@ -106,8 +128,11 @@ class _Text:
             else:
                 self._columns(first, indent)
         arguments = ", ".join(f"a{k}" for k in range(self.arguments))
+        signature = self.signature
+        if self.cut is not None:
+            arguments, signature = f"first, last, {arguments}", f"int64, int64, {signature}"
         body = "\n".join(self.lines) + "\n"
-        return _HEADER.format(imports=imports_of(body), signature=self.signature, arguments=arguments) + body
+        return _HEADER.format(imports=imports_of(body), signature=signature, arguments=arguments) + body
 
     def _line(self, indent: int, text: str) -> None:
         self.lines.append("    " * indent + text)
@@ -115,11 +140,14 @@ class _Text:
     def _open(self, first: int, last: int, indent: int, span: str = "") -> int:
         """Open loops first..last-1, each followed by the scalars that vary with it; the result is the indent inside."""
         for k in range(first, last):
-            loop = self.nest.loops[k]
-            self._line(indent, f"for {loop.name} in range({span or loop.extent}):")
+            self._line(indent, f"for {self.nest.loops[k].name} in range({span or self._span(k)}):")
             indent += 1
             self._scalars(k + 1, indent)
         return indent
+
+    def _span(self, k: int) -> str:
+        """The iterations of a loop: those of one part where the nest is cut."""
+        return "first, last" if k == self.cut else str(self.nest.loops[k].extent)
 
     def _at(self, array: str, access: Access) -> str:
         return f"{array}[{format_access(access, self.nest.loops)}]"
@@ -204,7 +232,7 @@ class _Text:
     def _columns(self, first: int, indent: int) -> None:
         """The innermost loop is kept: accumulate whole rows in the output."""
         loops = self.nest.loops
-        header = f"for {loops[-1].name} in range({loops[-1].extent}):"
+        header = f"for {loops[-1].name} in range({self._span(len(loops) - 1)}):"
         self._line(indent, header)
         for s in self.folds:
             self._line(indent + 1, f"{self._target(s)} = {self._start(s)}")

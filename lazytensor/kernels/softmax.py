@@ -11,6 +11,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.kernels.call import CALL
 from lazytensor.kernels.kernel import Arrays, Attrs, Bind, Kernel, Match, Source, Step, op_work
+from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
 
 _IMPORTS = """\
 import numpy as np
@@ -24,8 +25,8 @@ from lazytensor.runtime.vecmath import exp_f4, log_f4
 _BLOCK_ELEMENTS = 4096
 
 _ROWS = """\
-    for first in range(0, {rows}, {block}):
-        last = min(first + {block}, {rows})
+    for first in range(start, end, {block}):
+        last = min(first + {block}, end)
         for r in range(first, last):
             at = r * {columns}
             top = np.float32(-np.inf)
@@ -45,16 +46,16 @@ _ROWS = """\
 """
 
 _SOFTMAX = """\
-@kept("void(float32[::1], float32[::1])")
-def kernel(x, y):
+@kept("void(int64, int64, float32[::1], float32[::1])", nogil=True)
+def kernel(start, end, x, y):
 {row}\
             for c in range({columns}):
                 y[at + c] *= scale
 """
 
 _LOSS = """\
-@kept("void(float32[::1], int64[::1], float32[::1], float32[::1])")
-def kernel(x, labels, loss, y):
+@kept("void(int64, int64, float32[::1], int64[::1], float32[::1], float32[::1])", nogil=True)
+def kernel(start, end, x, labels, loss, y):
 {row}\
             label = labels[r]
             if label < 0 or label >= {columns}:
@@ -87,11 +88,16 @@ def _match(name: str) -> Callable[[Node], Match | None]:
 def _source(text: str, keep: str = "") -> Source:
     def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
         columns = ins[0].shape[-1]
-        extents = {"rows": ins[0].size // columns, "columns": columns, "block": max(1, _BLOCK_ELEMENTS // columns)}
+        extents = {"columns": columns, "block": max(1, _BLOCK_ELEMENTS // columns)}
         row = _ROWS.format(keep=keep.format(last_column=columns - 1), **extents)
         return _IMPORTS + "\n\n" + text.format(row=row, **extents)
 
     return source
+
+
+def _parts(outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Bounds:
+    """Some rows each."""
+    return bounds(ins[0].size // ins[0].shape[-1], (SPECIAL + 4) * ins[0].size)
 
 
 def _bind(name: str) -> Bind:
@@ -107,6 +113,7 @@ SOFTMAX = Kernel(
     bind=_bind("softmax"),
     work=op_work("softmax"),
     source=_source(_SOFTMAX),
+    parts=_parts,
     benefit=2,
 )
 SOFTMAX_CROSS_ENTROPY = Kernel(
@@ -115,5 +122,6 @@ SOFTMAX_CROSS_ENTROPY = Kernel(
     bind=_bind("softmax_cross_entropy"),
     work=op_work("softmax_cross_entropy"),
     source=_source(_LOSS, _KEEP),
+    parts=_parts,
     benefit=3,
 )

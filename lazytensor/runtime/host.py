@@ -12,7 +12,7 @@ import numpy as np
 
 from lazytensor import config
 from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
-from lazytensor.compiler.codegen import distinct_slots, generate
+from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import CompileError, ShapeError
 from lazytensor.ir.nest import Nest, Scalar, elementwise
@@ -20,6 +20,7 @@ from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, jit, team
@@ -192,7 +193,8 @@ def _binder(instr: Instr, program: Program) -> Bind:
         first: Bind = lambda arrays: [team.bind(leaf, work, tuple(a.reshape(-1) for a in arrays))]  # noqa: E731
     elif kernel.source is not None and config.current().jit:
         function = jit.load(kernel.source(instr.attrs, outs, ins))
-        first = lambda arrays: [partial(function, *(a.reshape(-1) for a in arrays))]  # noqa: E731
+        bounds = kernel.parts(outs, ins) if kernel.parts is not None else ()
+        first = partial(_shared_steps, function, bounds, range(len(ins) + len(outs)))
     elif kernel.cut is not None:
         first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
     else:
@@ -217,7 +219,15 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
     function = jit.load(generate(nest, slots))
     # For each argument of the compiled function the first operand that is this buffer.
     first = [slots.index(k) for k in range(max(slots) + 1)]
-    return lambda arrays: [partial(function, *(arrays[k].reshape(-1) for k in first))]
+    return partial(_shared_steps, function, parts_of(nest), first)
+
+
+def _shared_steps(function: Any, bounds: Bounds, order: Sequence[int], arrays: list[np.ndarray]) -> list[Step]:
+    """A compiled loop over the operands `order`, in parts for the team if there are several."""
+    flat = tuple(arrays[k].reshape(-1) for k in order)
+    if len(bounds) < 2:
+        return [partial(function, *(bounds[0] if bounds else ()), *flat)]
+    return [partial(team.team().share, lambda part, thread: function(*bounds[part], *flat), len(bounds))]
 
 
 def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
