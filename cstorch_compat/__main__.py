@@ -11,10 +11,12 @@ from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
-from cstorch_compat.page.writing import page_path, step_of, write_page
+from cstorch_compat.page.writing import step_of, write_page
 from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.planning import published_runs
 from cstorch_compat.run import process, script, user_traceback
+from cstorch_compat.watch import spans
+from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import dialect
 from lazytensor.errors import LazyError
 from wse_sim import MACHINES, Machine
@@ -35,7 +37,10 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
     )
     runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
-    runner.add_argument("--html", type=page_path, metavar="FILE", help="also write a page for a browser")
+    runner.add_argument("--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser")
+    runner.add_argument(
+        "--trace", type=script.new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
+    )
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
@@ -77,9 +82,13 @@ def run_script(options: argparse.Namespace) -> int:
     chosen.keeps_compilations = options.html is not None
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
+    record = spans.follow() if options.trace is not None else None
     status = _execute(options.script, options.args)
     if status == 0:
-        status = _reported(report, options)
+        status = _reported(report, options, record)
+    elif record is not None:
+        # Of a run that failed too: up to where it stopped.
+        write_trace(options.trace, record)
     return status
 
 
@@ -131,7 +140,7 @@ def _scope_hint(e: UnboundLocalError) -> str:
     )
 
 
-def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
+def _reported(path: pathlib.Path | None, options: argparse.Namespace, record: spans.Record | None) -> int:
     """Print and write what is known of the run's steps on the wafer. Returns the exit status."""
     # A script may have made no backend, and a backend may have compiled nothing.
     backend = process.current_backend(raise_exception=False)
@@ -139,7 +148,7 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
     steps = []
     if backend is not None and backend.is_csx:
         steps = [step_of(c, Machine.by_name(options.machine)) for c in backend.compilations]
-    elif path is not None or options.html is not None:
+    elif path is not None or options.html is not None or record is not None:
         # Nothing of such a run was compiled for the wafer; its step is recorded in a run that goes no further.
         try:
             steps = [planning.planned_step(options)]
@@ -149,6 +158,9 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace) -> int:
         reports = [step.plan.report for step in steps]
     if options.html is not None:
         write_page(options.html, options.script, steps)
+    if record is not None:
+        # What ran on the wafer stands in the record.
+        write_trace(options.trace, record, [] if record.wafer else [step.plan for step in steps])
     for report in reports:
         print()
         print(report.text())

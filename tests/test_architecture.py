@@ -59,7 +59,7 @@ LAYERS = """
 
     cstorch_compat.names
     cstorch_compat.files
-    cstorch_compat.watch.progress
+    cstorch_compat.watch.progress  cstorch_compat.watch.spans
     cstorch_compat.run
     cstorch_compat.watch  cstorch_compat.nn
     cstorch_compat.data  cstorch_compat.metrics

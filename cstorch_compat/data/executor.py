@@ -1,7 +1,7 @@
 """The executor that pulls the steps of a run from a loader."""
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from cstorch_compat.data.batch import Form
@@ -10,10 +10,12 @@ from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process
 from cstorch_compat.run.warn import warn
+from cstorch_compat.watch import spans
 from cstorch_compat.watch.op_profile import ProfilerRegistry
 from cstorch_compat.watch.progress import Progress
 from cstorch_compat.watch.rates import Profiler
 
+_END = object()
 MbsSetting = int | dict[str, Any] | Literal["auto", "explore"] | None
 """What the flag `backends.csx.performance.micro_batch_size` takes."""
 
@@ -123,7 +125,7 @@ class DataExecutor:
         progress = Progress(self.num_steps, process.RUN.options.progress)
         try:
             # The range first: asking the stream for a batch beyond the last step would read one too many.
-            for i, batch in zip(range(steps), stream, strict=False):
+            for i, batch in zip(range(steps), _awaited(stream), strict=False):
                 self.iteration = i
                 size = form.check(batch)
                 stream.count(size or 0)
@@ -131,9 +133,12 @@ class DataExecutor:
                 if self.is_checkpoint_step:
                     self.dataloader.keep(stream, i + 1)
                 # The loop's body runs here; it comes back when the next batch is asked for.
-                yield self.session.begin(batch)
-                profiler.step(size)
-                self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                with spans.span(spans.STEPS, f"step {i + 1}", step=i + 1):
+                    with spans.span(spans.STEPS, "loop body"):
+                        yield self.session.begin(batch)
+                    profiler.step(size)
+                    self.session.end(i + 1, self.is_checkpoint_step, self.next_checkpoint_step)
+                spans.count(size or 0)
                 # The first step compiles; the rates leave it out.
                 if self.is_initial_step:
                     profiler.compiled()
@@ -149,6 +154,17 @@ class DataExecutor:
             # Only an execution that wrote its texts has a folder to keep the rates in.
             if folder.exists():
                 profiler.save(folder)
+
+
+def _awaited(stream: Iterable[Any]) -> Iterator[Any]:
+    """The batches of a stream; the time until each is there is noted."""
+    batches = iter(stream)
+    while True:
+        with spans.span(spans.STEPS, "wait for input"):
+            batch = next(batches, _END)
+        if batch is _END:
+            return
+        yield batch
 
 
 def _checked_loader(dataloader: Any) -> DataLoader:

@@ -11,9 +11,10 @@ import numpy as np
 from cstorch_compat.data import ring, role
 from cstorch_compat.data.batch import size_of
 from cstorch_compat.data.step_ranges import Schedule
-from cstorch_compat.data.streamer import StreamerPost
+from cstorch_compat.data.streamer import Prepared, StreamerPost
 from cstorch_compat.data.supply import Supply
 from cstorch_compat.files.tree import flatten, map_tensors
+from cstorch_compat.watch import spans
 from lazytensor import source
 from lazytensor.data.crew import Crew, default_context
 from lazytensor.data.worker import Failure
@@ -58,7 +59,10 @@ class OwnStream:
     def __iter__(self) -> Iterator[Any]:
         while True:
             start = time.perf_counter()
-            with role.playing(self._player):
+            with (
+                role.playing(self._player),
+                spans.span("input worker 0", f"batch {self._step + 1}", feeds=self._step + 1),
+            ):
                 batch = next(self._supply)
             self.waits[0] += time.perf_counter() - start
             self._step += 1
@@ -198,8 +202,13 @@ class WorkerStream:
             answer = self._crew.answer(rank, 0, 0.0)
         if answer.failure is not None:
             self._failed(rank, answer.failure)
-        states: dict[int, Any] = answer.value
-        return states
+        prepared: Prepared = answer.value
+        if prepared.turn is not None:
+            # The worker is ahead: what it made now is for a step to come.
+            step = self._cluster.step_fed(rank, prepared.turn) + 1
+            began, ended = prepared.seconds
+            spans.add(f"input worker {rank}", f"share of step {step}", began, ended, feeds=step)
+        return prepared.states
 
     def _failed(self, rank: int, failure: Failure) -> NoReturn:
         # The worker is ahead of the client: the step is the one that its next share would have fed.

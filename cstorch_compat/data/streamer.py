@@ -12,6 +12,7 @@ from cstorch_compat.data.ring import Layout
 from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.data.supply import Supply
 from cstorch_compat.files.tree import flatten
+from cstorch_compat.watch import spans
 from lazytensor.data.worker import Answer
 from lazytensor.errors import DataError
 
@@ -38,6 +39,18 @@ class StreamerPost:
         return Streamer(self).answer
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What a worker says when its loader is there, or a share is: states by step, and from when to when it was at work.
+
+    `turn` counts its shares from 0; it is None for the loader.
+    """
+
+    states: dict[int, Any]
+    turn: int | None = None
+    seconds: tuple[float, float] = (0.0, 0.0)
+
+
 class Streamer:
     """Shares of batches, in the size that the system takes, whatever size the loader's batches have."""
 
@@ -51,16 +64,19 @@ class Streamer:
     def answer(self, turn: int, slot: int | None) -> Answer:
         """Fill a slot with the next share, or with None only say that the loader is there.
 
-        The answer holds the states, by step, for the checkpoint steps until this worker's next share.
+        The answer holds a `Prepared` with the states, by step, for the checkpoint steps until this worker's next share.
         """
         # The first answer covers the steps before the worker's first share, the later ones those up to its next one.
         first = self._post.cluster.step_fed(self._post.id, self._turn)
         if slot is None:
-            return Answer(turn, self._states(range(first)))
+            return Answer(turn, Prepared(self._states(range(first))))
+        began = spans.clock()
         self._post.layout.fill(self._post.memory, slot, self._share())
+        ended, turn_done = spans.clock(), self._turn
         self._turn += 1
         self._supply.samples += self._size
-        return Answer(turn, self._states(range(first, first + self._post.cluster.workers_per_csx)))
+        states = self._states(range(first, first + self._post.cluster.workers_per_csx))
+        return Answer(turn, Prepared(states, turn_done, (began, ended)))
 
     def _states(self, steps: range) -> dict[int, Any]:
         wanted, post = self._post.checkpoints, self._post

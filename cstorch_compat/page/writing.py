@@ -1,6 +1,5 @@
 """What the commands do to write a page: a step from what was compiled, and the file."""
 
-import argparse
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,17 +12,6 @@ from lazytensor.cirh.text import torch_text
 from lazytensor.compiler.pipeline import CSX, Compilation, Heading
 from lazytensor.ir.graph import Graph
 from wse_sim import Machine
-
-
-def page_path(text: str) -> pathlib.Path:
-    """A file for a page on the command line, in a folder that is there."""
-    path = pathlib.Path(text)
-    # Said before the script runs: its run may take hours.
-    if path.suffix not in (".html", ".htm"):
-        raise argparse.ArgumentTypeError(f"expected a .html file, got {text}")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-    return path
 
 
 def step_of(compilation: Compilation, machine: Machine) -> PageStep:

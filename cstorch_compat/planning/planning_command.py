@@ -8,7 +8,7 @@ from typing import Any
 
 from cstorch_compat.page.contents import PageStep
 from cstorch_compat.page.module_tree import Texts
-from cstorch_compat.page.writing import page_path, texts_of, write_page
+from cstorch_compat.page.writing import texts_of, write_page
 from cstorch_compat.planning.combinations import MODES, Wanted, as_document, as_text, planned
 from cstorch_compat.planning.recording import record_script
 from cstorch_compat.run import script, user_traceback
@@ -33,7 +33,9 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--pol", type=int, default=1, choices=sorted(PRECISION_LEVELS), help="precision level (1)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
-    planner.add_argument("--html", type=page_path, metavar="FILE", help="also write a page for a browser")
+    planner.add_argument(
+        "--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser"
+    )
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
     script.add_arguments(planner)
     planner.set_defaults(execute=plan_script)

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from cstorch_compat.watch import spans
 from lazytensor.ir.types import Where
 
 
@@ -47,9 +48,10 @@ class Finished:
         with self.within:
             for call, args, kwargs in self.calls:
                 try:
-                    call.function(*args, **kwargs)
-                except Exception as e:
                     name = getattr(call.function, "__name__", repr(call.function))
+                    with spans.span(spans.CLOSURES, name, step=self.step, where=str(call.where or "")):
+                        call.function(*args, **kwargs)
+                except Exception as e:
                     e.add_note(f"raised in the closure {name} of step {self.step}, called at {call.where}")
                     raise
 

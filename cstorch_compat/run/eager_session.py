@@ -6,6 +6,7 @@ from typing import Any
 from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.run.closures import Closures
 from cstorch_compat.run.session import NextCheckpoint, Session
+from cstorch_compat.watch import spans
 from lazytensor import trace
 from lazytensor.capture import Capture
 from lazytensor.runtime.store import Store
@@ -35,7 +36,8 @@ class EagerSession(Session):
                 capture.feed(t.cell, i, f"input{path}")
         with capture:
             result = step_fn(*args, **kwargs)
-            self.runner.run(capture)
+            with spans.span(spans.STEPS, "execute on the host"):
+                self.runner.run(capture)
         return result
 
     def bind(self, arguments: Any) -> Any:

@@ -11,6 +11,7 @@ from cstorch_compat.run.backend import MAKERS, TYPES, Backend
 from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_state import LAZY
+from cstorch_compat.watch import spans
 from lazytensor import errors, random, source, trace
 from lazytensor.dtype import float32
 from lazytensor.functions import drawing
@@ -55,6 +56,7 @@ class Run:
         # Modules of the API hold the very tree, so it is emptied where it stands.
         self.flags.restore()
         self.slots.clear()
+        spans.forget()
         # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
         trace.reset()
         errors.report_to(None)

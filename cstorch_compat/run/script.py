@@ -2,8 +2,10 @@
 
 import argparse
 import os
+import pathlib
 import runpy
 import sys
+from collections.abc import Callable
 
 from cstorch_compat.names import releases
 
@@ -15,6 +17,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("script", help="the Python script")
     parser.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script")
+
+
+def new_file(*endings: str) -> Callable[[str], pathlib.Path]:
+    """A file on the command line that is to be written, with one of these endings, in a folder that is there."""
+
+    def path_of(text: str) -> pathlib.Path:
+        path = pathlib.Path(text)
+        # Said before the script runs: its run may take hours.
+        if not text.endswith(endings):
+            raise argparse.ArgumentTypeError(f"expected a file that ends in {' or '.join(endings)}, got {text}")
+        if not path.parent.is_dir():
+            raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+        return path
+
+    return path_of
 
 
 def is_there(script: str) -> bool:

@@ -20,6 +20,7 @@ from cstorch_compat.run.closures import ClosureCall, Closures
 from cstorch_compat.run.late_state import late_state
 from cstorch_compat.run.session import NextCheckpoint, Session
 from cstorch_compat.run.wafer_state import LAZY, WaferState
+from cstorch_compat.watch import spans
 from lazytensor import config, precision, source, trace
 from lazytensor.capture import Capture
 from lazytensor.cirh.text import Notes, torch_text
@@ -183,7 +184,8 @@ class WaferSession(Session):
             )
         # What is queued from here on was called by this function, and comes again with it.
         before = len(self.closures.queue)
-        with step.capture.recording(), precision.autocast(self.settings.half), source.keeping_frames():
+        noted = spans.span(spans.STEPS, "trace")
+        with noted, step.capture.recording(), precision.autocast(self.settings.half), source.keeping_frames():
             result = step_fn(*args, **kwargs)
         step.results[step_fn], step.closure_calls[step_fn] = result, self.closures.queue[before:]
         return result
@@ -195,19 +197,23 @@ class WaferSession(Session):
     def end(self, step: int, is_checkpoint: bool, next_checkpoint: NextCheckpoint) -> None:
         """Execute the step on its batch and run the closures that wait for it."""
         if not isinstance(self.stage, Program):
-            graph, outputs = self._traced(self.step)
-            compilation = self._compilation(graph)
+            with spans.span(spans.STEPS, "lower"):
+                graph, outputs = self._traced(self.step)
+                compilation = self._compilation(graph)
             if self.settings.execute == "trace":
                 self._skip()
                 return
-            self.stage = Program.of(self.step, graph, outputs, self._executable(compilation))
+            with spans.span(spans.STEPS, "compile"):
+                self.stage = Program.of(self.step, graph, outputs, self._executable(compilation))
             if self.settings.execute == "compile":
                 self._skip()
                 return
         self._move("run")
         program = self.stage
         # Copies: the executable writes the next step's results over these.
-        values = [v.copy() for v in program.executable.step(self._arrays)]
+        with spans.span(spans.STEPS, "execute on the host", step=step):
+            spans.on_wafer(step, program.executable)
+            values = [v.copy() for v in program.executable.step(self._arrays)]
         fetches = dict(zip(program.outputs, values, strict=True))
         self._tell(program, values)
         self.state.ran(is_checkpoint)
