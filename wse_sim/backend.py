@@ -3,7 +3,7 @@
 Timing does not depend on values, so a program is simulated once, when it is compiled; a step only adds its cycles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -51,12 +51,21 @@ class WaferExecutable:
 
 
 class WaferBackend:
-    """Delegates numerics to `host` and simulates on `machine` (a record or the name of a preset)."""
+    """Delegates numerics to `host` and simulates on `machine` (a record or the name of a preset).
+
+    `noted` gives a program with what is known of it beside its kernels: what of it is sparse, and how wide sums are.
+    """
 
     name = "wafer"
 
-    def __init__(self, host: Backend, machine: Machine | str = WSE2, mode: str = "auto"):
-        self.host = host
+    def __init__(
+        self,
+        host: Backend,
+        machine: Machine | str = WSE2,
+        mode: str = "auto",
+        noted: Callable[[Program], Program] = lambda program: program,
+    ):
+        self.host, self.noted = host, noted
         self.machine = Machine.by_name(machine) if isinstance(machine, str) else machine
         self.mode = require_mode(mode)
         # The programs are kept with their plans, so that an id stays the id of one program.
@@ -83,5 +92,5 @@ class WaferBackend:
         """The plan of `program`, which need not fit."""
         # By identity: a program holds arrays and has no hash that is cheap.
         if id(program) not in self._plans:
-            self._plans[id(program)] = program, plan(program, self.machine, self.mode)
+            self._plans[id(program)] = program, plan(self.noted(program), self.machine, self.mode)
         return self._plans[id(program)][1]

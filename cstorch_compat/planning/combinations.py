@@ -30,7 +30,7 @@ class Wanted:
     machines: tuple[str, ...] = ("wse2",)
     systems: tuple[int, ...] = (1,)
     mode: str = "auto"
-    precision_level: int = 1
+    precision_level: int | None = None
 
 
 def planned(family: StepFamily, wanted: Wanted) -> list[SweepRecord]:

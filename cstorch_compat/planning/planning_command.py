@@ -30,7 +30,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     planner.add_argument("--systems", type=_list(_count), default=(1,), metavar="N,...", help="numbers of systems")
     planner.add_argument("--mode", default="auto", choices=MODES, help="execution modes")
     planner.add_argument("--half", default="float16", choices=HALVES, help="the type that products run in")
-    planner.add_argument("--pol", type=int, default=1, choices=sorted(PRECISION_LEVELS), help="precision level (1)")
+    planner.add_argument("--pol", type=int, choices=sorted(PRECISION_LEVELS), help="precision level (the script's)")
     planner.add_argument("--zeros", action="store_true", help="a value that the step reads is zero, and not refused")
     planner.add_argument("--json", action="store_true", help="print JSON, as plan.schema.json describes it")
     planner.add_argument(

@@ -50,10 +50,16 @@ def record_script(
                 graph = _followed(path, args or [], batch)
             if on_graph is not None and not batch.wanted:
                 on_graph(graph)
-            return leading(n.type for n in graph.inputs), abstract.program_of(graph)
+            return leading(n.type for n in graph.inputs), _noted(abstract.program_of(graph))
 
     own, program = record(StepBatch(shows_zeros=shows_zeros))
     return StepFamily(own, program, lambda size: record(StepBatch(own, size, shows_zeros))[1])
+
+
+def _noted(program: Program) -> Program:
+    """The program with what the script's backend knows of it; a plain script has none."""
+    backend = process.current_backend(raise_exception=False)
+    return program if backend is None else backend.noted(program)
 
 
 def _followed(path: str, args: list[str], batch: StepBatch) -> Graph:

@@ -3,7 +3,7 @@
 import enum
 import pathlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cstorch_compat.run.eager_session import EagerSession
@@ -13,6 +13,7 @@ from cstorch_compat.run.wafer_session import WaferSession, WaferSettings
 from cstorch_compat.run.wafer_state import LAZY, WaferState
 from lazytensor import random
 from lazytensor.compiler.pipeline import CSX, Compilation
+from lazytensor.ir.program import Density, Program
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -75,6 +76,7 @@ class Backend:
     tracing: int = 0  # how many traced functions are running, one inside the other
     before_loop: list[Callable[[], None]] = field(default_factory=list)
     annotations: dict[str, dict[str, float]] = field(default_factory=dict)  # by state: what the compiler is told of it
+    densities: dict[str, Density] = field(default_factory=dict)  # by state: how much of it a mask keeps
     arrivals: dict[int, Callable[[Any, str], None]] = field(default_factory=dict)  # told of tensors that are fetched
     appliance: None = None  # what speaks to the cluster in the original
 
@@ -83,7 +85,7 @@ class Backend:
         self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type is kind for kind in BackendType)
         self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
         if self.is_csx:
-            wafer = WaferBackend(host, self.options.machine, self.options.mode)
+            wafer = WaferBackend(host, self.options.machine, self.options.mode, self.noted)
             self.store: Store = WaferState()
             self.runner = StepRunner(wafer, self.store, CSX)
         else:
@@ -108,6 +110,11 @@ class Backend:
     def is_tracing(self) -> bool:
         """Whether a traced function is running."""
         return self.tracing > 0
+
+    def noted(self, program: Program) -> Program:
+        """A program with what the script says of its masks and its precision, for those who price it."""
+        level = self.flags.precision.optimization_level
+        return replace(program, density=dict(self.densities), precision_level=level)
 
     @property
     def cluster(self) -> "ClusterJobs":

@@ -263,6 +263,11 @@ class RigL(_DropAndGrow):
             register_hook(param, functools.partial(self._keep_dense, param))
         super().sparsify_parameter(module, name, param)
 
+    def csx_annotate_sparsity(self, param: SparseParameter) -> None:
+        """The same, and which groups have as many weights as the others."""
+        super().csx_annotate_sparsity(param)
+        param.balanced_groups = self.balance_out_groups or 1, self.balance_in_groups or 1
+
     def first_mask(self, param: Tensor) -> Callable[[Tensor], Tensor]:
         """The same, balanced in groups where those of the updates are."""
         method = super().first_mask(param)

@@ -11,6 +11,7 @@ from lazytensor.dtype import bool_
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import ones
 from lazytensor.functions.writing import copy_
+from lazytensor.ir.program import Density
 from lazytensor.tensor import Tensor, grad_mode
 
 
@@ -29,6 +30,7 @@ class SparseParameter:
         self.mask_name = f"{self.param_name}_mask"
         self._initialized = False
         self._annotations: dict[str, float] = {}
+        self.balanced_groups = (1, 1)  # of outputs and of inputs, each with as many weights as the others
         self._pruned: dict[str, Tensor] = {}
         # A buffer, so that masks are saved and loaded with the weights they belong to, under the original's names.
         module.register_buffer(self.mask_name, self._all_kept())
@@ -113,7 +115,11 @@ class SparseParameter:
         self._pruned[name] = pruned
         state = pruned.cell.state
         if state and self._annotations:
-            process.current_backend().annotations[state] = self._annotations
+            backend = process.current_backend()
+            backend.annotations[state] = self._annotations
+            # Where a schedule ends is where most of a run's steps are.
+            share = 1.0 - self._annotations["sparsity"]
+            backend.densities[state] = Density(share, self.mask.cell.state or "", *self.balanced_groups)
 
     def annotate(self, name: str, value: float) -> None:
         """Add something that the compiler is told of each pruned tensor. Raises RuntimeError when one was pruned."""

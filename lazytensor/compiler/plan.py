@@ -139,7 +139,8 @@ class _Planner:
         only: set[KernelCall] = set()
         # Backwards, so that the readers of a value are known when its maker is asked.
         for c in reversed(self.calls):
-            if all(v in self.updates_of and v not in needed for v in c.results):
+            # A result that nobody reads, as a value inside of merged loops may be, goes nowhere at all.
+            if needed.isdisjoint(c.results) and any(v in self.updates_of for v in c.results):
                 only.add(c)
             needed.update(map(value_of, c.operands))
         return only

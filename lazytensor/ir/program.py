@@ -31,6 +31,20 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Density:
+    """Of a state tensor that a mask keeps sparse: the share of its elements that are not zero, and that mask.
+
+    Each of `out_groups` parts of its rows has as many of them as every other, and each of `in_groups` parts of its
+    columns.
+    """
+
+    share: float
+    mask: StateId
+    out_groups: int = 1
+    in_groups: int = 1
+
+
+@dataclass(frozen=True)
 class Instr:
     """One kernel call.
 
@@ -63,6 +77,8 @@ class Program:
 
     `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
     equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
+    What computes on arrays does not look at `density`, which has the states that are sparse, nor at `precision_level`:
+    how wide a wafer's sums are, by the vendor's levels.
     """
 
     buffers: tuple[Buffer, ...]
@@ -71,6 +87,8 @@ class Program:
     batch: tuple[int, ...]
     fetches: tuple[int, ...]
     fetch_names: tuple[str, ...] = ()
+    density: Mapping[StateId, Density] = field(default_factory=dict)
+    precision_level: int = 1
 
     @property
     def work(self) -> Work:

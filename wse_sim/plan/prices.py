@@ -9,6 +9,7 @@ from typing import Any
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.recipes import phase_program
+from wse_sim.plan.recipes.sparse_product import sparse_product_of, sparse_program
 from wse_sim.plan.wiring import Wiring
 from wse_sim.price.cost import FREE, Cost, cost
 
@@ -26,12 +27,14 @@ class Prices:
         self.machine = machine
         self._kinds: dict[Any, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
+        self._sparse: set[tuple[int, int, int]] = set()
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
         instr = wiring.program.instrs[i]
         # What stays in place decides the arrangement; the update sweep has its operands where they are.
-        reads = tuple((wiring.type(b), b in wiring.resident) for b in instr.reads)
+        sparse = wiring.sparsity.weights
+        reads = tuple((wiring.type(b), b in wiring.resident, sparse.get(b)) for b in instr.reads)
         # Attributes are names, numbers and lists of them: their text tells them apart, and has a hash.
         attrs = repr(_extents(instr.attrs))
         writes = tuple(wiring.type(b) for b in instr.writes)
@@ -42,6 +45,7 @@ class Prices:
             reads,
             writes,
             attrs,
+            wiring.sparsity.gradients.get(i),
             instr.nest.key if instr.nest is not None else None,
         )
         return self._kinds.setdefault(key, len(self._kinds))
@@ -51,9 +55,21 @@ class Prices:
         key = self.kind(wiring, i), width, height
         if key not in self._costs:
             # Where a rectangle stands makes no difference to a price.
-            phase = phase_program(wiring.program.instrs[i], wiring, Rect(0, 0, width, height), self.machine)
-            self._costs[key] = cost(phase, self.machine)
+            rect = Rect(0, 0, width, height)
+            dense = cost(phase_program(wiring.program.instrs[i], wiring, rect, self.machine), self.machine)
+            phase = sparse_program(wiring, i, rect, self.machine)
+            sparse = cost(phase, self.machine) if phase else dense
+            # Zeros are multiplied where that is faster than to name the others one by one.
+            self._costs[key] = min(dense, sparse, key=lambda c: c.cycles)
+            if sparse.cycles < dense.cycles:
+                self._sparse.add(key)
         return self._costs[key]
+
+    def work_share(self, wiring: Wiring, i: int, width: int, height: int) -> float:
+        """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""
+        self.kernel(wiring, i, width, height)
+        product = sparse_product_of(wiring, i) if (self.kind(wiring, i), width, height) in self._sparse else None
+        return product.share if product else 1.0
 
     def kernels(self, wiring: Wiring, kernels: Sequence[int], width: int, height: int) -> Cost:
         """Costs of `kernels`, one after the other."""

@@ -80,7 +80,9 @@ class ModeReport:
 
     `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, or
     0 if none does. `micro_batches` are the parts that a system's batch is cut into; with `has_recompute` the forward
-    sweep is computed again in the backward sweep. `joules_per_sample` is of all systems, 0 where no power is published.
+    sweep is computed again in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and
+    `work_share` the part of the operations that are done, as they have no zero. `joules_per_sample` is of all systems,
+    0 where no power is published.
     """
 
     mode: str
@@ -97,6 +99,8 @@ class ModeReport:
     peak_bytes_per_pe: int = 0
     edge_bytes_in: int = 0
     edge_bytes_out: int = 0
+    dense_bytes_in: int = 0
+    work_share: float = 1.0
     micro_batches: int = 1
     has_recompute: bool = False
     rows: tuple[LayerRow, ...] = ()
@@ -139,7 +143,8 @@ def _as_rect(value: Any) -> tuple[int, int, int, int] | None:
 class Report:
     """A program on a number of machines, in both modes. `mode` is the one chosen, and the properties speak of it.
 
-    `error_band` says how far figures of this mode were from the published ones of the nearest family of runs.
+    `error_band` says how far figures of this mode were from the published ones of the nearest family of runs, and
+    `precision` the vendor's level that products were priced at.
     """
 
     machine: str
@@ -152,6 +157,7 @@ class Report:
     pipelined: ModeReport
     streaming: ModeReport
     error_band: str = ""
+    precision: str = ""
 
     @property
     def chosen(self) -> ModeReport:
@@ -230,6 +236,8 @@ class Report:
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
             parts.append(_text_of(self.rows, max_rows))
+        if self.precision:
+            parts.append(_wrapped(f"Precision: {self.precision}."))
         if self.error_band:
             parts.append(_wrapped(self.error_band))
         return "\n\n".join(parts) + "\n"
@@ -247,6 +255,11 @@ class Report:
         ]
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
+        if mode.edge_bytes_in < mode.dense_bytes_in:
+            lines.append(
+                f"  sparse weights: with dense ones {mode.dense_bytes_in:,} bytes would come in; "
+                f"{mode.work_share:.0%} of the operations are done, the others have a zero"
+            )
         if mode.micro_batches > 1 or mode.has_recompute:
             again = ", the forward sweep computed again" if mode.has_recompute else ""
             lines.append(f"  {mode.micro_batches} micro-batches{again}")

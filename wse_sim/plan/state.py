@@ -7,11 +7,12 @@ def state_groups(program: Program) -> dict[int, int]:
     """Buffer of each state at the start of a step -> that of its parameter, which is itself for parameters.
 
     State of one size that the same update touches is one group, and the parameter is the first of them that anything
-    but an update reads.
+    but an update reads; a mask beside it is none.
     """
     leader = {start: start for start, _ in program.state.values()}
     starts = {**{end: start for start, end in program.state.values()}, **{start: start for start in leader}}
-    sizes = {b.index: b.type.size for b in program.buffers}
+    types = {b.index: b.type for b in program.buffers}
+    sizes = {b: type.size for b, type in types.items()}
 
     def find(b: int) -> int:
         while leader[b] != b:
@@ -36,6 +37,6 @@ def state_groups(program: Program) -> dict[int, int]:
         members.setdefault(find(b), []).append(b)
     groups: dict[int, int] = {}
     for group in members.values():
-        parameter = min(group, key=lambda b: (b not in in_sweeps, b))
+        parameter = min(group, key=lambda b: (b not in in_sweeps, not types[b].dtype.is_floating_point, b))
         groups.update(dict.fromkeys(group, parameter))
     return groups

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import groupby
 
 from wse_sim.plan.layers import Layer, Sweep, is_product_of_tensors
+from wse_sim.plan.sparsity import streamed_bytes
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 NARROW = 1.1
@@ -26,13 +27,17 @@ _Stay = tuple[BufferVersion, str]
 
 @dataclass(frozen=True)
 class Turn:
-    """Kernels of layer `number` and a sweep that run one after the other. Bytes cross the wafer's edge in this turn."""
+    """Kernels of layer `number` and a sweep that run one after the other. Bytes cross the wafer's edge in this turn.
+
+    `dense_bytes` are those of the same weights if none of them were sparse.
+    """
 
     number: int
     layer: Layer
     sweep: Sweep
     kernels: tuple[int, ...]
     weight_bytes: int
+    dense_bytes: int
     batch_bytes: int
     bytes_out: int
 
@@ -96,6 +101,7 @@ class Turns:
 
     def _turn(self, number: int, layer: Layer, sweep: Sweep, kernels: tuple[int, ...]) -> Turn:
         weights: dict[int, int] = {}
+        dense: dict[int, int] = {}
         batch = 0
         for i in kernels:
             for o in self.wiring.operands[i]:
@@ -103,7 +109,10 @@ class Turns:
                 if o.buffer in self.wiring.resident:
                     # A weight comes again in each turn that needs it: the wafer keeps none, which is the point of this
                     # mode.
-                    weights[o.buffer] = size
+                    weights[o.buffer] = streamed_bytes(
+                        self.wiring.type(o.buffer), self.wiring.sparsity.weights.get(o.buffer)
+                    )
+                    dense[o.buffer] = size
                 elif not self._is_made_on_wafer(o) and o.buffer not in self._arrived:
                     self._arrived.add(o.buffer)
                     batch += size
@@ -113,6 +122,7 @@ class Turns:
             sweep=sweep,
             kernels=kernels,
             weight_bytes=sum(weights.values()),
+            dense_bytes=sum(dense.values()),
             batch_bytes=batch,
             bytes_out=sum(map(self._leaving_bytes, kernels)),
         )
@@ -127,7 +137,7 @@ class Turns:
             users = self.wiring.users.get((buffer, i), ())
             # Everything else is read by later kernels on the wafer and stays there.
             if BufferVersion(buffer, i) in asked_for or any(self.wiring.is_on_host(u) for u in users):
-                total += self.wiring.type(buffer).nbytes
+                total += streamed_bytes(self.wiring.type(buffer), self.wiring.sparsity.gradients.get(i))
         return total
 
     @cached_property

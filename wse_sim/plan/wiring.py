@@ -7,7 +7,8 @@ from them alone (a cast or a transpose of weights). In pipelined mode it stays i
 it; in streaming mode it comes from the weight host.
 
 A tensor is *per sample* when it has a row (or several) for each sample and can flow through a pipeline row by row. It
-is told by its shape: the leading extent is a multiple of the batch size, and it is no gradient of a weight.
+is told by its shape: the leading extent is a multiple of the batch size, and it is no gradient of a weight, nor made of
+weights and gradients alone.
 
 A tensor is a *gradient* of a state tensor when an update of that state reads it in the state's own size, or when it
 was made, element by element, into one that is.
@@ -17,9 +18,9 @@ all gradients, a mean that is only reported. It runs once for a batch, after the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from lazytensor.ir.program import Instr, Program
+from lazytensor.ir.program import Density, Instr, Program
 from lazytensor.ir.types import Type, Work
 from wse_sim.plan.state import state_groups
 
@@ -30,10 +31,14 @@ OUTSIDE = -1
 
 PRECISION_LEVELS: Mapping[int, str] = {
     0: "sums of 16-bit products in float32",
-    1: "mixed: which sums stay wide is not published, so that it is priced as level 2",
+    1: "mixed, the default; which sums stay wide is not published, so that it is priced as level 2",
     2: "sums of 16-bit products in 16 bits",
 }
-"""The vendor's precision optimization levels: float32 accumulation, mixed (its default), fast."""
+"""The vendor's precision optimization levels: float32 accumulation, mixed (its default), fast.
+
+Published of them: these words, and that level 0 is advised for models above 6.7 billion parameters
+(documentation of releases 1.9 to 2.10, "numeric precision").
+"""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,14 @@ class Flow:
     is_refresh: bool = False
 
 
+@dataclass(frozen=True)
+class Sparsity:
+    """Sparse tensors: weights by buffer, and gradients by the kernel that makes them."""
+
+    weights: Mapping[int, Density] = field(default_factory=dict)
+    gradients: Mapping[int, Density] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class Wiring:
     """A program, looked up. All tuples have one entry for each instruction."""
@@ -72,6 +85,7 @@ class Wiring:
     final: Mapping[int, BufferVersion]  # buffer asked for at the end -> who holds it
     batch_size: int
     precision_level: int = 1  # as `PRECISION_LEVELS` has it
+    sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
 
     @property
     def kernels(self) -> tuple[int, ...]:
@@ -134,7 +148,7 @@ def wire(program: Program) -> Wiring:
     final = {b: holder.get(b, BufferVersion(b, OUTSIDE)) for b in _asked_for(program)}
     groups = state_groups(program)
     gradients = find_gradients(program, operands, groups)
-    per_sample = _per_sample(program, resident, gradients)
+    per_sample = _per_sample(program, operands, results, resident, gradients)
     users = _users(operands)
     return Wiring(
         program=program,
@@ -203,18 +217,39 @@ def _prepares(program: Program, instr: Instr, read: Sequence[BufferVersion], res
     if instr.direction == "update" or not read or any(o.buffer not in resident for o in read):
         return False
     size_in = sum(program.buffers[o.buffer].type.size for o in read)
-    size_out = sum(program.buffers[w].type.size for w in instr.writes)
     # What is larger than all that it reads was not prepared from it: a mask of random numbers made of a counter, for
-    # example.
-    return size_out <= size_in
+    # example. Two results of one size are two copies.
+    return max((program.buffers[w].type.size for w in instr.writes), default=0) <= size_in
 
 
-def _per_sample(program: Program, resident: set[int], gradients: Mapping[BufferVersion, int]) -> frozenset[int]:
-    size = batch_size(program)
+def _per_sample(
+    program: Program,
+    operands: Sequence[tuple[BufferVersion, ...]],
+    results: Sequence[tuple[int, ...]],
+    resident: set[int],
+    gradients: Mapping[BufferVersion, int],
+) -> frozenset[int]:
+    sizes = {b.index: b.type.size for b in program.buffers}
     # A gradient may have as many rows as the batch by chance; what an update makes of it tells them apart.
-    of_weights = {version.buffer for version in gradients}
+    of_weights = {version.buffer for version in gradients} | resident
+    kernels = [({o.buffer for o in read}, set(written)) for read, written in zip(operands, results, strict=True)]
+    # What orders weights, as a mask that changes is found, has their rows too. What is larger than all that it is made
+    # of, such as random bits of a counter, may be of samples or not.
+    blank: set[int] = set()
+    for sources, written in kernels:
+        known = sources - blank
+        if known <= of_weights:
+            of_weights |= {w for w in written if known and sizes[w] <= sum(sizes[b] for b in known)}
+            blank |= written - of_weights
+    batch = batch_size(program)
     rows = {b.index: b.type.shape[0] if b.type.shape else 0 for b in program.buffers}
-    return frozenset(b for b, n in rows.items() if n and n % size == 0 and b not in resident and b not in of_weights)
+    shaped = {b for b, n in rows.items() if n and n % batch == 0 and b not in of_weights}
+    samples = shaped - blank
+    # It is where it meets some.
+    for sources, written in reversed(kernels):
+        if (sources | written) & samples:
+            samples |= sources & blank & shaped
+    return frozenset(samples)
 
 
 def _settling(

@@ -31,7 +31,7 @@ def sweep(
     *,
     path: str | os.PathLike[str] | None = None,
     host: Host = APPLIANCE,
-    precision_level: int = 1,
+    precision_level: int | None = None,
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
@@ -92,7 +92,7 @@ def _tasks(
     batches: Sequence[int],
     systems: Sequence[int],
     host: Host,
-    precision_level: int,
+    precision_level: int | None,
 ) -> Iterator[Task]:
     # Before anything is planned: a mistake in a name is no result of a point.
     for mode in modes:

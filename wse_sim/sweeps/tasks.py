@@ -35,7 +35,7 @@ class Task:
     step: Step | bytes
     machine: Machine
     host: Host
-    precision_level: int
+    precision_level: int | None
 
 
 def plan_task(task: Task) -> SweepRecord:

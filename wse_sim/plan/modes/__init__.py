@@ -52,7 +52,7 @@ def plan(
     prices: Prices | None = None,
     *,
     other: bool = True,
-    precision_level: int = 1,
+    precision_level: int | None = None,
     as_run: bool = False,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
@@ -62,15 +62,16 @@ def plan(
     layers; without, as closed forms of its kernels in the rhythm of the slowest stage.
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
-    may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`. Never
-    raises for a step that does not fit: the report of that mode says why. Raises LazyError for a mode, a level or a
-    number of systems that there is not, and for a batch size that a program has not.
+    may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`, by
+    default that of the program. Never raises for a step that does not fit: the report of that mode says why. Raises
+    LazyError for a mode, a level or a number of systems that there is not, and for a batch size that a program has not.
     """
     require_mode(mode)
-    if precision_level not in PRECISION_LEVELS:
-        raise LazyError(f"there is no precision level {precision_level}", hint="Use 0, 1 or 2.")
     case = _case(step, machine, batch_size, systems, host, prices)
-    case = replace(case, precision_level=precision_level, as_run=as_run)
+    level = case.program.precision_level if precision_level is None else precision_level
+    case = replace(case, precision_level=level, as_run=as_run)
+    if case.precision_level not in PRECISION_LEVELS:
+        raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
     wanted = EXECUTION if other or mode == "auto" else (mode,)
     outcomes = {
         name: _with_energy(run(case), case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()
@@ -89,6 +90,7 @@ def plan(
         mode=chosen,
         pipelined=outcomes["pipelined"].report,
         streaming=outcomes["streaming"].report,
+        precision=f"level {case.precision_level}, {PRECISION_LEVELS[case.precision_level]}",
         error_band=band.text() if (band := error_band(chosen, machine.name)) else "",
     )
     return Plan(report, outcomes["pipelined"], outcomes["streaming"])

@@ -17,6 +17,7 @@ from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport
+from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.wiring import BufferVersion, Wiring, wire, work_of
 
@@ -52,6 +53,11 @@ class Case:
     def wiring(self) -> Wiring:
         """The program, looked up."""
         return replace(wire(self.program), precision_level=self.precision_level)
+
+    @cached_property
+    def streamed(self) -> Wiring:
+        """The same with what is sparse, for weights that stream in."""
+        return replace(self.wiring, sparsity=sparsity_of(self.wiring))
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

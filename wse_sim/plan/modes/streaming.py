@@ -30,6 +30,7 @@ from wse_sim.plan.modes.mode_plan import (
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.timeline import Timeline, TimeSpan
 from wse_sim.plan.turns import Memory, Turn, Turns
+from wse_sim.plan.wiring import work_of
 from wse_sim.price.cost import Cost
 
 MODE = "streaming"
@@ -41,7 +42,7 @@ _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as 
 
 def streaming(case: Case) -> ModePlan:
     """Place and time a step in weight-streaming mode, in the way of cutting it that is fastest."""
-    whole = Turns(case.wiring, case.layers, case.again)
+    whole = Turns(case.streamed, case.layers, case.again)
     try:
         ways = list(_ways(case, whole))
     except PlacementError as error:
@@ -130,9 +131,10 @@ class _Run:
         self.part = other or case
         self.share = 1.0 if other else size / case.batch_size
         # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
-        self.wiring = replace(self.part.wiring, resident=frozenset())
+        self.wiring = replace(self.part.streamed, resident=frozenset())
         self._cycles: dict[int, int] = {}
-        self.turns = Turns(self.part.wiring, self.part.layers, self.part.again)
+        self._shares: dict[int, float] = {}
+        self.turns = Turns(self.part.streamed, self.part.layers, self.part.again)
 
     def plan(self) -> ModePlan:
         timed = self.timed
@@ -156,6 +158,8 @@ class _Run:
             edge_bytes_out=self.micro_batches * sum(t.turn.bytes_out for t in timed),
             micro_batches=self.micro_batches,
             has_recompute=self.has_recompute,
+            dense_bytes_in=self.micro_batches * sum(t.turn.dense_bytes + t.turn.batch_bytes for t in timed),
+            work_share=self._work_share(timed),
             rows=tuple(self._rows(timed)),
         )
         return ModePlan(report, None, timeline)
@@ -189,17 +193,21 @@ class _Run:
     def _kind(self, i: int) -> int:
         kind = self.case.prices.kind(self.wiring, i)
         if kind not in self._cycles:
-            priced = self._best(i)
+            priced, self._shares[kind] = self._best(i)
             # What even a single wavelet needs does not shrink with the batch.
             rest = math.ceil(self.share * (priced.cycles - priced.latency_cycles))
             self._cycles[kind] = priced.latency_cycles + rest
         return kind
 
-    def _best(self, i: int) -> Cost:
-        """On the whole mesh, or on a part of it where the way across costs more than its PEs help."""
+    def _best(self, i: int) -> tuple[Cost, float]:
+        """The price on the whole mesh, or on a part of it where the way across costs more than its PEs help.
+
+        And the share of its operations that are done there.
+        """
         prices, machine = self.case.prices, self.case.machine
         width, height = machine.usable_width, machine.usable_height
         best = prices.kernel(self.wiring, i, width, height)
+        part = width, height
         waiting, tried = [(width, height, best)], {(width, height)}
         # Every size is a phase program to be priced: halves are tried of those alone that are about as good as any.
         while waiting:
@@ -208,10 +216,18 @@ class _Run:
                 continue
             for w, h in {(ceil_div(width, 2), height), (width, ceil_div(height, 2))} - tried:
                 tried.add((w, h))
-                part = prices.kernel(self.wiring, i, w, h)
-                waiting.append((w, h, part))
-                best = min(best, part, key=lambda cost: cost.cycles)
-        return best
+                priced = prices.kernel(self.wiring, i, w, h)
+                waiting.append((w, h, priced))
+                if priced.cycles < best.cycles:
+                    best, part = priced, (w, h)
+        return best, prices.work_share(self.wiring, i, *part)
+
+    def _work_share(self, timed: Sequence[_Timed]) -> float:
+        """The share of all operations that are done, where zeros of sparse weights are left out."""
+        kernels = [i for one in timed for i in one.turn.kernels]
+        flops = [work_of(self.wiring.program.instrs[i]).flops for i in kernels]
+        done = sum(n * self._shares[self._kind(i)] for n, i in zip(flops, kernels, strict=True))
+        return done / sum(flops) if any(flops) else 1.0
 
     def _schedule(self, timed: Sequence[_Timed]) -> tuple[Timeline, int]:
         """The first micro-batches turn by turn; every further one adds what the last of these did."""
@@ -277,7 +293,10 @@ class _Run:
             own = cycles.get(n, {})
             # Work is that of all systems, cycles are those of one.
             sweeps = SweepCycles(own.get("forward", 0), own.get("backward", 0))
-            yield layer_row(self.case, layer, place if own else None, sweeps)
+            row = layer_row(self.case, layer, place if own else None, sweeps)
+            # What is left out does not count as done.
+            share = self._work_share([one for one in timed if one.turn.number == n])
+            yield replace(row, utilisation=share * row.utilisation)
 
 
 class _Clock:
