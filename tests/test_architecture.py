@@ -53,7 +53,7 @@ LAYERS = """
     wse_sim.kernels
     wse_sim.pipeline
     wse_sim.plan
-    wse_sim.backend  wse_sim.mesh_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
+    wse_sim.backend  wse_sim.mesh_backend  wse_sim.pipeline_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
     wse_sim.contest
     wse_sim
 

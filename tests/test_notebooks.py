@@ -11,7 +11,7 @@ from nbclient import NotebookClient
 
 ROOT = pathlib.Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-STORED = ("07_pipelined", "08_weight_streaming")
+STORED = ("05_placement_and_routes", "07_pipelined", "08_weight_streaming")
 SOLUTIONS = {
     "07_pipelined": {
         "answer_1 = None": "answer_1 = 4096",

@@ -9,6 +9,7 @@ from wse_sim.host import APPLIANCE, Host
 from wse_sim.layout import Layout, Rect
 from wse_sim.machine import MACHINES, TINY, WSE1, WSE2, WSE3, Machine
 from wse_sim.mesh_backend import MeshBackend, MeshExecutable
+from wse_sim.pipeline_backend import PipelineBackend, PipelineExecutable
 from wse_sim.plan.modes import MODES, Plan, plan, simulate
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -39,6 +40,8 @@ __all__ = [
     "MeshBackend",
     "MeshExecutable",
     "ModeReport",
+    "PipelineBackend",
+    "PipelineExecutable",
     "Placement",
     "Plan",
     "Prices",

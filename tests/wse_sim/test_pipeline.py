@@ -18,6 +18,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.pipeline.price import price_step
 from wse_sim.pipeline.step_run import run_pipeline
+from wse_sim.pipeline_backend import PipelineBackend
 from wse_sim.plan.modes import plan
 
 SEEDS = range(50) if os.environ.get("CAMPAIGN") else (6, 8, 9)
@@ -94,6 +95,23 @@ def test_samples_of_a_pipeline_overlap():
     whole = hold_to_host(Case((24, 24, 24, 4), batch=8, micro=8), rects)
     parts = hold_to_host(Case((24, 24, 24, 4), batch=8, micro=2), rects)
     assert parts.cycles < whole.cycles
+
+
+@pytest.mark.slow
+def test_two_steps_on_a_pipeline_backend_leave_the_hosts_state():
+    case = Case((8, 6, 4), batch=4, micro=2, momentum=0.9)
+    program, store, batch = step_of(case)
+    ours, theirs = (Cells(store, program.state) for _ in range(2))
+    executable = PipelineBackend(TINY).compile(program, ours)
+    with override(jit=False):
+        host = HostBackend().compile(program, theirs)
+        for _ in range(2):
+            (loss, *_), (expected, *_) = executable.step(batch), host.step(batch)
+    np.testing.assert_allclose(loss, expected, rtol=LOSS_ULP * EPSILON["float32"])
+    for name, array in theirs.cells.items():
+        assert np.abs(ours.cells[name] - array).max() <= ARRAY_ULP * EPSILON["float32"] * np.abs(array).max(), name
+    assert executable.cycles == pytest.approx(2 * executable.report.pipelined.step_cycles, rel=LARGEST_ERROR)
+    assert executable.placement().count("layer") == len(case.sizes) - 1
 
 
 def test_rectangles_and_parts_that_do_not_do_are_refused():

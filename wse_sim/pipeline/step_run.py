@@ -34,29 +34,45 @@ class PipelineRun:
         return self.result.cycles
 
 
-def run_pipeline(
-    program: Program, store: Store, batch: Sequence[np.ndarray], rects: Sequence[Rect], machine: Machine, micro: int = 1
-) -> PipelineRun:
-    """Run a step on `rects`, one for each layer, `micro` samples at a time.
+class PipelineStep:
+    """A program on `rects`, one for each layer, `micro` samples at a time: routes and programs of all cores, once.
 
     Raises LazyError for a program that is no chain of layers, or a size that does not divide the batch, and
     PlacementError for rectangles that do not do.
     """
-    chain = chain_of(program)
-    sites = sites_of(chain, rects, micro)
-    mesh = mesh_of_pipeline(sites, machine)
-    # State that the step does not touch stays as it is and is no business of the cores.
-    states = {old: name for name, (old, _) in program.state.items()}
-    arrays = {
-        value.buffer: store.array(states[value.buffer]) for value in given(chain).values() if value.buffer in states
-    }
-    arrays |= dict(zip(program.batch, batch, strict=True))
-    mesh.reload(_loaded(sites, mesh, arrays))
-    result = simulate(mesh).expect_finished()
-    reader = _Reader(sites, result.memory)
-    state = {name: reader.array(chain.finals[new]) for name, (_, new) in program.state.items() if new in chain.finals}
-    fetches = tuple(reader.array(chain.finals[f]) for f in program.fetches)
-    return PipelineRun(fetches, state, sites=sites, result=result)
+
+    def __init__(self, program: Program, rects: Sequence[Rect], machine: Machine, micro: int = 1):
+        self.program, self.sites = program, sites_of(chain_of(program), rects, micro)
+        self.mesh = mesh_of_pipeline(self.sites, machine)
+
+    def load(self, store: Store, batch: Sequence[np.ndarray]) -> None:
+        """Put state and batch into the memories of the cores."""
+        # State that the step does not touch stays as it is and is no business of the cores.
+        states = {old: name for name, (old, _) in self.program.state.items()}
+        values = given(self.sites.chain).values()
+        arrays = {value.buffer: store.array(states[value.buffer]) for value in values if value.buffer in states}
+        arrays |= dict(zip(self.program.batch, batch, strict=True))
+        self.mesh.reload(_loaded(self.sites, self.mesh, arrays))
+
+    def read(self, result: RunResult) -> PipelineRun:
+        """What a run of the mesh left."""
+        program, finals = self.program, self.sites.chain.finals
+        reader = _Reader(self.sites, result.memory)
+        state = {name: reader.array(finals[new]) for name, (_, new) in program.state.items() if new in finals}
+        fetches = tuple(reader.array(finals[f]) for f in program.fetches)
+        return PipelineRun(fetches, state, sites=self.sites, result=result)
+
+    def run(self, store: Store, batch: Sequence[np.ndarray]) -> PipelineRun:
+        """One step; the store stays as it is."""
+        self.load(store, batch)
+        return self.read(simulate(self.mesh).expect_finished())
+
+
+def run_pipeline(
+    program: Program, store: Store, batch: Sequence[np.ndarray], rects: Sequence[Rect], machine: Machine, micro: int = 1
+) -> PipelineRun:
+    """Run a single step; see `PipelineStep`."""
+    return PipelineStep(program, rects, machine, micro).run(store, batch)
 
 
 def _loaded(sites: Sites, mesh: Mesh, arrays: dict[int, np.ndarray]) -> np.ndarray:
