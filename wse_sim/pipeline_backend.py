@@ -30,6 +30,7 @@ class PipelineBackend:
 
         Raises PlacementError for what does not fit or is no chain of layers.
         """
+        # Rectangles of the caller are taken as they are: no plan, and no report of one.
         if self.rects:
             step = PipelineStep(program, self.rects, self.machine, self.micro)
             return PipelineExecutable(step, store, None)
@@ -56,6 +57,7 @@ class PipelineExecutable:
 
     def step(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run one step; see `Executable`."""
+        # Routes and programs were made once; a step exchanges the memories and runs.
         self.last = self._step.run(self._store, batch)
         self.cycles += self.last.cycles
         for name, array in self.last.state.items():

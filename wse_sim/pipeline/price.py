@@ -106,6 +106,7 @@ class _Pricing:
 
     def _ways(self) -> None:
         """Hops between a port and the core that it gives to; a queue at each router, and the wires to it."""
+        # The same ends as in `layer_routes`; a way turns once at most, so that its length is known without its route.
         seats, machine = self.sites.seats, self.machine
         for n, on in enumerate(seats):
             before = on.before if n == 0 else seats[n - 1].after
@@ -196,4 +197,5 @@ class _Pricing:
 
     def _chain(self, cores: int, words: int) -> int:
         """Cycles in which words of a line are summed."""
+        # All but the last core wait at their addition already: one setup, and the way of the first word.
         return 0 if cores == 1 else self.setup + words + (cores - 1) * self.pass_cycles

@@ -64,6 +64,7 @@ class PipelineStep:
 
     def run(self, store: Store, batch: Sequence[np.ndarray]) -> PipelineRun:
         """One step; the store stays as it is."""
+        # All of it is loaded anew: temporaries of the last step must not be sums of this one.
         self.load(store, batch)
         return self.read(simulate(self.mesh).expect_finished())
 

@@ -99,6 +99,7 @@ def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], in
     """What a placer asks: the time of a layer on a rectangle."""
 
     def time(n: int, width: int, height: int) -> int:
+        # A placer asks for any extents; too small ones are bad, and no error.
         try:
             return layer_cycles(chain, n, Rect(0, 0, width, height), micro, case.machine)
         except PlacementError:
@@ -132,6 +133,7 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
 
 
 def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage]) -> Iterator[Bound]:
+    # Of all lanes, ports and the core with the loss too: any of them may be what the others wait for.
     yield from host_bounds(case)
     slowest = max(price.work, key=price.own_cycles)
     source = "instructions and streams of the busiest lane, without waiting"
@@ -156,6 +158,7 @@ def _rows(case: Case, stages: Sequence[Stage], run: _Run) -> Iterator[LayerRow]:
 
 def _timeline(price: StepPrice, names: Mapping[str, str]) -> Timeline:
     """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included."""
+    # Lanes begin at the start and have no gaps, so that the lane which ends last is a path from 0 to the end.
     spans: list[TimeSpan] = []
     last: dict[str, int] = {}
     ordered = sorted(price.spans, key=lambda span: (span.start_cycles, span.end_cycles))
