@@ -26,7 +26,7 @@ def sparse_product_of(wiring: Wiring, i: int) -> SparseProduct | None:
     if whole.batch != 1 or whole.is_empty:
         return None
     left, right = (sparsity.weights.get(b) for b in instr.reads[:2])
-    product = SparseProduct(whole.k, whole.n, whole.m, share=1.0, dtype=whole.dtype, sum_dtype=whole.sum_dtype)
+    product = SparseProduct(whole.k, whole.n, tokens=whole.m, share=1.0, dtype=whole.dtype, sum_dtype=whole.sum_dtype)
     # The inner extent is the inputs' of a weight that is kept [outputs, inputs], unless that is transposed.
     if right:
         return replace(product, share=right.share, groups=_groups(right, bool(instr.attrs.get("transpose_b"))))
