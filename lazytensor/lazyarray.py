@@ -40,6 +40,7 @@ class LazyArray:
     load: Callable[[], np.ndarray] = field(repr=False)
     stored_bytes: int | None = None  # what it takes in the file, where that is known
     packing: str = ""  # how its bytes are compressed
+    is_checked: bool = False  # whether reading it compares a checksum
 
     @property
     def nbytes(self) -> int:

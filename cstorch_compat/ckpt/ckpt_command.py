@@ -7,6 +7,7 @@ from cstorch_compat.ckpt.compare import diff
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
 from cstorch_compat.ckpt.listing import list_file, show
+from cstorch_compat.ckpt.verify import verify
 from lazytensor.errors import CheckpointError
 
 
@@ -27,6 +28,10 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     differ.add_argument("--rtol", type=float, default=0.0, help="how far apart numbers may be, relative to b")
     differ.add_argument("--atol", type=float, default=0.0, help="how far apart numbers may be")
     differ.add_argument("--json", action="store_true", help="print JSON")
+    verifier = actions.add_parser(
+        "verify", help="compare the checksums of a file; the exit status is 1 if one is wrong"
+    )
+    verifier.add_argument("file")
     converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
     converter.add_argument("source")
     converter.add_argument("target")
@@ -55,5 +60,6 @@ _ACTIONS = {
     "ls": lambda o: list_file(o.file, o.json),
     "show": lambda o: show(o.file, o.key),
     "diff": lambda o: diff(o.a, o.b, o.rtol, o.atol, o.json),
+    "verify": lambda o: verify(o.file),
     "convert": _convert,
 }

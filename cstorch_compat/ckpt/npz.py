@@ -69,6 +69,7 @@ def _lazy(path: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, key: str) 
         load=load,
         stored_bytes=info.compress_size,
         packing=packing,
+        is_checked=True,
     )
 
 

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import h5py
 import numpy as np
 
-from cstorch_compat.files import treespec
+from cstorch_compat.files import trailer, treespec
 from cstorch_compat.files.h5layout import (
     CODES,
     LAYOUT_VERSION,
@@ -32,6 +32,7 @@ from cstorch_compat.files.lz4 import StoredArray, attributes
 from cstorch_compat.files.newfile import CheckpointMissing
 from cstorch_compat.files.pickled import DeferredObject
 from cstorch_compat.files.rawfile import RawFile
+from cstorch_compat.files.trailer import Trailer
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
 from lazytensor.encoding import OF_STORED, STORED, encoded
@@ -75,8 +76,8 @@ def read(
         raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
     # All of the file's tables are read here, and the HDF5 handle is closed; what remains are byte ranges of a
     # descriptor. The file may be replaced while a script trains.
-    with _opened(path) as (file, source), reported("the checkpoint cannot be read", path):
-        reader = _Reader(file, source, attributes(file))
+    with _opened(path) as (file, source, checks), reported("the checkpoint cannot be read", path):
+        reader = _Reader(file, source, attributes(file), checks)
         values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
     # Outside the handlers above: what the caller's functions raise is theirs.
     leaves = {key: _finish(value, make_leaf, pickled) for key, value in values.items()}
@@ -91,17 +92,22 @@ def _finish(value: object, make_leaf: Callable[[LazyArray], object], pickled: Ca
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile]]:
+def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile, Trailer | None]]:
     try:
         source = RawFile(path)
+        # Before HDF5 sees them: some damaged tables keep it busy for ever.
+        with reported("the checkpoint cannot be read", path):
+            checks = trailer.read(source)
         file = source.hdf5()
+    except CheckpointError:
+        raise
     except FOREIGN_ERRORS as e:
         raise CheckpointError(
             f"Failed to load checkpoint file `{path}`.",
             hint=f"It is no checkpoint, or was cut short: use another copy. ({e})",
         ) from e
     with file:
-        yield file, source
+        yield file, source, checks
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,7 @@ class _Reader:
     file: h5py.File
     source: RawFile
     attributes: dict[str, Any]
+    checks: Trailer | None = None
 
 
 def _is_legacy(reader: _Reader) -> bool:
@@ -254,7 +261,7 @@ def _stored(
         if is_tensor and dtype not in CODES:
             raise CheckpointError(f"the checkpoint format has no tensors of {kind}")
     # From here on h5py is not needed for this array, and its place in the file is checked.
-    stored = StoredArray(reader.source, dataset)
+    stored = StoredArray(reader.source, dataset, reader.checks)
     kind = kind if dtype is None else STORED[dtype]
     load = partial(_load, stored, kind)
     size = sum(extent.size for extent in stored.extents)
@@ -269,6 +276,7 @@ def _stored(
         load=load,
         stored_bytes=size,
         packing=packing,
+        is_checked=stored.is_checked,
     )
 
 

@@ -7,6 +7,8 @@ import io
 import os
 from typing import Any
 
+from cstorch_compat.files.trailer import Trailer, rest_of, text_of
+
 
 class Sink(io.RawIOBase):
     """A new file whose first failure is remembered, and after which all else is accepted and forgotten."""
@@ -24,6 +26,12 @@ class Sink(io.RawIOBase):
         """Raises the OSError that was met first, if there was one."""
         if self._error is not None:
             raise self._error
+
+    def seal(self, arrays: dict[tuple[int, int], int]) -> None:
+        """Put the checksums behind the file: those of arrays by place and size, and that of all other bytes."""
+        if self._error is None:
+            size = self.seek(0, os.SEEK_END)
+            self.write(text_of(Trailer(size, arrays, rest_of(self._descriptor, arrays, size))))
 
     def close(self) -> None:
         """Give the file back to the system."""

@@ -6,6 +6,7 @@ Every leaf has a dotted key. An array is a dataset of that name; what a leaf is 
 
 import json
 import os
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -145,20 +146,24 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
         file.attrs["__version__"] = LAYOUT_VERSION
         file.attrs[VERSION_KEY] = CSTORCH_VERSION
         file.attrs["__spec__"] = spec
+        arrays: dict[tuple[int, int], int] = {}
         for key, leaf in leaves:
             # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
             # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
             # into nothing.
-            _write_leaf(file, key, leaf, path)
+            _write_leaf(file, key, leaf, path, arrays)
             with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
                 sink.check()
         file.attrs["__SUCCESS__"] = True
         # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
         file.close()
         sink.check()
+        sink.seal(arrays)
+        sink.check()
 
 
-def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
+def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict[tuple[int, int], int]) -> None:
+    """Write a leaf; the checksum of its array goes to `arrays`, by its place and size in the file."""
     # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
     # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
@@ -169,6 +174,10 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str) -> None:
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
         descriptor = leaf if array is None else _write_array(file, key, leaf, array)
+        if array is not None and (offset := file[key].id.get_offset()) is not None:
+            # Of the bytes in memory: what the disk makes of them is what is to be found out.
+            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            arrays[offset, raw.nbytes] = zlib.crc32(raw.data)
         # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
         # rebuilds it from there and fails without it, though the root's description says the same.
         metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}

@@ -17,6 +17,7 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files.rawfile import RawFile
+from cstorch_compat.files.trailer import Trailer, check
 from lazytensor.errors import CheckpointError
 
 FILTER_ID = 32004
@@ -53,7 +54,8 @@ class _Extent:
 class StoredArray:
     """Where the bytes of a dataset are. Raises CheckpointError unless the file holds enough of them for its shape."""
 
-    def __init__(self, file: RawFile, dataset: h5py.Dataset):
+    def __init__(self, file: RawFile, dataset: h5py.Dataset, checks: Trailer | None = None):
+        self.checks = checks
         self.file, self.shape, self.stored = file, dataset.shape, dataset.dtype
         # One rule for both layouts: a contiguous dataset is one chunk of the whole shape.
         self.block = dataset.chunks or dataset.shape  # the shape of each extent
@@ -105,6 +107,12 @@ class StoredArray:
         if wanted > extent.size * MOST_PER_BYTE if extent.is_packed else wanted != extent.size:
             raise _damaged(f"{extent.size} bytes are stored where its shape {self.shape} needs {wanted}")
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether the file has a checksum of its bytes."""
+        places = {} if self.checks is None else self.checks.arrays
+        return all((extent.offset, extent.size) in places for extent in self.extents)
+
     def read(self) -> np.ndarray:
         """A new array of the stored values, in their stored type."""
         array = np.empty(self.shape, self.stored)
@@ -116,7 +124,9 @@ class StoredArray:
     def _place(self, array: np.ndarray, extent: _Extent) -> None:
         # The common case for files of our own: no second buffer, the bytes go where they belong.
         if self.block == self.shape and not extent.is_packed:
-            self.file.fetch(extent.offset, array.reshape(-1).view(np.uint8))
+            raw = array.reshape(-1).view(np.uint8)
+            self.file.fetch(extent.offset, raw)
+            check(self.checks, extent.offset, raw)
             return
         data = np.empty(extent.size, np.uint8)
         self.file.fetch(extent.offset, data)

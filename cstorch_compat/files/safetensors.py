@@ -8,6 +8,7 @@ is believed before it was compared with the size of the file.
 import json
 import math
 import struct
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from lazytensor.lazyarray import LazyArray, reported
 
 LONGEST_HEADER_BYTES = 100_000_000  # what the reference implementation reads
 _METADATA = "__metadata__"
+_CHECKSUM = "crc32 of "
 _LENGTH = struct.Struct("<Q")
 _MOST_AXES = 64  # of a NumPy array
 _DTYPES: dict[str, DType] = {
@@ -55,6 +57,7 @@ class _Entry:
     shape: tuple[int, ...]
     begin: int
     end: int
+    checksum: str | None
 
 
 def is_safetensors(head: bytes) -> bool:
@@ -69,9 +72,10 @@ def read(path: str) -> dict[str, LazyArray]:
     file = RawFile(path)
     with reported("the safetensors file cannot be read", path):
         header, start = _header(file)
-        # Texts, such as which framework wrote the file; no array depends on them.
-        header.pop(_METADATA, None)
-        entries = [_entry(key, said) for key, said in header.items()]
+        # Texts, such as which framework wrote the file, and checksums where they were written here.
+        texts = header.pop(_METADATA, None)
+        texts = texts if isinstance(texts, dict) else {}
+        entries = [_entry(key, said, texts.get(_CHECKSUM + key)) for key, said in header.items()]
         _check_places(entries, file.size - start)
     return {e.key: _lazy(file, start, e) for e in entries}
 
@@ -103,7 +107,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _entry(key: str, said: Any) -> _Entry:
+def _entry(key: str, said: Any, checksum: Any) -> _Entry:
     # Exactly these three: a field that is not known could change what the bytes mean.
     if not isinstance(said, dict) or said.keys() != {"dtype", "shape", "data_offsets"}:
         raise CheckpointError(f"{key!r} is not described by dtype, shape and data_offsets")
@@ -119,7 +123,7 @@ def _entry(key: str, said: Any) -> _Entry:
     begin, end = offsets
     if end - begin != math.prod(shape) * kind.itemsize:
         raise CheckpointError(f"{key!r} has {end - begin} bytes for {name}{shape}")
-    return _Entry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end)
+    return _Entry(key=key, dtype=dtype, kind=kind, shape=tuple(shape), begin=begin, end=end, checksum=checksum)
 
 
 def _are_sizes(values: Any) -> bool:
@@ -149,19 +153,32 @@ def _lazy(file: RawFile, start: int, e: _Entry) -> LazyArray:
         is_tensor=e.dtype is not None,
         where=file.path,
         load=load,
+        is_checked=e.checksum is not None,
     )
 
 
 def _load(file: RawFile, offset: int, entry: _Entry) -> np.ndarray:
     array = np.empty(entry.shape, entry.kind)
-    file.fetch(offset, array.reshape(-1).view(np.uint8))
+    raw = array.reshape(-1).view(np.uint8)
+    file.fetch(offset, raw)
+    if entry.checksum is not None and entry.checksum != _checksum(
+        _NAME_OF[entry.dtype or entry.kind], entry.shape, raw
+    ):
+        raise CheckpointError("damaged: its bytes or its type have another checksum than when they were written")
     return array
+
+
+def _checksum(name: str, shape: tuple[int, ...], raw: np.ndarray) -> str:
+    # With type and shape: a flipped bit in the header can make integers of floats.
+    return f"{zlib.crc32(raw.data, zlib.crc32(f'{name}{list(shape)}'.encode())):08x}"
 
 
 def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) -> None:
     """Write a new file, one array after another. Raises CheckpointError for names and types that it cannot hold."""
     # Hugging Face's loader asks for this entry and refuses files that lack it.
-    header: dict[str, Any] = {_METADATA: {"format": "pt"}}
+    # Checksums are known when the arrays are, behind the header: it is written again then, as long as before.
+    texts = {"format": "pt", **{_CHECKSUM + key: "0" * 8 for key in arrays}}
+    header: dict[str, Any] = {_METADATA: texts}
     header |= {key: {"dtype": _name(key, a), "shape": list(a.shape)} for key, a in arrays.items()}
     # The sort is stable: within a width the arrays stay in the order of the dict.
     order = sorted(arrays, key=lambda key: -arrays[key].kind.itemsize)  # so that every array is aligned
@@ -169,13 +186,22 @@ def write(path: str, arrays: Mapping[str, LazyArray], *, replace: bool = False) 
     for key in order:
         header[key]["data_offsets"] = [at, at + arrays[key].nbytes]
         at += arrays[key].nbytes
+    with new_file(path, replace) as temporary, open(temporary, "xb") as stream:
+        stream.write(_text(header))
+        for key in order:
+            raw = arrays[key].stored().reshape(-1).view(np.uint8)
+            texts[_CHECKSUM + key] = _checksum(header[key]["dtype"], arrays[key].shape, raw)
+            stream.write(raw.data)
+        stream.seek(0)
+        stream.write(_text(header))
+
+
+def _text(header: Mapping[str, Any]) -> bytes:
+    """The head of a file."""
     text = json.dumps(header, separators=(",", ":")).encode()
     # Blanks are allowed after the object, and eight bytes align the data that follows.
     text += b" " * (-len(text) % 8)
-    with new_file(path, replace) as temporary, open(temporary, "xb") as stream:
-        stream.write(_LENGTH.pack(len(text)) + text)
-        for key in order:
-            stream.write(arrays[key].stored().reshape(-1).view(np.uint8).data)
+    return _LENGTH.pack(len(text)) + text
 
 
 def _name(key: str, a: LazyArray) -> str:

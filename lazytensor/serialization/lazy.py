@@ -53,6 +53,7 @@ class LazyStorages:
             is_tensor=True,
             where=self._path,
             load=load,
+            is_checked=True,  # by the archive, when all of a record has been read
         )
 
     def parameter(self, data: LazyArray, requires_grad: bool) -> LazyArray:

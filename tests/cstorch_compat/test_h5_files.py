@@ -344,7 +344,10 @@ def test_truncated_file_is_always_refused(name, part):
     with tempfile.TemporaryDirectory() as directory:
         tree = {"a": ramp(30, 20), "b": [ramp(5), 1, "s"]}
         path = save(Path(directory) / "t.mdl", tree) if name == "written" else copied(name, directory)
-        os.truncate(path, int(part * path.stat().st_size))
+        size = int(part * path.stat().st_size)
+        # Cut where its checksums begin a file is whole, and one without checksums.
+        assume(not path.read_bytes()[size:].startswith(b'{"size":'))
+        os.truncate(path, size)
         with pytest.raises(CheckpointError):
             load(path)
 

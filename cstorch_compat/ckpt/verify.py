@@ -1,0 +1,35 @@
+"""`ckpt verify`: whether the arrays of a file are those that were written, as far as the file lets one know."""
+
+from cstorch_compat.ckpt.formats import read
+from cstorch_compat.ckpt.leaves import leaves
+from lazytensor.errors import CheckpointError
+from lazytensor.lazyarray import LazyArray
+
+
+def verify(path: str) -> int:
+    """Read every array of a file and say which are damaged. Returns the exit status: 1 if one is.
+
+    Raises CheckpointError where the file as a whole cannot be read.
+    """
+    kind, tree = read(path)
+    arrays: dict[int, tuple[str, LazyArray]] = {}
+    for key, leaf in leaves(tree):
+        if isinstance(leaf, LazyArray):
+            arrays.setdefault(id(leaf), (key, leaf))
+    damaged = sum(not _is_whole(key, array) for key, array in arrays.values())
+    checked = sum(array.is_checked for _, array in arrays.values())
+    if damaged or checked == len(arrays):
+        print(f"{kind.name}: {len(arrays) - damaged} of {len(arrays)} arrays are as they were written")
+    else:
+        print(f"{kind.name}: {checked} of {len(arrays)} arrays have a checksum; all can be read")
+    return 1 if damaged else 0
+
+
+def _is_whole(key: str, array: LazyArray) -> bool:
+    # One at a time: nothing is kept of what was read.
+    try:
+        array.stored()
+    except CheckpointError as e:
+        print(f"{key}: {e.what}")
+        return False
+    return True
