@@ -130,14 +130,14 @@ function timelinePicture(width) {
   for (const [lane, layer, sweep, from, to, critical] of spans) {
     if (to === from) continue;
     const row = mode().rows[layer], words = () =>
-      `${row ? row.label : lanes[lane]} ${SWEEPS[sweep]}\n${lanes[lane]}\n${whole(from)} to ${whole(to)}: ${time(to - from)}` +
+      `${row ? row.label : lanes[lane]} ${SWEEPS[sweep] || ""}\n${lanes[lane]}\n${whole(from)} to ${whole(to)}: ${time(to - from)}` +
       (critical ? "\non the critical path" : "");
     const chosen = layer >= 0 && layer === state.layer ? " chosen" : "";
     const hears = told(words, () => layer >= 0 && choose(layer));
     // A thousand bars are no stops for the keyboard: the table of layers is.
     delete hears.tabindex;
     delete hears.role;
-    right.append(draw("rect", { class: `span ${SWEEPS[sweep]}${critical ? " critical" : ""}${chosen}`, x: from * scale, y: lane * high + 2,
+    right.append(draw("rect", { class: `span ${SWEEPS[sweep] || "rest"}${critical ? " critical" : ""}${chosen}`, x: from * scale, y: lane * high + 2,
       width: Math.max(1, (to - from) * scale), height: high - 4, ...hears, "aria-label": null }));
   }
   const ticks = Math.max(2, Math.floor(wide / 140));
@@ -159,18 +159,56 @@ function memoryPicture(width) {
     draw("text", { x: 0, y: 45 }, `${whole(used)} of ${whole(usable_bytes)} usable bytes (${percent(used / usable_bytes)})`));
 }
 
+// What a PE of each stage holds, the fullest first. Bars reach up to the fullest: most plans leave much free.
+const PARTS = { state: "forward", waiting: "backward", working: "update" };
 function memoryBars(width) {
-  const seen = new Set(), rows = mode().rows.filter((r) => r.rect && !seen.has(r.rect.join()) && seen.add(r.rect.join()));
-  if (rows.length < 2) return null;
-  const shown = [...rows].sort((a, b) => b.bytes_per_pe - a.bytes_per_pe).slice(0, 40), wide = Math.min(width, 900), high = 18;
-  const names = Math.min(220, wide * 0.35), scale = (wide - names - 90) / step().machine.usable_bytes;
-  return draw("svg", { width: wide, height: shown.length * high, role: "group", "aria-label": "Bytes a PE of each rectangle" },
-    shown.map((r, n) => [
-      draw("text", { x: 0, y: n * high + 13 }, r.label.length * 6.5 > names ? "…" + r.label.slice(-Math.floor(names / 7)) : r.label),
-      draw("rect", { class: "rest", x: names, y: n * high + 2, width: scale * step().machine.usable_bytes, height: high - 4 }),
-      draw("rect", { class: "bar", x: names, y: n * high + 2, width: Math.max(1, scale * r.bytes_per_pe), height: high - 4, ...told(() => rowWords(r)) }),
-      draw("text", { x: wide, y: n * high + 13, "text-anchor": "end" }, whole(r.bytes_per_pe)),
-    ]));
+  const stages = mode().stages;
+  if (!stages || stages.length < 2) return null;
+  const sum = (s) => s.state + s.waiting + s.working;
+  const shown = [...stages].sort((a, b) => sum(b) - sum(a)).slice(0, 40), wide = Math.min(width, 900), high = 18;
+  const names = Math.min(220, wide * 0.35), scale = (wide - names - 80) / Math.max(1, sum(shown[0]));
+  return [
+    el("div", { class: "tools", style: "margin-top:8px" }, key("var(--forward)", "weights, optimizer and gradients"),
+      key("var(--backward)", "samples in flight"), key("var(--update)", "the sample that is worked on")),
+    draw("svg", { width: wide, height: shown.length * high, role: "group", "aria-label": "Bytes a PE of each stage" },
+      shown.map((s, n) => {
+        const name = mode().rows[s.layer].label, y = n * high;
+        const words = () => `${name}\n` + Object.keys(PARTS).map((p) => `${p} ${short(s[p])} bytes a PE`).join("\n");
+        let x = names;
+        return [
+          draw("text", { x: 0, y: y + 13 }, name.length * 6.5 > names ? "…" + name.slice(-Math.floor(names / 7)) : name),
+          Object.entries(PARTS).map(([p, kind]) => {
+            x += scale * s[p];
+            return draw("rect", { class: kind, x: x - scale * s[p], y: y + 2, width: scale * s[p], height: high - 4, ...told(words) });
+          }),
+          draw("text", { x: wide, y: y + 13, "text-anchor": "end" }, short(sum(s))),
+        ];
+      })),
+  ];
+}
+
+// In weight streaming the activations come and go with the turns of the mesh.
+function memoryCourse(width) {
+  const held = mode().held, { lanes, spans, end } = mode().timeline || {}, mesh = lanes ? lanes.indexOf("mesh") : -1;
+  if (!held.length || mesh < 0) return null;
+  const wide = Math.min(width, 900), high = 150, left = 60, m = step().machine, pes = m.width * m.height;
+  const turns = spans.filter((s) => s[0] === mesh), most = Math.max(1e-9, ...held) / pes;
+  const px = (t) => left + ((wide - left - 8) * t) / end, py = (bytes) => high - 22 - ((high - 36) * bytes) / most;
+  const of = (n) => held[n % held.length];
+  const corners = turns.flatMap((s, n) => [s[3], s[4]].map((t) => `${px(t).toFixed(1)},${py(of(n) / pes).toFixed(1)}`));
+  const words = (s, n) => () =>
+    `${(mode().rows[s[1]] || { label: "" }).label} ${SWEEPS[s[2]] || ""}\n${short(of(n) / pes)} bytes a PE, ${short(of(n))}B on the wafer`;
+  const caught = (s, n) => draw("rect", { class: "catch", x: px(s[3]), y: 8, width: Math.max(0.5, px(s[4]) - px(s[3])), height: high - 30,
+    ...told(words(s, n)), "aria-label": null, role: null });
+  return [
+    el("p", { class: "soft", style: "margin:10px 0 2px" }, "Over time, in bytes a PE"),
+    draw("svg", { id: "course", width: wide, height: high, role: "group", "aria-label": "Memory of a PE over a step" },
+      draw("path", { class: "area", d: `M${px(0)},${py(0)} L${corners.join(" L")} L${px(turns[turns.length - 1][4])},${py(0)} Z` }),
+      turns.map(caught),
+      [0, most].map((b) => draw("text", { class: "soft", x: left - 4, y: py(b) + 4, "text-anchor": "end" }, short(b))),
+      [0, 0.5, 1].map((x) => draw("text", { class: "soft", x: px(x * end), y: high - 4,
+        "text-anchor": x === 0 ? "start" : x === 1 ? "end" : "middle" }, short(x * end)))),
+  ];
 }
 
 function rooflinePicture(width) {

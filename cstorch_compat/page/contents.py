@@ -9,9 +9,12 @@ from typing import Any
 from cstorch_compat.page.module_tree import Texts, module_tree
 from lazytensor.ir.program import Program
 from wse_sim import Machine, Plan
+from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import SWEEPS, Layer, fold
 from wse_sim.plan.modes.mode_plan import ModePlan
+from wse_sim.plan.place import Placement
 from wse_sim.plan.report import ADVICE, NAMES, Bound, LayerRow
+from wse_sim.plan.stages import stages_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.wiring import Wiring, flows, wire
 
@@ -39,7 +42,10 @@ def contents(
         wiring = wire(step.program)
         layers = fold(wiring)
         number = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
-        shown.append({**_step(step, layers), "flows": _flows(wiring, number), "graph": graphs.add(step, number)})
+        own = _step(step, layers)
+        if placement := step.plan.pipelined.placement:
+            own["modes"]["pipelined"]["stages"] = _stages(wiring, layers, placement)
+        shown.append({**own, "flows": _flows(wiring, number), "graph": graphs.add(step, number)})
     return {
         "script": script,
         "versions": dict(versions),
@@ -104,6 +110,7 @@ def _mode(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
         "bounds": [_bound(b) for b in sorted(report.bounds, key=lambda b: b.samples_per_s)],
         "rows": [_row(row) for row in report.rows],
         "timeline": _timeline(outcome.timeline, [layer.name for layer in layers]) if outcome.timeline else None,
+        "held": list(outcome.held_bytes),
     }
 
 
@@ -125,13 +132,24 @@ def _timeline(timeline: Timeline, names: Sequence[str]) -> dict[str, Any]:
     spans = []
     for span in timeline.spans:
         # A lane of a pipeline is a stage, and its spans are sweeps; on the mesh a span says both.
-        name, _, sweep = span.label.rpartition(" ")
-        layer = first.get(name or span.lane, -1)
+        sweep = next((s for s in SWEEPS if s in span.label.split()), "")
+        layer = first.get(span.label.removesuffix(sweep).rstrip(), first.get(span.lane, -1))
+        lane, kind = lanes.index(span.lane), SWEEPS.index(sweep) if sweep else -1
         is_critical = int(id(span) in critical)
-        spans.append(
-            [lanes.index(span.lane), layer, SWEEPS.index(sweep), span.start_cycles, span.end_cycles, is_critical]
-        )
+        spans.append([lane, layer, kind, span.start_cycles, span.end_cycles, is_critical])
     return {"lanes": lanes, "spans": spans, "end": timeline.end_cycles}
+
+
+def _stages(wiring: Wiring, layers: tuple[Layer, ...], placement: Placement) -> list[dict[str, Any]]:
+    """Of each stage its first layer, and what a PE of it holds: state, samples in flight, the one that is worked on."""
+    stages: list[dict[str, Any]] = []
+    before = 0
+    for stage, rect in zip(stages_of(wiring, layers, computed_again(wiring, layers)), placement.rects, strict=True):
+        parts = {"state": stage.state_bytes, "waiting": stage.waiting_bytes, "working": stage.working_bytes}
+        stages.append({"layer": before, **{name: size / rect.area for name, size in parts.items()}})
+        # Stages are runs of layers, in the same order.
+        before += len(stage.layers)
+    return stages
 
 
 def _flows(wiring: Wiring, number: Mapping[int, int]) -> list[tuple[int, int, int]]:

@@ -11,7 +11,7 @@ function fill(node, attributes, children) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat(2).filter((c) => c !== null && c !== undefined && c !== false));
+  node.append(...children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false));
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
@@ -59,7 +59,7 @@ function told(words, choose) {
       choose();
     }
   };
-  const more = choose ? { onclick: choose, onkeydown: press, tabindex: 0, role: "button" } : {};
+  const more = choose ? { onclick: choose, onkeydown: press, tabindex: 0, role: "button" } : { role: "img" };
   return { onpointermove: at, onpointerleave: hush, onfocus: at, onblur: hush, "aria-label": words().replaceAll("\n", ", "), ...more };
 }
 

@@ -91,7 +91,7 @@ section("timeline", "Timeline of a step", (width) => {
     el("p", { class: "note" }, `${what} ${time(mode().timeline.end)}.`)];
 }, () => Boolean(mode().timeline));
 
-section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width)], () => mode().fits && mode().rows.length > 0);
+section("memory", "Memory of a PE", (width) => [memoryPicture(width), memoryBars(width), memoryCourse(width)].flat(), () => mode().fits && mode().rows.length > 0);
 
 section("roofline", "Roofline of a PE", (width) => [rooflinePicture(width),
   el("p", { class: "note" }, "A dot is a layer: its work over the bytes that its kernels touch, and over its cycles and PEs. Slanted: what the memory's ports give to a copy.")],
@@ -113,7 +113,7 @@ section("layers", "Layers", () => {
 
 section("compared", "Machines and batches", () => {
   const most = Math.max(1e-9, ...DATA.rows.map((r) => r.samples_per_s));
-  const head = ["batch", "machine", "systems", "mode", "samples/s", "", "of the memory", "what limits"];
+  const head = ["batch", "machine", "systems", "mode", "samples/s", "to the fastest", "of the memory", "what limits"];
   const words = (c) => (c === 1 || c === 3 || c > 6 ? "words" : "");
   const body = DATA.rows.map((r) => {
     const bar = el("span", { class: "track", style: "display:block;width:120px" }, el("i", { style: `width:${(100 * r.samples_per_s) / most}%` }));

@@ -247,6 +247,23 @@ def test_words_of_the_script_run_nothing(window, hostile):
     assert window.value("document.images.length") == 0
 
 
+def test_memory_is_shown_by_stage_and_over_time(window, plain):
+    window.open(plain)
+    press(window, "#choices", "pipelined")
+    modes = data_of(plain.read_text())["steps"][0]["modes"]
+    shown = modes["pipelined"]
+    for stage in shown["stages"]:
+        held = sum(stage[part] for part in ("state", "waiting", "working"))
+        assert -1 < shown["rows"][stage["layer"]]["bytes_per_pe"] - held < 1
+    assert "samples in flight" in window.text("#memory")
+    assert window.value("document.querySelectorAll('#memory rect.backward').length") == len(shown["stages"])
+    press(window, "#choices", "streaming")
+    # What a report calls the peak is the highest point of the course, in whole bytes a PE.
+    pes = 750 * 994
+    assert -(-max(modes["streaming"]["held"]) // pes) == modes["streaming"]["peak_bytes_per_pe"]
+    assert window.value("document.querySelectorAll('#course .catch').length") == len(modes["streaming"]["held"])
+
+
 @pytest.mark.slow
 def test_the_page_of_gpt2_is_small_and_opens_at_once(window, tmp_path):
     texts = []

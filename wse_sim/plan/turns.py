@@ -8,10 +8,10 @@ residual stream.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, islice
 
 from wse_sim.plan.layers import Layer, Sweep, is_product_of_tensors
 from wse_sim.plan.sparsity import streamed_bytes
@@ -53,6 +53,10 @@ class Memory:
 
     per_batch: int
     fixed: int
+
+
+def _most(course: Sequence[Memory]) -> Memory:
+    return Memory(max((m.per_batch for m in course), default=0), max((m.fixed for m in course), default=0))
 
 
 class Turns:
@@ -199,8 +203,17 @@ class Turns:
             crossing.append(total)
         return crossing
 
+    def held(self) -> tuple[Memory, ...]:
+        """Most bytes in each turn of the whole step without recompute."""
+        course = iter(self._course(self.every, None))
+        return tuple(_most(list(islice(course, len(turn.kernels)))) for turn in self.every)
+
     def _peak(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> Memory:
-        """Most bytes while `turns` run: of all tensors, or of those that kernels among `makers` make.
+        """Most bytes while `turns` run: of all tensors, or of those that kernels among `makers` make."""
+        return _most(list(self._course(turns, makers)))
+
+    def _course(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> Iterator[Memory]:
+        """Bytes while each kernel of `turns` runs.
 
         A kernel that goes element by element writes over an operand that nobody reads after it.
         """
@@ -223,16 +236,16 @@ class Turns:
             stops[last[stay]].append(stay[0])
         # Apart from each other, since a smaller batch shrinks the one and not the other.
         live = {True: 0, False: 0}
-        peak = {True: 0, False: 0}
         for n, (i, _) in enumerate(order):
             begun, ended = self._sizes(starts[n]), self._sizes(v for v in stops[n] if v.source != i)
             in_place = not is_product_of_tensors(wiring.program.instrs[i])
+            present = {}
             for kind in (True, False):
                 live[kind] += begun[kind]
                 spared = min(begun[kind], ended[kind]) if in_place else 0
-                peak[kind] = max(peak[kind], live[kind] - spared)
+                present[kind] = live[kind] - spared
                 live[kind] -= self._sizes(stops[n])[kind]
-        return Memory(peak[True], peak[False])
+            yield Memory(present[True], present[False])
 
     def _is_held(self, version: BufferVersion) -> bool:
         """Weights and their gradients pass in pieces, and inner tensors exist in tiles."""

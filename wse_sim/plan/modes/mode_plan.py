@@ -86,11 +86,15 @@ class Case:
 
 @dataclass(frozen=True)
 class ModePlan:
-    """A mode on a program; without a placement and a timeline if it does not fit."""
+    """A mode on a program; without a placement and a timeline if it does not fit.
+
+    `held_bytes` is what all PEs together hold in each turn of the mesh, where layers take turns.
+    """
 
     report: ModeReport
     placement: Placement | None = None
     timeline: Timeline | None = None
+    held_bytes: tuple[int, ...] = ()
 
 
 Mode = Callable[[Case], ModePlan]

@@ -162,7 +162,13 @@ class _Run:
             work_share=self._work_share(timed),
             rows=tuple(self._rows(timed)),
         )
-        return ModePlan(report, None, timeline)
+        return ModePlan(report, None, timeline, self._held_bytes())
+
+    def _held_bytes(self) -> tuple[int, ...]:
+        """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
+        if self.has_recompute:
+            return ()
+        return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
 
     @cached_property
     def timed(self) -> list[_Timed]:
