@@ -16,9 +16,10 @@ from lazytensor.dtype import DType, bool_
 from lazytensor.ir.nest import Access, Nest, Scalar, Store, collapse, format_access, reorder
 from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
-from lazytensor.kernels.parts import SPECIAL, Bounds, bounds
+from lazytensor.kernels.parts import PART_WORK, SPECIAL, Bounds, bounds
 
 BLOCK = 4096  # elements summed in one go before the partial sum is added to the total
+WIDE = 2048  # columns
 
 _HELPER = re.compile(r"\b(?:[a-z]\w*_(?:f4|f8|i)|round_\w+)(?=\()")
 _HEADER = """\
@@ -63,7 +64,11 @@ def parts_of(nest: Nest) -> Bounds:
     if loop is None:
         return ()
     work = sum(SPECIAL if s.unit == "special" else 1 for s in nest.body)
-    parts = bounds(nest.loops[loop].extent, work * prod(each.extent for each in nest.loops))
+    extent, work = nest.loops[loop].extent, work * prod(each.extent for each in nest.loops)
+    if loop > 0:
+        # Sums down columns: a part runs through all rows, and short pieces of rows are slow to read.
+        work = min(work, extent // WIDE * PART_WORK)
+    parts = bounds(extent, work)
     return parts if len(parts) > 1 else ()
 
 
@@ -130,7 +135,7 @@ class _Text:
         arguments = ", ".join(f"a{k}" for k in range(self.arguments))
         signature = self.signature
         if self.cut is not None:
-            arguments, signature = f"first, last, {arguments}", f"int64, int64, {signature}"
+            arguments, signature = f"first, last, {arguments}", f"uint32, uint32, {signature}"
         body = "\n".join(self.lines) + "\n"
         return _HEADER.format(imports=imports_of(body), signature=signature, arguments=arguments) + body
 
@@ -147,7 +152,8 @@ class _Text:
 
     def _span(self, k: int) -> str:
         """The iterations of a loop: those of one part where the nest is cut."""
-        return "first, last" if k == self.cut else str(self.nest.loops[k].extent)
+        # Widened from 32 bits without a sign, so that LLVM knows that no index is negative.
+        return "np.int64(first), np.int64(last)" if k == self.cut else str(self.nest.loops[k].extent)
 
     def _at(self, array: str, access: Access) -> str:
         return f"{array}[{format_access(access, self.nest.loops)}]"

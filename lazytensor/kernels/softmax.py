@@ -21,24 +21,26 @@ from lazytensor.runtime.vecmath import exp_f4, log_f4
 """
 
 # A block of rows stays in the first-level cache. Its exponentials are one long loop, because a row of ten classes is
-# too short for vector registers.
+# too short for vector registers. Rows are widened from 32 bits without a sign, so that LLVM knows that no index is
+# negative and does not ask for each element.
 _BLOCK_ELEMENTS = 4096
 
 _ROWS = """\
-    for first in range(start, end, {block}):
-        last = min(first + {block}, end)
+    for first in range(np.int64(start), np.int64(end), {block}):
+        last = min(first + {block}, np.int64(end))
         for r in range(first, last):
-            at = r * {columns}
+            at = np.int64(np.uint32(r)) * {columns}
             top = np.float32(-np.inf)
             for c in range({columns}):
                 top = max_f4(top, x[at + c])
             for c in range({columns}):
                 y[at + c] = x[at + c] - top
             {keep}
-        for k in range(first * {columns}, last * {columns}):
-            y[k] = exp_f4(y[k])
+        at = np.int64(np.uint32(first)) * {columns}
+        for k in range((last - first) * {columns}):
+            y[at + k] = exp_f4(y[at + k])
         for r in range(first, last):
-            at = r * {columns}
+            at = np.int64(np.uint32(r)) * {columns}
             total = np.float32(0)
             for c in range({columns}):
                 total = sum_f4(total, y[at + c])
@@ -46,7 +48,7 @@ _ROWS = """\
 """
 
 _SOFTMAX = """\
-@kept("void(int64, int64, float32[::1], float32[::1])", nogil=True)
+@kept("void(uint32, uint32, float32[::1], float32[::1])", nogil=True)
 def kernel(start, end, x, y):
 {row}\
             for c in range({columns}):
@@ -54,7 +56,7 @@ def kernel(start, end, x, y):
 """
 
 _LOSS = """\
-@kept("void(int64, int64, float32[::1], int64[::1], float32[::1], float32[::1])", nogil=True)
+@kept("void(uint32, uint32, float32[::1], int64[::1], float32[::1], float32[::1])", nogil=True)
 def kernel(start, end, x, labels, loss, y):
 {row}\
             label = labels[r]
