@@ -10,6 +10,29 @@ TOLERANCE = 0.02
 """How far a number may be from the measured one."""
 
 
+def check_05_1(answer: int | None, cycles: Callable[[int], int]) -> None:
+    """With how many of 16 samples at a time a step takes the fewest cycles."""
+    sizes = (1, 2, 4, 8, 16)
+    if answer not in sizes:
+        return _say(False, "put 1, 2, 4, 8 or 16 into `answer_1`.")
+    own = cycles(answer)
+    faster = [size for size in sizes if cycles(size) < own]
+    if faster:
+        way = "fewer" if max(faster) < answer else "more"
+        return _say(False, f"{own:,} cycles with {answer}, and less with {way} at a time.")
+    return _say(True, f"{own:,} cycles. Fewer samples pay for a setup more often, more keep the next layer waiting.")
+
+
+def check_05_2(answer: float | None, near_and_far: Callable[[], tuple[int, int]]) -> None:
+    """By how many percent a step takes longer on rectangles that lie far apart."""
+    if answer is None:
+        return _say(False, "put a number of percent into `answer_2`.")
+    near, far = near_and_far()
+    if abs(answer - 100 * (far / near - 1)) > 1:
+        return _say(False, f"{answer} percent of {near:,} cycles are {near * answer / 100:,.0f}: how long is one hop?")
+    return _say(True, f"{near:,} cycles side by side, {far:,} in the corners.")
+
+
 def check_07_1(answer: int | None, report: Callable[[int], Any]) -> None:
     """From which batch on, a power of two, the first sample's way is less than a tenth of a step."""
     if answer is None:

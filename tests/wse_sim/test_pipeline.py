@@ -3,6 +3,7 @@
 import os
 from dataclasses import replace
 from statistics import median
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -112,6 +113,17 @@ def test_two_steps_on_a_pipeline_backend_leave_the_hosts_state():
         assert np.abs(ours.cells[name] - array).max() <= ARRAY_ULP * EPSILON["float32"] * np.abs(array).max(), name
     assert executable.cycles == pytest.approx(2 * executable.report.pipelined.step_cycles, rel=LARGEST_ERROR)
     assert executable.placement().count("layer") == len(case.sizes) - 1
+
+
+def test_pictures_are_rows_of_pixels():
+    b = Builder()
+    x, weight = b.input((4, 2, 3)), b.weight("w", (6, 5))
+    b.fetches.append(b.matmul(b.view(x, (4, 6)), weight))
+    rng = np.random.default_rng(0)
+    pictures, weights = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 2, 3), (6, 5)))
+    store = SimpleNamespace(array={"w": weights}.__getitem__)
+    (rows,) = run_pipeline(b.program(), store, [pictures], [Rect(0, 0, 3, 3)], TINY, 2).fetches
+    np.testing.assert_allclose(rows, pictures.reshape(4, 6) @ weights, rtol=1e-5, atol=1e-6)
 
 
 def test_rectangles_and_parts_that_do_not_do_are_refused():

@@ -12,6 +12,8 @@ from typing import Literal
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Nest, Scalar, Store
 from lazytensor.ir.program import Instr, Program
+from wse_sim.kernels.calls import CARRIES
+from wse_sim.kernels.mesh_call import operation
 
 Site = Literal["tiles", "edge", "end", "feed"]
 When = Literal["before", "sample", "after"]
@@ -161,6 +163,7 @@ class _Reader:
         first = (program.buffers[b].type.shape for b in program.batch)
         self.samples = next((shape[0] for shape in first if shape), 1)
         self.values: dict[int, Value] = {}
+        self.views: dict[int, int] = {}
         self.layers: list[Layer] = []
         self.works: list[Work] = []
         self._count = 0
@@ -177,6 +180,8 @@ class _Reader:
                 self._loss(instr)
             elif instr.nest:
                 self._nest(instr, instr.nest)
+            elif operation(instr) in CARRIES:
+                self._view(instr)
             else:
                 raise _refuse(instr, "no part of a chain of layers")
         if not self.layers:
@@ -197,9 +202,10 @@ class _Reader:
         """The value of a buffer; what comes from outside gets the home of its first reader."""
         # Weights, biases and labels have no maker: they are laid down where they are needed first.
         if buffer not in self.values:
-            is_batch = self.program.buffers[buffer].kind == "batch"
+            origin = self.views.get(buffer, buffer)
+            is_batch = self.program.buffers[origin].kind == "batch"
             value = self._value(buffer, home, "sample" if is_batch else "before")
-            self.values[buffer] = replace(value, is_given=True)
+            self.values[buffer] = replace(value, buffer=origin, is_given=True)
         return self.values[buffer]
 
     def _edge(self, layer: int) -> Home:
@@ -282,6 +288,15 @@ class _Reader:
         for work in self.works[-len(due) :]:
             assert isinstance(work, Pointwise)
             self.values.update({value.buffer: value for value in work.writes})
+
+    def _view(self, instr: Instr) -> None:
+        """Another shape of what comes from outside, as rows of pixels are of pictures: it lies there as it is read."""
+        source, target = instr.reads[0], instr.writes[0]
+        origin = self.views.get(source, source)
+        rows = (self.program.buffers[b].type.shape[:1] for b in (origin, target))
+        if self.program.buffers[origin].kind != "batch" or any(r != (self.samples,) for r in rows):
+            raise _refuse(instr, "another shape of what is no input")
+        self.views[target] = origin
 
     def _home(self, instr: Instr) -> Home:
         """Where most of what it reads is already; a parameter goes where it is first worked with."""
