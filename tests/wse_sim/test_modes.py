@@ -365,6 +365,12 @@ def test_whole_samples_make_micro_batches_that_fit(batch):
     report = plan(Sized((64, 256, 256, 64), batch), small, "streaming").report.streaming
     assert report.micro_batches > 1
     assert report.peak_bytes_per_pe <= small.usable_bytes_per_pe
+    # The last micro-batch has fewer samples: counted whole, arithmetic alone would take longer than the step.
+    rates = {bound.kind: bound.samples_per_s for bound in report.bounds}
+    whole = batch * small.clock_hz / report.step_cycles
+    assert rates["fill"] == pytest.approx(whole)
+    assert rates["compute"] >= whole * (1 - 1e-4)
+    assert report.samples_per_s == pytest.approx(min(whole, rates["input"]))
 
 
 def test_wider_sums_cost_more_cycles():

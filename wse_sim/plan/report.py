@@ -36,7 +36,7 @@ ADVICE: Mapping[str, str] = {
     "weights": "a larger batch would help: each weight that comes in would be used more often",
     "input": "more input workers, or cheaper preprocessing, would help",
     "control": "a larger batch would help: there would be fewer steps",
-    "fill": "a larger batch would help: the pipeline fills and drains once a step",
+    "fill": "a larger batch would help: the wafer fills and drains once a step",
     "nothing": "there is nothing to compute",
 }
 """Kind of a bound -> what would help where it is the limit."""
@@ -47,7 +47,7 @@ NAMES: Mapping[str, str] = {
     "weights": "the weight host's stream",
     "input": "the input workers",
     "control": "the host's control of steps",
-    "fill": "filling and draining the pipeline",
+    "fill": "filling and draining the wafer",
     "nothing": "nothing",
 }
 

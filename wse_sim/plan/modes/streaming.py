@@ -139,8 +139,8 @@ class _Run:
     def plan(self) -> ModePlan:
         timed = self.timed
         timeline, step_cycles = self._schedule(timed)
-        # Each micro-batch sends all weights and gradients again; only activations are cut.
-        sums = [self.micro_batches * sum(t.cycles[lane] for t in timed) for lane in range(3)]
+        # Each micro-batch sends all weights and gradients again; only activations are cut, and the last has fewer.
+        sums = [math.ceil(parts * sum(t.cycles[lane] for t in timed)) for lane, parts in enumerate(self._parts)]
         bounds = self._bounds(sums, step_cycles, timed)
         blame = {"fill": ("compute", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
@@ -169,6 +169,11 @@ class _Run:
         if self.has_recompute:
             return ()
         return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
+
+    @property
+    def _parts(self) -> tuple[float, float, float]:
+        """How many times a step takes what a whole micro-batch takes, on each lane."""
+        return self.micro_batches, self.micro_batches - 1 + self.last_share, self.micro_batches
 
     @cached_property
     def timed(self) -> list[_Timed]:
@@ -293,7 +298,7 @@ class _Run:
         cycles: dict[int, dict[str, int]] = {}
         for one in timed:
             own = cycles.setdefault(one.turn.number, {"forward": 0, "backward": 0})
-            own[one.turn.sweep] += self.micro_batches * one.cycles[1]
+            own[one.turn.sweep] += math.ceil(self._parts[1] * one.cycles[1])
         place = Place(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
         for n, layer in enumerate(self.case.layers):
             own = cycles.get(n, {})
