@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import traceback
@@ -59,9 +60,21 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
 
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
+    _open_standard_streams()
     options = _parser()[0].parse_args(argv)
     status: int = options.execute(options)
     return status
+
+
+def _open_standard_streams() -> None:
+    """Put nothing where a standard stream is closed: a checkpoint would get its number, and what is printed to it."""
+    for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def run_script(options: argparse.Namespace) -> int:
@@ -70,6 +83,9 @@ def run_script(options: argparse.Namespace) -> int:
     report = pathlib.Path(options.report) if options.report else None
     if report is not None and report.suffix not in (".json", ".txt"):
         print(f"lazywafer: --report takes a .json or a .txt file, got {report}", file=sys.stderr)
+        return 2
+    if report is not None and not report.parent.is_dir():
+        print(f"lazywafer: --report writes to {report}, and there is no folder {report.parent}", file=sys.stderr)
         return 2
     if not script.is_there(options.script):
         return 2
@@ -127,13 +143,17 @@ def _print_error(e: BaseException) -> None:
             getattr(module, str(e).split("'")[1])
         except AttributeError as reason:
             e.add_note(str(reason))
-    print(user_traceback.text(e), end="", file=sys.stderr)
+    try:
+        told = user_traceback.text(e)
+    except Exception:  # in a folder that is gone, or of an error whose own text fails: the error itself comes first
+        told = "".join(traceback.format_exception(e))
+    print(told, end="", file=sys.stderr)
 
 
 def _scope_hint(e: UnboundLocalError) -> str:
     """The way out where a closure counts in a variable of the script."""
-    name, frames = str(e).split("'")[1], traceback.extract_tb(e.__traceback__)
-    last = frames[-1]
+    last = traceback.extract_tb(e.__traceback__)[-1]
+    name = getattr(e, "name", None) or next(iter(str(e).split("'")[1:2]), "a name")
     return (
         f"{last.filename}:{last.lineno}: {last.name} assigns {name!r}, so Python takes it for a variable of its own.\n"
         f"  Write `global {name}` at the beginning of {last.name}, or `nonlocal {name}` if a function encloses it."

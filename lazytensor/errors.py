@@ -69,6 +69,19 @@ class CheckpointError(LazyError, RuntimeError):
     """A checkpoint is foreign, truncated, half-written or does not fit."""
 
 
+class MemoryMissing(LazyError, RuntimeError, MemoryError):
+    """A tensor is larger than the memory; PyTorch raises RuntimeError."""
+
+    def __init__(self, what: str, size_bytes: int, *, where: object = None):
+        said = f" you tried to allocate {size_bytes} bytes." if size_bytes else ""
+        super().__init__(
+            what,
+            where=where,
+            hint="Look for a wrong size, or compute in parts.",
+            lead=f"DefaultCPUAllocator: not enough memory:{said}",
+        )
+
+
 class PlacementError(LazyError, RuntimeError):
     """A program does not fit the machine."""
 

@@ -1,8 +1,10 @@
 """An array in a file, read when asked for."""
 
+import lzma
 import math
 import os
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,7 +20,9 @@ from lazytensor.errors import CheckpointError
 # What readers of files (h5py, zipfile, json, struct, NumPy) raise for one that is not what it seems.
 FOREIGN_ERRORS = (
     *(OSError, EOFError, RuntimeError, ValueError, TypeError, LookupError, OverflowError, AttributeError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error, struct.error),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    # The header of an npy file is a text of Python's, and is split by its tokens.
+    *(tokenize.TokenError, SyntaxError),
 )
 
 

@@ -20,7 +20,7 @@ from lazytensor import dialect, source
 from lazytensor import dtype as dt
 from lazytensor.dialect import paired
 from lazytensor.dtype import DType, round_to
-from lazytensor.errors import ShapeError
+from lazytensor.errors import LazyError, MemoryMissing, ShapeError
 from lazytensor.tensor import Tensor, from_array
 
 DEFAULT_SEED = 67280421310721
@@ -45,7 +45,13 @@ def _whole(method: "Callable[Concatenate[Generator, P], T]") -> "Callable[Concat
     @functools.wraps(method)
     def alone(self: "Generator", /, *args: P.args, **kwargs: P.kwargs) -> T:
         with _turn:
-            return method(self, *args, **kwargs)
+            try:
+                return method(self, *args, **kwargs)
+            # NumPy has the second for more numbers than any address could reach.
+            except (MemoryError, ValueError) as e:
+                if isinstance(e, LazyError) or (isinstance(e, ValueError) and "imension" not in str(e)):
+                    raise
+                raise MemoryMissing(f"too many random numbers were asked for: {e}", 0, where=source.where()) from e
 
     return alone
 

@@ -6,7 +6,7 @@ import sys
 from cstorch_compat.ckpt.compare import diff
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.ckpt.formats import FORMATS
-from cstorch_compat.ckpt.listing import list_file, show
+from cstorch_compat.ckpt.listing import list_file, show, shown
 from cstorch_compat.ckpt.verify import verify
 from lazytensor.errors import CheckpointError
 
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     try:
         return _ACTIONS[options.action](options)
     except (CheckpointError, OSError) as e:
-        print(f"lazywafer: {e}", file=sys.stderr)
+        print("\n".join(map(shown, f"lazywafer: {e}".split("\n"))), file=sys.stderr)
         return 2
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import flat
-from cstorch_compat.ckpt.listing import dtype_name, plain
+from cstorch_compat.ckpt.listing import dtype_name, plain, shown
 from lazytensor.lazyarray import LazyArray
 
 _PIECE = 1 << 18  # elements that are compared at a time, so that no array is held a second time in float64
@@ -112,7 +112,7 @@ def diff(path_a: str, path_b: str, rtol: float, atol: float, as_json: bool) -> i
         print(json.dumps({"a": path_a, "b": path_b, "equal": not apart, "differences": rows}, indent=1))
     else:
         for d in apart:
-            print(_words(d))
+            print(shown(_words(d)))
         print(f"{len(apart)} differences" if apart else "equal")
     return 1 if apart else 0
 

@@ -2,6 +2,7 @@
 
 from cstorch_compat.ckpt.formats import read
 from cstorch_compat.ckpt.leaves import leaves
+from cstorch_compat.ckpt.listing import shown
 from lazytensor.errors import CheckpointError
 from lazytensor.lazyarray import LazyArray
 
@@ -30,6 +31,6 @@ def _is_whole(key: str, array: LazyArray) -> bool:
     try:
         array.stored()
     except CheckpointError as e:
-        print(f"{key}: {e.what}")
+        print(shown(f"{key}: {e.what}"))
         return False
     return True

@@ -141,11 +141,19 @@ def _check_keys(keys: list[str]) -> None:
         seen.add(key)
 
 
+LONGEST_KEY_BYTES = 60_000
+"""Bytes of a name: what the tables of zip archives and of HDF5 have room for."""
+
+
 def check_name(key: str) -> None:
     """Raise CheckpointError for a key that cannot name anything in a file."""
     # HDF5 ends names at a NUL, and lone surrogates (which file systems hand to Python) have no UTF-8.
     if "\0" in key or any("\ud800" <= c <= "\udfff" for c in key):
         raise CheckpointError(f"the key {key!r} cannot name anything in a file", hint="Use plain Unicode text.")
+    if len(key.encode()) > LONGEST_KEY_BYTES:
+        raise CheckpointError(
+            f"the key {key[:40]!r}... of {len(key)} characters is too long to name anything in a file"
+        )
 
 
 def _outline(node: Description) -> object:

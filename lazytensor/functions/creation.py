@@ -10,7 +10,7 @@ from lazytensor import dtype as dt
 from lazytensor import random, source
 from lazytensor.device import place
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import MemoryMissing, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
@@ -20,6 +20,9 @@ from lazytensor.ops import call
 from lazytensor.ops import full as full_node
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
 from lazytensor.trace import adopt
+
+MOST_STEPS = 1 << 40
+"""Steps beyond which no memory holds them, and NumPy fails in words of its own."""
 
 
 def finished(t: Tensor, device: Any = None, requires_grad: bool = False) -> Tensor:
@@ -264,6 +267,8 @@ def linspace(
     working = result_dtype.host.type if result_dtype.kind == "f" else np.float64
     # Computed in the type of the result, as PyTorch does; integers in double.
     step = (working(end) - working(start)) / working(max(steps - 1, 1))
+    if steps > MOST_STEPS:
+        raise MemoryMissing(f"{steps:,} steps are more than any memory holds", 8 * steps, where=source.where())
     i = np.arange(steps)
     # Counted from the nearer end, so that both ends are exact.
     up = working(start) + i.astype(working) * step
@@ -295,6 +300,11 @@ def eye(
     """Ones on the diagonal, zeros elsewhere: [n, m] or [n, n]. Raises ShapeError for a negative extent."""
     if min(n, n if m is None else m) < 0:
         raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
+    count = n * (n if m is None else m)
+    if count > MOST_STEPS:
+        raise MemoryMissing(
+            f"a matrix of {count:,} elements is more than any memory holds", 8 * count, where=source.where()
+        )
     return tensor(np.eye(n, m), dtype=dtype or default_dtype(), device=device, requires_grad=requires_grad)
 
 

@@ -10,7 +10,7 @@ from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
-from lazytensor.errors import ShapeError
+from lazytensor.errors import MemoryMissing, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
@@ -20,6 +20,8 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.ops.strided import order_strides
 from lazytensor.tensor import Tensor, arg, from_array
 
+MOST_COPIES = 1 << 32
+"""Copies beyond which no memory holds the list of them."""
 NAMES = {
     dt.float64: "Double",
     dt.float32: "Float",
@@ -391,6 +393,8 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     for d, n in enumerate(times):
         if n != 1:
             # Dimension by dimension; zero times is a view of nothing, since nothing cannot be concatenated.
+            if n > MOST_COPIES:
+                raise MemoryMissing(f"{n:,} copies are more than any memory holds", 0, where=source.where())
             out = cat([out] * n, d) if n else sliced(out, d, 0, 0)
     return out
 

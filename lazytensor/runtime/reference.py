@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from lazytensor.dtype import round_to
-from lazytensor.errors import CompileError
+from lazytensor.errors import CompileError, MemoryMissing
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
+
+MOST_BYTES = 1 << 47
+"""What a process can address at most, on the processors of today."""
 
 
 def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bool = False) -> list[np.ndarray]:
@@ -55,7 +58,14 @@ def _uses(order: list[Node]) -> dict[Node, int]:
 
 
 def _evaluate(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
-    result = OPS[n.op].eval(*[values[i] for i in n.inputs], **n.attrs)
+    try:
+        result = OPS[n.op].eval(*[values[i] for i in n.inputs], **n.attrs)
+    except (MemoryError, ValueError, OverflowError) as e:
+        size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
+        # NumPy has another error for what no address could reach.
+        if isinstance(e, MemoryError) or size > MOST_BYTES:
+            raise MemoryMissing(f"{n.op} gives {n.type}: {size:,} bytes", size, where=n.where) from e
+        raise
     if isinstance(n.type, tuple):
         return tuple(_typed(m, t) for m, t in zip(result, n.type, strict=True))  # type: ignore[return-value]
     if result is None:

@@ -1,7 +1,19 @@
 """What a user did wrong is said with the line, the value and the way out; nothing is lost."""
 
+import os
+import subprocess
+import sys
+import zipfile
+
 import pytest
 
+from cstorch_compat.__main__ import main
+from cstorch_compat.ckpt.formats import read
+from cstorch_compat.names.mirror import mirror
+from lazytensor.errors import CheckpointError
+from tests.conftest import ROOT
+
+torch = mirror("torch")
 HEAD = """
 backend = cstorch.backend("CSX")
 model = MLP()
@@ -133,3 +145,75 @@ def test_an_error_of_ours_keeps_the_frames_of_the_script_and_is_printed_once(scr
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1
     assert "in inner" in done.stderr and "in step" in done.stderr
+
+
+HUGE = {
+    "zeros": lambda: torch.zeros(2**40, 2**40).sum().item(),
+    "ones": lambda: torch.ones(2**50).sum().item(),
+    "full": lambda: torch.full((2**45,), 1.0).sum().item(),
+    "rand": lambda: torch.rand(2**40, 2**40),
+    "randn": lambda: torch.randn(2**50),
+    "arange": lambda: torch.arange(2**50).sum().item(),
+    "linspace": lambda: torch.linspace(0, 1, 2**45),
+    "eye": lambda: torch.eye(2**30).sum().item(),
+    "expand": lambda: (torch.ones(1).expand(2**50) * 2).sum().item(),
+    "repeat": lambda: torch.ones(4).repeat(2**50),
+    "matmul": lambda: (torch.ones(2**22, 1) @ torch.ones(1, 2**22)).sum().item(),
+    "one_hot": lambda: torch.nn.functional.one_hot(torch.arange(2), 2**50).sum().item(),
+    "linear": lambda: torch.nn.Linear(2**30, 2**20),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_size_that_no_memory_has_is_pytorchs_kind_of_error(name):
+    with pytest.raises(RuntimeError, match=r"DefaultCPUAllocator: not enough memory(.|\n)*test_bad_input.py:\d+"):
+        HUGE[name]()
+
+
+def test_what_a_file_calls_its_arrays_does_not_reach_the_terminal(tmp_path, capsys):
+    torch.save({"\x1b[2J": torch.ones(2), "\ud800": 1, "é": "\x07"}, tmp_path / "a.pt")
+    assert main(["ckpt", "ls", str(tmp_path / "a.pt")]) == 0
+    out = capsys.readouterr().out
+    assert "\\x1b[2J" in out and "\\ud800" in out and "é" in out and "\x1b" not in out and "\x07" not in out
+
+
+@pytest.mark.parametrize("key", ["k" * 70_000, "\ud800"])
+def test_a_key_that_no_archive_holds_is_our_error(key, tmp_path, capsys):
+    torch.save({key: torch.ones(2)}, tmp_path / "a.pt")
+    assert main(["ckpt", "convert", str(tmp_path / "a.pt"), str(tmp_path / "b.npz")]) == 2
+    assert "cannot name anything" in (err := capsys.readouterr().err) or "too long to name" in err
+
+
+@pytest.mark.parametrize("header", [b"{'descr': '<f4', 'shape': (1,", b"{'descr': (", b"'\\", b"{[("])
+def test_a_header_that_is_no_python_is_our_error(header, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        read(str(tmp_path / "a.npz"))
+
+
+def test_a_hint_that_fails_does_not_hide_the_error_of_the_script(script):
+    done = script("raise UnboundLocalError('no name here')", preamble="")
+    assert done.returncode == 1 and "UnboundLocalError: no name here" in done.stderr and "IndexError" not in done.stderr
+
+
+def test_a_report_into_a_missing_folder_is_told_before_the_run(script):
+    done = script("print('ran')", options=("--report", "missing/r.txt"), preamble="")
+    assert done.returncode == 2 and "no folder missing" in done.stderr and "ran" not in done.stdout
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("closed", ["2>&-", "1>&-", "0<&-"])
+def test_a_script_runs_with_a_closed_standard_stream(closed, tmp_path):
+    lines = (
+        "import torch, sys",
+        "assert None not in (sys.stdin, sys.stdout, sys.stderr)",
+        "f = open('out', 'w')",
+        "assert f.fileno() > 2",
+        "f.write(str(torch.ones(2).sum().item()))",
+    )
+    (tmp_path / "s.py").write_text("\n".join(lines))
+    command = f"exec '{sys.executable}' -m cstorch_compat s.py {closed}"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, env=env, timeout=100, check=False)
+    assert done.returncode == 0 and (tmp_path / "out").read_text() == "2.0"
