@@ -10,10 +10,12 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from lazytensor.kernels.routine import DOTS
 
+_move: Callable[..., Any] = cgutils.raw_memcpy  # Numba's own interface has no types
 _FEATURES = binding.get_host_cpu_features()
 LANES = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx") else 4  # float32 in a register
 ROWS = 8 if LANES == 16 else 4  # sums of as many output channels grow together
@@ -157,5 +159,17 @@ def _address(context: Any, array: Any) -> Any:
     return types.int64(array), generate
 
 
+def _copied(context: Any, source: Any, target: Any, count: Any) -> Any:
+    """Copy `count` elements of float32 from address to address, where an index would be checked for its sign."""
+
+    def generate(ctx: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointers = [builder.inttoptr(a, ir.IntType(8).as_pointer()) for a in arguments[:2]]
+        _move(builder, pointers[1], pointers[0], arguments[2], 4)
+        return ctx.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
 address: Any = intrinsic(_address)
+copied: Any = intrinsic(_copied)
 products, products_narrow, dots = _products(VECTORS), _products(1), _dots()

@@ -6,6 +6,7 @@ from typing import Any
 from numba import njit
 
 from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS
+from lazytensor.runtime.panels import address, copied
 
 OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
 """Nobody calls these functions from Python, and wrappers would be compiled for nothing."""
@@ -22,8 +23,8 @@ def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int,
     for k in range(first):
         out[to + k] = 0
     if step == 1:
-        for k in range(first, last):
-            out[to + k] = x[at + start + k]
+        if last > first:
+            copied(address(x) + 4 * (at + start + first), address(out) + 4 * (to + first), last - first)
     else:
         for k in range(first, last):
             out[to + k] = x[at + start + k * step]

@@ -35,7 +35,7 @@ from lazytensor.kernels.places import (
 )
 from lazytensor.machine_code import kept
 from lazytensor.runtime.leaves.gather import gather, leaf
-from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, products, products_narrow
+from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, copied, products, products_narrow
 
 TILE = LANES * VECTORS
 
@@ -68,8 +68,7 @@ def _scatter(own: Any, at: int, pitch: int, y: Any, to: int, g: Any, problem: in
                 row = to + (i0 * e1 + g[problem + 3] + o1 * g[OUT_STEPS + 1]) * e2 + g[problem + 4]
                 source = at + m * pitch + ((o0 - first) * g[BOX + 1] + o1) * g[BOX + 2]
                 if step == 1:
-                    for k in range(length):
-                        y[row + k] = own[source + k]
+                    copied(address(own) + 4 * source, address(y) + 4 * row, length)
                 else:
                     for k in range(length):
                         y[row + k * step] = own[source + k]

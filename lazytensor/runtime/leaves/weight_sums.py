@@ -29,7 +29,7 @@ from lazytensor.kernels.places import (
 from lazytensor.kernels.routine import DOTS
 from lazytensor.machine_code import kept
 from lazytensor.runtime.leaves.gather import gather, leaf
-from lazytensor.runtime.panels import LANES, ROWS, address, dots
+from lazytensor.runtime.panels import LANES, ROWS, address, copied, dots
 
 SLACK = 64
 
@@ -51,8 +51,7 @@ def _spread(grad: Any, at: int, channels: int, g: Any, first: int, out: Any, to:
                 for o1 in range(e1):
                     row = line + (o0 * g[BOX + 1] + o1) * g[BOX + 2]
                     source = at + ((m * e0 + first + o0) * e1 + o1) * e2
-                    for k in range(e2):
-                        out[row + k] = grad[source + k]
+                    copied(address(grad) + 4 * source, address(out) + 4 * row, e2)
     return length
 
 
