@@ -8,8 +8,10 @@ import contextlib
 import os
 import pathlib
 import re
+import secrets
 import socket
 import tempfile
+import time
 from collections.abc import Iterator
 
 # A name of a machine may hold anything; in a file name only these are safe everywhere.
@@ -17,10 +19,23 @@ _HOST = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40]
 _OWNED = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<process>\d+)\.[^.]*\.tmp$")
 
 
+OLD_SECONDS = 86400
+"""After this time without a write nobody on another machine can still be at it."""
+
+
 def temporary_beside(path: pathlib.Path) -> tuple[int, str]:
     """A new file in the folder of `path` that only its writer may read, open for writing, and its name."""
     # Exclusive and without following links, whatever others put into the folder.
-    return tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:60]}.{_HOST}.{os.getpid()}.", suffix=".tmp")
+    return tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:60]}.{_owner()}.", suffix=".tmp")
+
+
+def temporary_name(path: str) -> str:
+    """A name beside `path` for who opens the file by itself, and has to do so exclusively."""
+    return f"{path}.{_owner()}.{secrets.token_hex(4)}.tmp"
+
+
+def _owner() -> str:
+    return f"{_HOST}.{os.getpid()}"
 
 
 @contextlib.contextmanager
@@ -45,7 +60,7 @@ def clear(folder: pathlib.Path) -> int:
     count = 0
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            if _is_left(entry.name):
+            if _is_left(entry):
                 # Another process may clear at the same time.
                 with contextlib.suppress(OSError):
                     os.unlink(entry.path)
@@ -53,10 +68,15 @@ def clear(folder: pathlib.Path) -> int:
     return count
 
 
-def _is_left(name: str) -> bool:
-    match = _OWNED.search(name)
-    # Processes of other machines, which share the folder, cannot be asked for from here.
-    return match is not None and match["host"] == _HOST and not _is_alive(int(match["process"]))
+def _is_left(entry: "os.DirEntry[str]") -> bool:
+    match = _OWNED.search(entry.name)
+    if match is None:
+        return False
+    if match["host"] == _HOST:
+        return not _is_alive(int(match["process"]))
+    # Processes of other machines, which share the folder, cannot be asked for from here; nor those of a container that
+    # is gone, whose name never comes back.
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > OLD_SECONDS
 
 
 def _is_alive(process: int) -> bool:

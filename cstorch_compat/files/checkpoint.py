@@ -1,6 +1,7 @@
 """`cstorch.save` and `cstorch.load`: state dicts in H5 files, tensors read when somebody looks."""
 
 import os
+import pathlib
 import warnings
 from typing import Any
 
@@ -9,7 +10,7 @@ from cstorch_compat.files.h5write import ArrayLeaf, FullLeaf
 from cstorch_compat.files.pickled import DeferredObject
 from cstorch_compat.files.sniff import kind_of
 from cstorch_compat.files.tree import flatten
-from lazytensor import serialization, source
+from lazytensor import leftovers, serialization, source
 from lazytensor.dtype import round_to
 from lazytensor.errors import CheckpointError
 from lazytensor.ir.types import StateId, Type
@@ -86,6 +87,7 @@ def load(checkpoint_file: Any, map_location: Any = None, **options: Any) -> Any:
     that is missing, foreign or damaged. Pickled objects are never loaded: a DeferredObject stands for each.
     """
     path = os.fspath(checkpoint_file)
+    leftovers.clear(pathlib.Path(path).parent)
     if not os.path.isfile(path):
         return h5read.read(path, _deferred)  # which says what is wrong
     # By content, since the original tries one reader after another and takes the first that succeeds; a name says

@@ -1,10 +1,11 @@
 """A file that appears under its name when it is complete, and not before."""
 
 import os
-import secrets
+import pathlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from lazytensor import leftovers
 from lazytensor.errors import CheckpointError
 
 # The claims of this text are what `new_file` holds: the temporary file is removed, the target never opened.
@@ -23,14 +24,17 @@ class CheckpointExists(CheckpointError, FileExistsError):
 def new_file(path: str, replace: bool = False) -> Iterator[str]:
     """A temporary name to write to; the file gets the name `path` when the block ends well, else it is removed.
 
-    A process that is killed meanwhile leaves the temporary file and nothing else. With `replace` an older file of the
+    A process that is killed meanwhile leaves the temporary file and nothing else, and the next save or load in the
+    folder removes that. With `replace` an older file of the
     name is exchanged for the new one in one moment. Raises CheckpointMissing, CheckpointExists, or CheckpointError when
     the disk does not take it.
     """
     # Before the caller fetches or computes a single tensor.
     _check_target(path, replace)
-    # In the same folder, since only a rename within one file system is atomic; the form of the name is the original's.
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+    # What a process that was killed has left here; its own name is in it.
+    leftovers.clear(pathlib.Path(path).parent)
+    # In the same folder, since only a rename within one file system is atomic; the suffix is the original's.
+    temporary = leftovers.temporary_name(path)
     try:
         yield temporary
         _flush(temporary)  # else a power failure could leave the new name without its bytes

@@ -1,6 +1,8 @@
 """Checkpoints under fire: killed writers, full disks and damaged files lose nothing that was saved before."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import h5py
@@ -13,6 +15,7 @@ from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.files import h5write
 from cstorch_compat.files.safetensors import read as read_safetensors
 from cstorch_compat.names.mirror import mirror
+from lazytensor import leftovers
 from lazytensor.errors import CheckpointError
 from tests.conftest import python
 from tests.cstorch_compat.recordings import GOLDEN
@@ -283,3 +286,23 @@ def test_verify_says_where_a_file_has_no_checksums(tmp_path, capsys):
     path.write_bytes(whole[: whole.rindex(b'{"size":')])
     assert main(["ckpt", "verify", str(path)]) == 0
     assert "0 of 2 arrays have a checksum" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("start", [lambda p: cstorch.load(p), lambda p: cstorch.save(TREE, p.with_name("new.mdl"))])
+def test_what_a_killed_save_has_left_is_gone_after_the_next_start(start, tmp_path):
+    path = saved(tmp_path / "t.mdl")
+    own = leftovers.temporary_name(str(path))
+    dead = own.replace(f".{os.getpid()}.", f".{nobody()}.")
+    foreign = own.replace(f".{os.getpid()}.", ".elsewhere.1.")
+    for name in (own, dead, foreign, str(path) + ".tmp", str(tmp_path / "mine.1.tmp")):
+        Path(name).write_bytes(b"half")
+    start(path)
+    assert not os.path.exists(dead)
+    assert os.path.exists(own) and os.path.exists(foreign) and len(list(tmp_path.glob("*.tmp"))) == 4
+
+
+def nobody() -> int:
+    """The number of a process that is over."""
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
