@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pathlib
+import signal
 import sys
 import traceback
 from collections.abc import Container
@@ -15,7 +16,7 @@ from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.page.writing import step_of, write_page
 from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.planning import published_runs
-from cstorch_compat.run import process, script, user_traceback
+from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import dialect
@@ -111,13 +112,19 @@ def run_script(options: argparse.Namespace) -> int:
 def _execute(path: str, args: list[str]) -> int:
     """Run a script. Returns its exit status; its own errors are printed with their traceback."""
     try:
-        script.run_as_main(path, args)
+        with stops.raising():
+            script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
-    except KeyboardInterrupt:
-        # As a shell says of what an interrupt ended: 128 and the number of the signal.
-        return 130
     except BaseException as e:
+        # As a shell says of what a signal ended: 128 and its number.
+        status = stops.status_of(e)
+        if status is not None:
+            # What the script raised on its way out is still its error.
+            if not isinstance(e, KeyboardInterrupt | stops.Stopped):
+                _print_error(e)
+            print(f"lazywafer: stopped by {signal.Signals(status - 128).name}", file=sys.stderr)
+            return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
         return 1

@@ -140,6 +140,8 @@ def _settle() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The parent's handler, inherited by a fork, would run its cleaning up in the worker.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
     for end in open_ends:
         end.close()
