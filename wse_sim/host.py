@@ -13,7 +13,7 @@ from lazytensor.errors import LazyError
 from wse_sim.machine import Sourced
 
 # Everything else divides something, or is counted in.
-_MAY_BE_ZERO = ("step_control_s", "programming_s")
+_MAY_BE_ZERO = ("step_control_s", "programming_s", "tree_node_s")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,8 @@ class Host:
     tensors). `step_control_s` passes on the host between two steps whatever they compute. `programming_s` is what the
     system takes before the first step, and then the weights are sent once at `first_weights_bytes_per_s`. While a job
     streams, the weight host sends weights and receives gradients at `stream_bits_per_s` each way, whatever the number
-    of systems: each node of the tree between them serves `fan_out` at that rate, so more systems add depth alone.
+    of systems: each node of the tree between them serves `fan_out` at that rate, so more systems add depth alone, and
+    `tree_node_s` on each way for each level of it.
     """
 
     workers: int
@@ -34,6 +35,7 @@ class Host:
     first_weights_bytes_per_s: float
     stream_bits_per_s: float
     fan_out: int
+    tree_node_s: float
     sources: Mapping[str, str] = field(compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -49,6 +51,10 @@ class Host:
     def start_seconds(self, weight_bytes: int) -> float:
         """Seconds from the end of compilation to the first step: programming, then the weights once."""
         return self.programming_s + weight_bytes / self.first_weights_bytes_per_s
+
+    def tree_seconds(self, systems: int) -> float:
+        """Seconds in which a word goes up the tree over `systems` wafers, and the sum comes back."""
+        return 2 * self.tree_depth(systems) * self.tree_node_s
 
     def tree_depth(self, systems: int) -> int:
         """Nodes between the weight host and each of `systems` wafers."""
@@ -93,6 +99,7 @@ APPLIANCE = _build(
             "GLOSS: weights are broadcast and gradients reduced at line rate, which is SDKWP's 12 x 100 Gb of a system",
         ),
         "fan_out": (4, "GLOSS: a node of the tree serves one to four"),
+        "tree_node_s": (2e-6, "assumed: a switch of a data centre and a sum of packets; nothing is published"),
     }
 )
 """The hosts that a CS-1, CS-2 or CS-3 has by default."""

@@ -270,11 +270,11 @@ def test_a_newer_wafer_has_other_figures():
         assert getattr(one, mode).step_cycles != getattr(two, mode).step_cycles
 
 
-def test_systems_share_the_batch_and_a_pipeline_has_but_one():
+def test_systems_share_the_batch_of_a_recorded_step():
     program = mlp((784, 2048, 2048, 10), batch=256)
     one, four = (wafer(program, WSE2, "streaming", systems=n) for n in (1, 4))
     assert one.samples_per_s < four.samples_per_s <= 4.01 * one.samples_per_s
-    assert "one system only" in four.pipelined.reason
+    assert "the program is of that batch alone" in four.pipelined.reason
     with pytest.raises(LazyError, match="0 systems"):
         plan(program, WSE2, systems=0)
 

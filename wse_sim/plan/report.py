@@ -36,6 +36,7 @@ ADVICE: Mapping[str, str] = {
     "weights": "a larger batch would help: each weight that comes in would be used more often",
     "input": "more input workers, or cheaper preprocessing, would help",
     "control": "a larger batch would help: there would be fewer steps",
+    "gradients": "a larger batch would help: the gradients of all copies are added up once a step",
     "fill": "a larger batch would help: the wafer fills and drains once a step",
     "nothing": "there is nothing to compute",
 }
@@ -47,6 +48,7 @@ NAMES: Mapping[str, str] = {
     "weights": "the weight host's stream",
     "input": "the input workers",
     "control": "the host's control of steps",
+    "gradients": "adding up gradients",
     "fill": "filling and draining the wafer",
     "nothing": "nothing",
 }
@@ -75,14 +77,27 @@ class LayerRow:
 
 
 @dataclass(frozen=True)
+class Alternative:
+    """Another number of systems, and of copies on each, that fits, and what it would give."""
+
+    systems: int
+    copies: int
+    samples_per_s: float
+    limit: str
+
+
+@dataclass(frozen=True)
 class ModeReport:
     """One way to run the program. If it does not fit, `reason` says why and all numbers are zero.
 
     `limit` is the kind of the bound that decides. `largest_batch` is the largest that fits where this one does not, or
     0 if none does. `micro_batches` are the parts that a system's batch is cut into; with `has_recompute` the forward
     sweep is computed again in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and
-    `work_share` the part of the operations that are done, as they have no zero. `joules_per_sample` is of all systems,
-    0 where no power is published.
+    `work_share` the part of the operations that are done, as they have no zero. A pipeline is there in `copies` side by
+    side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
+    and the edge's bytes those of a system. `gradient_cycles` of a step add up the gradients of all of them.
+    `alternatives` are other numbers that were tried. `joules_per_sample` is of all systems, 0 where no power is
+    published.
     """
 
     mode: str
@@ -103,6 +118,11 @@ class ModeReport:
     work_share: float = 1.0
     micro_batches: int = 1
     has_recompute: bool = False
+    used_systems: int = 1
+    copies: int = 1
+    copy_grid: tuple[int, int] = (1, 1)
+    gradient_cycles: int = 0
+    alternatives: tuple[Alternative, ...] = ()
     rows: tuple[LayerRow, ...] = ()
 
     @classmethod
@@ -110,7 +130,10 @@ class ModeReport:
         """The report that `Report.as_dict` was made from."""
         rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
         bounds = (Bound(**bound) for bound in data["bounds"])
-        return cls(**{**data, "rows": tuple(rows), "bounds": tuple(bounds)})
+        others = tuple(Alternative(**other) for other in data["alternatives"])
+        columns, rows_of_copies = data["copy_grid"]
+        known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others}
+        return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies)})
 
 
 def verdict(bounds: Sequence[Bound], blame: Mapping[str, Sequence[str]] | None = None) -> tuple[Bound, str]:
@@ -264,12 +287,32 @@ class Report:
             again = ", the forward sweep computed again" if mode.has_recompute else ""
             lines.append(f"  {mode.micro_batches} micro-batches{again}")
         # Tightest first, as what follows would count only if the ones above were mended.
+        if mode.copies > 1 or mode.used_systems > 1:
+            lines.append(_wrapped(f"  {_copies_text(mode)}"))
+        if mode.alternatives:
+            lines.append(_wrapped(f"  instead: {'; '.join(map(_alternative_text, mode.alternatives))}"))
         lines += [_wrapped(f"  {_bound_text(b)}") for b in sorted(mode.bounds, key=lambda b: b.samples_per_s)]
         return "\n".join([*lines, _wrapped(f"  verdict: {mode.verdict}")])
 
 
 def _largest_text(mode: ModeReport) -> str:
     return f" The largest batch that fits is {mode.largest_batch:,}." if mode.largest_batch else " No batch fits."
+
+
+def _copies_text(mode: ModeReport) -> str:
+    columns, rows = mode.copy_grid
+    copies = f"{mode.copies} copies of the pipeline ({columns} x {rows}) on " if mode.copies > 1 else ""
+    systems = f"{mode.used_systems} systems" if mode.used_systems > 1 else "one system"
+    sums = (
+        f", whose gradients are added up in {mode.gradient_cycles:,} cycles of a step" if mode.gradient_cycles else ""
+    )
+    return f"{copies}{systems}{sums}"
+
+
+def _alternative_text(other: Alternative) -> str:
+    systems = f"{other.systems} system{'s' * (other.systems > 1)}"
+    copies = f" with {other.copies} cop{'ies' if other.copies > 1 else 'y'} each"
+    return f"{systems}{copies} {other.samples_per_s:,.0f} samples/s ({NAMES[other.limit]})"
 
 
 def _bound_text(bound: Bound) -> str:

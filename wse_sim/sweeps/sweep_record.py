@@ -7,7 +7,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.bands import error_band
-from wse_sim.plan.report import Bound, ModeReport, Report
+from wse_sim.plan.report import Alternative, Bound, ModeReport, Report
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class SweepRecord:
     `asked_mode` is the point's, `mode` the one that the figures are of. `largest_batch` is the largest that fits where
     this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
     `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
-    rate and source; `error_band` says how far such figures were off.
+    rate and source; `error_band` says how far such figures were off. `copies` of a pipeline lie side by side on each of
+    `used_systems`, and `alternatives` are what other numbers of them would give.
     """
 
     program: str
@@ -56,6 +57,9 @@ class SweepRecord:
     largest_batch: int = 0
     micro_batches: int = 1
     has_recompute: bool = False
+    used_systems: int = 0
+    copies: int = 0
+    alternatives: tuple[Alternative, ...] = ()
     bounds: tuple[Bound, ...] = ()
     error_band: str = ""
     error: str = ""
@@ -79,7 +83,9 @@ class SweepRecord:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "SweepRecord":
         """The record that `as_dict` was made from."""
-        return cls(**{**data, "bounds": tuple(Bound(**bound) for bound in data["bounds"])})
+        bounds = tuple(Bound(**bound) for bound in data["bounds"])
+        others = tuple(Alternative(**other) for other in data["alternatives"])
+        return cls(**{**data, "bounds": bounds, "alternatives": others})
 
 
 def record_of(point: Point, whole: Report) -> SweepRecord:
@@ -101,6 +107,9 @@ def record_of(point: Point, whole: Report) -> SweepRecord:
         largest_batch=report.largest_batch,
         micro_batches=report.micro_batches,
         has_recompute=report.has_recompute,
+        used_systems=report.used_systems if report.fits else 0,
+        copies=report.copies if report.fits else 0,
+        alternatives=report.alternatives,
         bounds=report.bounds,
         error_band=band.text() if band is not None else "",
     )

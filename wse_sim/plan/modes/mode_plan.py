@@ -34,10 +34,26 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
+class Share:
+    """What one copy of a pipeline is part of: samples of the whole step, systems in use, copies on each of them."""
+
+    batch_size: int
+    systems: int
+    columns: int
+    rows: int
+
+    @property
+    def copies(self) -> int:
+        """Copies on a system."""
+        return self.columns * self.rows
+
+
+@dataclass(frozen=True)
 class Case:
     """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
 
     With `as_run` a pipeline is placed and priced as simulated cores run it.
+    With a `share` it is that of one copy of a pipeline, on its part of the mesh.
     """
 
     program: Program
@@ -48,6 +64,7 @@ class Case:
     source: Source | None = None
     precision_level: int = 1
     as_run: bool = False
+    share: Share | None = None
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -88,13 +105,15 @@ class Case:
 class ModePlan:
     """A mode on a program; without a placement and a timeline if it does not fit.
 
-    `held_bytes` is what all PEs together hold in each turn of the mesh, where layers take turns.
+    `held_bytes` is what all PEs together hold in each turn of the mesh, where layers take turns; `least_pes`
+    of them hold a pipeline.
     """
 
     report: ModeReport
     placement: Placement | None = None
     timeline: Timeline | None = None
     held_bytes: tuple[int, ...] = ()
+    least_pes: int = 0
 
 
 Mode = Callable[[Case], ModePlan]
@@ -169,11 +188,15 @@ def host_bounds(case: Case) -> list[Bound]:
     """What the computers around the wafers allow: input workers, and the control of steps if it takes any time."""
     wiring, host = case.wiring, case.host
     batch_bytes = sum(wiring.type(b).nbytes for b in case.program.batch)
+    samples = case.batch_size
+    if case.share is not None:
+        # A copy's batch is its share: the workers prepare that of all copies, whatever is rounded up for one.
+        batch_bytes, samples = batch_bytes * case.share.batch_size // samples, case.share.batch_size
     bounds = []
     # Without a batch nothing is read: such a step is bound by the wafer alone.
     if batch_bytes:
-        rate = case.batch_size / host.input_seconds(batch_bytes, case.systems)
+        rate = samples / host.input_seconds(batch_bytes, case.systems)
         bounds.append(Bound("input", rate, host.sources["worker_bytes_per_s"]))
     if host.step_control_s:
-        bounds.append(Bound("control", case.batch_size / host.step_control_s, host.sources["step_control_s"]))
+        bounds.append(Bound("control", samples / host.step_control_s, host.sources["step_control_s"]))
     return bounds

@@ -4,7 +4,8 @@ Steady state: a sample takes as long as the slowest stage needs for its forward 
 or the edge need to bring it. A step is its samples in that rhythm, and the way of one of them through all stages, for
 the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
-Left out: the distance between rectangles, routes and copies of the pipeline.
+Copies of the pipeline, side by side and on several systems, are those of `replicas`.
+Left out: the distance between rectangles, and routes.
 """
 
 import math
@@ -20,13 +21,15 @@ from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
     Place,
+    Share,
     SweepCycles,
     does_not_fit,
     host_bounds,
     layer_row,
     per_second,
 )
-from wse_sim.plan.place import PLACERS, Floor, Placement
+from wse_sim.plan.modes.replicas import gradient_sums, in_copies
+from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
@@ -37,10 +40,16 @@ MODE = "pipelined"
 
 
 def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
-    """Place and time a step in pipelined mode, on one system."""
-    if case.systems > 1:
-        hint = "Use weight-streaming mode for several systems."
-        return does_not_fit(MODE, PlacementError("a pipeline runs on one system only", hint=hint))
+    """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off."""
+    if case.as_run and case.systems > 1:
+        error = PlacementError("simulated cores are those of one system", hint="Plan one system, or not as run.")
+        return does_not_fit(MODE, error)
+    if case.as_run:
+        return _one_copy(case, placer)
+    return in_copies(case, lambda copy: _one_copy(copy, placer))
+
+
+def _one_copy(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
     if case.as_run:
         return as_run(case, line.stages, line.kinds, PLACERS[placer])
@@ -72,6 +81,9 @@ class _Line:
         self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
         self._costs: dict[tuple[int, int, int], _StageCosts] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
+        # The edge is shared by all copies on the wafer.
+        self.share = case.share or Share(case.batch_size, 1, 1, 1)
+        self.bytes_in, self.bytes_out = (self.share.copies * size for size in (self.bytes_in, self.bytes_out))
         self.edge_cycles = math.ceil(max(self.bytes_in, self.bytes_out) * 8 / case.machine.edge_bits_per_cycle)
 
     def _kind(self, stage: Stage) -> object:
@@ -114,10 +126,11 @@ class _Line:
     def plan(self, placement: Placement) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
-        timeline = self._first_sample(costs, placement.parts)
+        sums = gradient_sums(self.case, self.stages, placement)
+        timeline = self._first_sample(costs, placement.parts, sums.cycles)
         step_cycles = self._whole(costs, timeline.end_cycles)
-        bounds = self._bounds([t.steady for t in costs], step_cycles)
-        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "edge")})
+        bounds = self._bounds([t.steady for t in costs], step_cycles, sums.cycles)
+        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "edge", "gradients")})
         report = ModeReport(
             mode=MODE,
             fits=True,
@@ -130,21 +143,33 @@ class _Line:
             peak_bytes_per_pe=placement.peak_bytes_per_pe,
             edge_bytes_in=self.bytes_in,
             edge_bytes_out=self.bytes_out,
+            used_systems=self.share.systems,
+            copies=self.share.copies,
+            copy_grid=(self.share.columns, self.share.rows),
+            gradient_cycles=sums.cycles,
             rows=tuple(self._rows(placement)),
         )
-        return ModePlan(report, placement, timeline)
+        least = sum(least_area(stage, self.case.machine) for stage in self.stages)
+        return ModePlan(report, placement, timeline, least_pes=least)
 
-    def _first_sample(self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]]) -> Timeline:
-        """One sample through an empty pipeline and back, then the updates; every stage is a lane."""
+    def _first_sample(
+        self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], sum_cycles: int
+    ) -> Timeline:
+        """One sample through an empty pipeline and back, then sums over copies and the updates; a stage is a lane."""
         line = list(zip(_lanes(self.stages), costs, parts, strict=True))
         tasks: list[Task] = []
         for lane, t, part in line:
             tasks.append(Task(lane, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
         for lane, t, part in reversed(line):
             tasks.append(Task(lane, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
+        summed: tuple[int, ...] = ()
+        if sum_cycles:
+            # The sums of all stages share the links between the copies: none is through before the last of them.
+            tasks.append(Task("gradients", "sum", sum_cycles, _last(tasks)))
+            summed = _last(tasks)
         # Each stage updates as soon as its last gradient is there, beside the stages before it that still wait for
         # theirs: lanes keep the order.
-        tasks += [Task(lane, "update", t.update.cycles) for lane, t, _ in line]
+        tasks += [Task(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
         return schedule(tasks)
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
@@ -161,11 +186,11 @@ class _Line:
         leaving = {wiring.final[f] for f in wiring.program.fetches}
         return entering, sum(wiring.type(v.buffer).nbytes for v in leaving if v.source != OUTSIDE)
 
-    def _bounds(self, steady: Sequence[Cost], step_cycles: int) -> list[Bound]:
-        case = self.case
+    def _bounds(self, steady: Sequence[Cost], step_cycles: int, sum_cycles: int) -> list[Bound]:
+        case, samples = self.case, self.share.batch_size
         bounds = host_bounds(case)
         if self.edge_cycles:
-            rate = per_second(case.batch_size, self.edge_cycles, case.machine)
+            rate = per_second(samples, self.edge_cycles, case.machine)
             bounds.append(Bound("edge", rate, case.machine.sources["edge_bits_per_s"]))
         worst = max(range(len(steady)), key=lambda n: steady[n].cycles, default=None)
         if worst is None or not step_cycles:
@@ -173,10 +198,13 @@ class _Line:
         stage, slowest = self.stages[worst], steady[worst]
         kind = "compute" if 2 * slowest.compute_cycles >= slowest.cycles else "moving"
         place = str(stage.where) if stage.where else ""
-        rate = per_second(case.batch_size, slowest.cycles, case.machine)
+        rate = per_second(samples, slowest.cycles, case.machine)
         bounds.append(Bound(kind, rate, "closed forms of the slowest stage", stage.name, place))
         # Always the least of the wafer's own bounds: the others say what it is made of.
-        whole = per_second(case.batch_size, step_cycles, case.machine)
+        whole = per_second(samples, step_cycles, case.machine)
+        if sum_cycles:
+            rate = per_second(samples, sum_cycles, case.machine)
+            bounds.append(Bound("gradients", rate, "closed forms of sums along rows and columns, and the tree"))
         return [*bounds, Bound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:

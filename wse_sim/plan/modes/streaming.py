@@ -6,7 +6,8 @@ memory that activations leave free. A step begins with an empty wafer: its first
 the step before. A batch whose activations do not fit is cut into micro-batches, whose gradients the weight host adds
 up, and activations inside segments of layers are computed again where that is faster.
 Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
-prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory.
+prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory. Several systems
+share the batch; a tree between them and the weight host broadcasts weights and adds up gradients.
 Left out: moving activations between the layouts of two kernels, and the weight host's own arithmetic.
 """
 
@@ -27,6 +28,7 @@ from wse_sim.plan.modes.mode_plan import (
     layer_row,
     per_second,
 )
+from wse_sim.plan.modes.replicas import best_of, system_counts
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.timeline import Timeline, TimeSpan
 from wse_sim.plan.turns import Memory, Turn, Turns
@@ -37,11 +39,24 @@ MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
 NEARLY = 1.1
 """Parts of the mesh are halved again where they take at most so many times what the best one does."""
+SHORT_WAY = 0.01
+"""Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
 _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
 
 
 def streaming(case: Case) -> ModePlan:
-    """Place and time a step in weight-streaming mode, in the way of cutting it that is fastest."""
+    """Place and time a step in weight-streaming mode, on as many of the systems as pay off."""
+    most, *fewer = system_counts(case)
+    whole = _on_systems(replace(case, systems=most))
+    tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
+    if not whole.report.fits or tree_cycles < SHORT_WAY * whole.report.step_cycles:
+        return whole
+    # The way over a deeper tree may cost more than smaller shares save.
+    return best_of([whole, *(_on_systems(replace(case, systems=count)) for count in fewer)])
+
+
+def _on_systems(case: Case) -> ModePlan:
+    """A step on all systems of a case, in the way of cutting it that is fastest."""
     whole = Turns(case.streamed, case.layers, case.again)
     try:
         ways = list(_ways(case, whole))
@@ -139,6 +154,9 @@ class _Run:
     def plan(self) -> ModePlan:
         timed = self.timed
         timeline, step_cycles = self._schedule(timed)
+        # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
+        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.weight_bytes for t in timed) else 0
+        step_cycles += math.ceil(tree * self.case.machine.clock_hz)
         # Each micro-batch sends all weights and gradients again; only activations are cut, and the last has fewer.
         sums = [math.ceil(parts * sum(t.cycles[lane] for t in timed)) for lane, parts in enumerate(self._parts)]
         bounds = self._bounds(sums, step_cycles, timed)
@@ -160,6 +178,7 @@ class _Run:
             has_recompute=self.has_recompute,
             dense_bytes_in=self.micro_batches * sum(t.turn.dense_bytes + t.turn.batch_bytes for t in timed),
             work_share=self._work_share(timed),
+            used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
         )
         return ModePlan(report, None, timeline, self._held_bytes())
