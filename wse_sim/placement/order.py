@@ -20,6 +20,7 @@ def line_up(count: int, edges: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     order: list[int] = []
     while rest:
         n = ready.pop() if ready else next(iter(rest))
+        # Taken from a cycle before its turn came.
         if n not in rest:
             continue
         del rest[n]

@@ -19,7 +19,7 @@ BESIDE, ABOVE = 0, 1
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes 0 to n - 1 are the blocks, the next n - 1 the cuts, of which the last is the root.
+    """Nodes 0 to n - 1 are the blocks, the next n - 1 the cuts; `root` is the whole mesh.
 
     For cut i, `first[i]` and `second[i]` are the parts to the left and right of it, or above and below it.
     """
@@ -27,6 +27,7 @@ class Tree:
     cuts: tuple[int, ...]
     first: tuple[int, ...]
     second: tuple[int, ...]
+    root: int
 
     @property
     def blocks(self) -> int:
@@ -34,13 +35,51 @@ class Tree:
         return len(self.cuts) + 1
 
 
+def renamed(tree: Tree, names: Sequence[int]) -> Tree:
+    """The tree with block `names[i]` where it has block i."""
+    full = (*names, *range(tree.blocks, 2 * tree.blocks - 1))
+    first, second = (tuple(full[n] for n in side) for side in (tree.first, tree.second))
+    return Tree(tree.cuts, first, second, full[tree.root])
+
+
+class Cuts:
+    """The cuts of a tree that is being put together."""
+
+    def __init__(self, blocks: int):
+        self.blocks = blocks
+        self.cuts: list[int] = []
+        self.first: list[int] = []
+        self.second: list[int] = []
+
+    def add(self, cut: int, one: int, other: int) -> int:
+        """A cut between two nodes. Returns its number."""
+        self.cuts.append(cut)
+        self.first.append(one)
+        self.second.append(other)
+        return self.blocks + len(self.cuts) - 1
+
+    def chain(self, cut: int, nodes: Sequence[int]) -> int:
+        """Nodes in a row, as deep a tree as it has to be."""
+        if len(nodes) == 1:
+            return nodes[0]
+        middle = len(nodes) // 2
+        return self.add(cut, self.chain(cut, nodes[:middle]), self.chain(cut, nodes[middle:]))
+
+    def tree(self, root: int) -> Tree:
+        """The tree below a node."""
+        return Tree(tuple(self.cuts), tuple(self.first), tuple(self.second), root)
+
+
 def ordered_tree(curves: Sequence[Curve], width: int, height: int) -> Tree | None:
     """A tree of blocks in their order that fits the mesh, or None if none does."""
     # What no area allows needs no table.
     if sum(map(least_area, curves)) > width * height:
         return None
-    table = _Table(curves, width, height)
-    return table.tree() if table.fits else None
+    table = Intervals(curves, width, height, len(curves))
+    if table.curve(0, len(curves))[-1] > height:
+        return None
+    cuts = Cuts(len(curves))
+    return cuts.tree(table.cut(cuts, 0, len(curves), (width, height)))
 
 
 def least_sides(curves: Sequence[Curve], width: int, height: int) -> tuple[int, int]:
@@ -51,127 +90,135 @@ def least_sides(curves: Sequence[Curve], width: int, height: int) -> tuple[int, 
     room = len(curves)
     # As many meshes beside each other as there are blocks are always wide enough.
     wider = [np.concatenate([c, np.full(width * (room - 1), c[-1], np.int16)]) for c in curves]
-    wide = _Table(wider, width * room, height).widths[0, -1, -1]
-    high = _Table(curves, width, height * room).heights[0, -1, -1]
-    return int(wide), int(high)
+    wide = Intervals(wider, width * room, height, room).least_width(0, room)
+    high = Intervals(curves, width, height * room, room).curve(0, room)[-1]
+    return wide, int(high)
 
 
-class _Table:
-    """The curve of each interval of blocks, and its inverse."""
+class Intervals:
+    """The curve of each interval of at most `longest` blocks, and its inverse. Blocks `start` to `stop` - 1."""
 
-    def __init__(self, curves: Sequence[Curve], width: int, height: int):
+    def __init__(self, curves: Sequence[Curve], width: int, height: int, longest: int):
         n = len(curves)
         self.width, self.height = width, height
-        self.heights = np.full((n, n, width), NEVER, np.int16)
-        self.widths = np.full((n, n, height), NEVER, np.int16)
+        # By size and start.
+        self.heights = np.full((longest, n, width), NEVER, np.int16)
+        self.widths = np.full((longest, n, height), NEVER, np.int16)
         # Layers repeat: an interval of the same blocks in the same order has the same curve, wherever it stands.
         kinds: dict[bytes, int] = {}
         line = [kinds.setdefault(curve.tobytes(), len(kinds)) for curve in curves]
-        equal: dict[tuple[int, ...], tuple[int, int]] = {}
-        for size in range(1, n + 1):
-            for i in range(n - size + 1):
-                j = i + size - 1
-                one = equal.setdefault(tuple(line[i : j + 1]), (i, j))
-                if one != (i, j):
-                    self.heights[i, j], self.widths[i, j] = self.heights[one], self.widths[one]
+        equal: dict[tuple[int, ...], int] = {}
+        for size in range(1, min(longest, n) + 1):
+            for start in range(n - size + 1):
+                one = equal.setdefault(tuple(line[start : start + size]), start)
+                curve = self.heights[size - 1, one] if one < start else self._curve(start, start + size, curves)
+                self.heights[size - 1, start] = curve
+                if one < start:
+                    self.widths[size - 1, start] = self.widths[size - 1, one]
                 else:
-                    self._fill(i, j, curves)
+                    self.widths[size - 1, start] = inverse(curve, height)
 
-    @property
-    def fits(self) -> bool:
-        """Whether the whole line stands on the mesh."""
-        return bool(self.heights[0, -1, -1] <= self.height)
+    def curve(self, start: int, stop: int) -> Curve:
+        """The least height of an interval for each width."""
+        curve: Curve = self.heights[stop - start - 1, start]
+        return curve
 
-    def _fill(self, i: int, j: int, curves: Sequence[Curve]) -> None:
-        if i == j:
-            curve = curves[i]
-        else:
-            # Every place at which the interval can be cut, in both directions: the least over all of them, width by
-            # width, is as good as any tree can be, for a part never gains from being larger than its least height.
-            above = (self.heights[i, i:j] + self.heights[i + 1 : j + 1, j]).min(axis=0)
-            beside = (self.widths[i, i:j] + self.widths[i + 1 : j + 1, j]).min(axis=0)
-            curve = np.minimum(above, inverse(beside, self.width))
-            # Sums of two such entries have to fit 16 bits again.
-            curve[curve > self.height] = NEVER
-        self.heights[i, j] = curve
-        self.widths[i, j] = inverse(curve, self.height)
+    def least_width(self, start: int, stop: int) -> int:
+        """The least width of an interval below the height of the mesh."""
+        return int(self.widths[stop - start - 1, start, -1])
 
-    def tree(self) -> Tree:
-        """Reads off a tree for the whole mesh."""
-        n = len(self.heights)
-        cuts, first, second = [0] * (n - 1), [0] * (n - 1), [0] * (n - 1)
-        # A cut is numbered before its parts, from the root's number down: no two paths of the walk meet.
-        unused = n - 1
-        todo = [(0, n - 1, self.width, self.height, -1, True)]
-        while todo:
-            i, j, width, height, parent, is_first = todo.pop()
-            number = i
-            if i < j:
-                unused -= 1
-                number = n + unused
-                cut, k, at = self._split(i, j, width, height)
-                cuts[unused] = cut
-                parts = ((at, height), (width - at, height)) if cut == BESIDE else ((width, at), (width, height - at))
-                todo.append((i, k, *parts[0], unused, True))
-                todo.append((k + 1, j, *parts[1], unused, False))
-            if parent >= 0:
-                (first if is_first else second)[parent] = number
-        return Tree(tuple(cuts), tuple(first), tuple(second))
+    def _curve(self, start: int, stop: int, curves: Sequence[Curve]) -> Curve:
+        if stop - start == 1:
+            return curves[start]
+        # Every place at which the interval can be cut, in both directions: the least over all of them, width by width,
+        # is as good as any tree can be, for a part never gains from being larger than its least height.
+        one, other = self._parts(start, stop)
+        above = (self.heights[one] + self.heights[other]).min(axis=0)
+        beside = (self.widths[one] + self.widths[other]).min(axis=0)
+        curve: Curve = np.minimum(above, inverse(beside, self.width))
+        # Sums of two such entries have to fit 16 bits again.
+        curve[curve > self.height] = NEVER
+        return curve
 
-    def _split(self, i: int, j: int, width: int, height: int) -> tuple[int, int, int]:
-        """The cut of an interval on a part of that size, the last block before it, and where it is."""
-        above = self.heights[i, i:j, width - 1] + self.heights[i + 1 : j + 1, j, width - 1]
-        beside = self.widths[i, i:j, height - 1] + self.widths[i + 1 : j + 1, j, height - 1]
+    @staticmethod
+    def _parts(start: int, stop: int) -> tuple[tuple[NDArray[np.intp], ...], tuple[NDArray[np.intp], ...]]:
+        """Where the two parts of an interval lie in the tables, for each place at which it can be cut."""
+        before = np.arange(1, stop - start)
+        return (before - 1, np.full_like(before, start)), (stop - start - before - 1, start + before)
+
+    def cut(self, cuts: Cuts, start: int, stop: int, size: tuple[int, int]) -> int:
+        """Adds the cuts of an interval on a part of that size. Returns the node."""
+        if stop - start == 1:
+            return start
+        (width, height), parts = size, self._parts(start, stop)
+        above = sum(self.heights[(*part, width - 1)].astype(np.int64) for part in parts)
+        beside = sum(self.widths[(*part, height - 1)].astype(np.int64) for part in parts)
         # The cut that leaves the largest share of its side free is the one whose parts are the easiest to cut.
-        if (height - int(above.min())) * width >= (width - int(beside.min())) * height:
-            k = _middle(above)
-            return ABOVE, i + k, int(self.heights[i, i + k, width - 1])
-        k = _middle(beside)
-        return BESIDE, i + k, int(self.widths[i, i + k, height - 1])
+        if (height - np.min(above)) * width >= (width - np.min(beside)) * height:
+            middle = start + 1 + _middle(np.asarray(above))
+            at = int(self.curve(start, middle)[width - 1])
+            one, other, direction = (width, at), (width, height - at), ABOVE
+        else:
+            middle = start + 1 + _middle(np.asarray(beside))
+            at = int(self.widths[middle - start - 1, start, height - 1])
+            one, other, direction = (at, height), (width - at, height), BESIDE
+        return cuts.add(direction, self.cut(cuts, start, middle, one), self.cut(cuts, middle, stop, other))
 
 
-def _middle(sums: NDArray[np.int16]) -> int:
+def _middle(sums: NDArray[np.int64]) -> int:
     """The position of the least sum; of equal ones that nearest to the middle."""
     ties = np.flatnonzero(sums == sums.min())
     return int(ties[np.argmin(np.abs(2 * ties - len(sums) + 1))])
 
 
-def rectangles(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tuple[Rect, ...]:
-    """Where the blocks of a tree lie on the mesh, each as large as its curve asks for, in the middle of its part."""
-    n = len(curves)
-    cut_heights: dict[int, Curve] = dict(enumerate(curves))
-    cut_widths: dict[int, Curve] = {i: inverse(curve, height) for i, curve in enumerate(curves)}
+def fits_mesh(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> bool:
+    """Whether a tree of blocks stands on a mesh."""
+    return bool(_curves(tree, curves, width, height)[0][tree.root][-1] <= height)
+
+
+def _curves(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tuple[dict[int, Curve], dict[int, Curve]]:
+    """The least heights and the least widths of all nodes."""
+    n = tree.blocks
+    heights: dict[int, Curve] = {i: curve[:width] for i, curve in enumerate(curves)}
+    widths: dict[int, Curve] = {i: inverse(curve, height) for i, curve in heights.items()}
     for node in _bottom_up(tree):
         one, other = tree.first[node - n], tree.second[node - n]
         if tree.cuts[node - n] == ABOVE:
-            curve = cut_heights[one] + cut_heights[other]
+            curve = heights[one] + heights[other]
         else:
-            curve = inverse(cut_widths[one] + cut_widths[other], width)
-        cut_heights[node] = np.where(curve > height, NEVER, curve).astype(np.int16)
-        cut_widths[node] = inverse(cut_heights[node], height)
+            curve = inverse(widths[one] + widths[other], width)
+        heights[node] = np.where(curve > height, NEVER, curve).astype(np.int16)
+        widths[node] = inverse(heights[node], height)
+    return heights, widths
+
+
+def rectangles(tree: Tree, curves: Sequence[Curve], width: int, height: int) -> tuple[Rect, ...]:
+    """Where the blocks of a tree lie on the mesh, each as large as its curve asks for, in the middle of its part."""
+    n = len(curves)
+    heights, widths = _curves(tree, curves, width, height)
     places: list[Rect | None] = [None] * n
     # From the root down: the first part is as large as it has to be, and the second has what is left.
-    todo = [(2 * n - 2, 0, 0, width, height)]
+    todo = [(tree.root, 0, 0, width, height)]
     while todo:
         node, x, y, w, h = todo.pop()
         if node < n:
-            high = int(cut_heights[node][w - 1])
-            wide = int(cut_widths[node][high - 1])
+            high = int(heights[node][w - 1])
+            wide = int(widths[node][high - 1])
             places[node] = Rect(x + (w - wide) // 2, y + (h - high) // 2, wide, high)
             continue
         one, other = tree.first[node - n], tree.second[node - n]
         if tree.cuts[node - n] == ABOVE:
-            at = int(cut_heights[one][w - 1])
+            at = int(heights[one][w - 1])
             todo += [(one, x, y, w, at), (other, x, y + at, w, h - at)]
         else:
-            at = int(cut_widths[one][h - 1])
+            at = int(widths[one][h - 1])
             todo += [(one, x, y, at, h), (other, x + at, y, w - at, h)]
     return tuple(p for p in places if p is not None)
 
 
 def _bottom_up(tree: Tree) -> Sequence[int]:
     """The cuts of a tree, each after its parts."""
-    n, order, todo = tree.blocks, [], [2 * tree.blocks - 2]
+    n, order, todo = tree.blocks, [], [tree.root]
     while todo:
         node = todo.pop()
         if node >= n:

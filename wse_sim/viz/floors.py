@@ -51,6 +51,7 @@ def svg(
         f'<rect width="{width}" height="{height}" fill="#f2f2f2" stroke="#808080"/>',
     ]
     for n, (name, (x, y, w, h)) in enumerate(zip(names, rects, strict=True)):
+        # Names fit their rectangles, and stay legible beside thin ones.
         size = max(1.0, min(w / max(1, len(name)), h / 1.5, height / 40))
         lines.append(
             f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="{_FILLS[n % len(_FILLS)]}" stroke="white"/>'
