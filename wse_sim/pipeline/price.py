@@ -124,11 +124,10 @@ class _Pricing:
 
     def _layer(self, n: int) -> list[Step]:
         steps: list[Step] = [Busy(self._once(n, "before"), "before")]
-        # Micro-batches in one slot lie at the same addresses, so that each slot is priced once.
-        flights = self.sites.maps[n].flights
-        slots = {m: (self._forward(n, m), self._backward(n, m)) for m in range(flights)}
+        # All slots of a layer begin in the same banks, so that one micro-batch is as good as any other.
+        sweeps = {"forward": self._forward(n, 0), "backward": self._backward(n, 0)}
         for sweep, m in self.sites.turns(n):
-            same = slots[m % flights][sweep == "backward"]
+            same = sweeps[sweep]
             steps += [replace(step, label=f"{sweep} {m}") for step in same]
         return [*steps, Busy(self._once(n, "after"), "update")]
 

@@ -30,6 +30,8 @@ from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
 MODE = "pipelined"
+_NO_MORE = 1.25
+"""So many times as slow as the fastest: no smaller micro-batch is looked at."""
 TOO_SMALL_CYCLES = 1 << 40
 """The time on a rectangle that has no room for a layer and its ports: more than any other."""
 
@@ -71,6 +73,9 @@ def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[
             continue
         if best is None or run.price.cycles < best.price.cycles:
             best = run
+        # Ever smaller ones pay for ever more setups: from here on it only becomes worse.
+        elif run.price.cycles > _NO_MORE * best.price.cycles:
+            break
     if best is None:
         assert refusal is not None
         raise refusal
