@@ -1,5 +1,6 @@
 # make demo: train the example and show what the wafer would do.  make quick: the inner loop, within a minute.
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
+# make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
 # make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
 VENV := .venv
@@ -31,7 +32,11 @@ quick: $(VENV)/.installed
 	$(PYTEST) --quick
 
 campaign: $(VENV)/.installed
+ifdef N
+	$(BIN)/python -m tests.campaign --cases $(N) --seed $(or $(SEED),1)
+else
 	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py tests/wse_sim/test_priced.py tests/wse_sim/test_pipeline.py
+endif
 
 lowest:
 	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done

@@ -1,0 +1,65 @@
+"""`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table."""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+from tests.campaign.cases import OUTCOMES, Ground
+from tests.campaign.corpora import CORPORA
+
+BAD = ("foreign exception", "crash", "hang", "memory", "code run")
+SAVED_EVERY = 200
+
+
+def main() -> int:
+    """The command line. Returns 1 if a case came out as none may."""
+    parser = argparse.ArgumentParser(prog="tests.campaign", description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, default=None, help="run this case alone, and say what came of it")
+    parser.add_argument("--folder", default="build/campaign", help="where a campaign is gone on with")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground.prepared(pathlib.Path(folder))
+        if options.only is not None:
+            print(*ground.outcome(options.seed, options.only), sep="\n")
+            return 0
+        counts, bad = run(ground, options.seed, options.cases, pathlib.Path(options.folder) / f"{options.seed}.json")
+    print(table(counts))
+    for case, name, outcome, seen in bad:
+        print(f"case {case}: {name}: {outcome}: {seen}")
+    return 1 if bad else 0
+
+
+def run(ground: Ground, seed: int, cases: int, notes: pathlib.Path) -> tuple[dict[str, int], list[list[object]]]:
+    """How often each outcome of each format came, and the cases that may not be; goes on where it was stopped."""
+    done, counts, bad = 0, collections.Counter[str](), list[list[object]]()
+    if notes.exists():
+        said = json.loads(notes.read_text())
+        done, counts, bad = said["done"], collections.Counter(said["counts"]), said["bad"]
+    for case in range(done, cases):
+        name, outcome, seen = ground.outcome(seed, case)
+        counts[f"{name}/{outcome}"] += 1
+        if outcome in BAD:
+            bad.append([case, name, outcome, seen])
+        if (case + 1) % SAVED_EVERY == 0 or case + 1 == cases:
+            notes.parent.mkdir(parents=True, exist_ok=True)
+            temporary = notes.with_suffix(f".{os.getpid()}")
+            temporary.write_text(json.dumps({"done": case + 1, "counts": counts, "bad": bad}))
+            temporary.replace(notes)
+    return counts, bad
+
+
+def table(counts: dict[str, int]) -> str:
+    """The outcomes by format, as Markdown."""
+    lines = ["| format | " + " | ".join(OUTCOMES) + " |", "|---" * (1 + len(OUTCOMES)) + "|"]
+    rows = ([c.name, *(str(counts.get(f"{c.name}/{o}", 0)) for o in OUTCOMES)] for c in CORPORA)
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""A short campaign, and that the campaign itself sees what it looks for."""
+
+import os
+import pathlib
+import signal
+import time
+
+import pytest
+
+from tests.campaign.__main__ import BAD, run, table
+from tests.campaign.cases import Ground, _in_child, _read
+from tests.campaign.corpora import Corpus
+
+pytestmark = pytest.mark.process
+CASES = 30
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory) -> Ground:
+    return Ground.prepared(tmp_path_factory.mktemp("campaign"))
+
+
+def test_no_damaged_file_crashes_hangs_runs_code_or_raises_an_error_of_others(ground, tmp_path):
+    counts, bad = run(ground, 1, CASES, tmp_path / "1.json")
+    assert not bad
+    assert sum(counts.values()) == CASES and "| h5 |" in table(counts)
+
+
+def test_a_campaign_goes_on_where_it_was_stopped(ground, tmp_path):
+    run(ground, 2, 4, tmp_path / "2.json")
+    ahead = run(ground, 2, 8, tmp_path / "2.json")
+    assert ahead == run(ground, 2, 8, tmp_path / "whole.json")
+
+
+def crashes(path: pathlib.Path) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # without the dump that a fault would print here
+
+
+def hangs(path: pathlib.Path) -> None:
+    time.sleep(60)
+
+
+def writes(path: pathlib.Path) -> None:
+    path.with_name("written").write_text("")
+
+
+def raises(path: pathlib.Path) -> None:
+    raise OverflowError("of others")
+
+
+@pytest.mark.parametrize(
+    "reader, outcome", [(crashes, "crash"), (hangs, "hang"), (writes, "code run"), (raises, "foreign exception")]
+)
+def test_what_may_not_be_is_seen(reader, outcome, tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.campaign.cases.SECONDS", 0.3)
+    corpus = Corpus("one", lambda path: None, (reader,))
+    assert _in_child(lambda: _read(corpus, 0, tmp_path / "case", ""))[0] == outcome
+    assert outcome in BAD
