@@ -188,7 +188,7 @@ def logged(message: bytes) -> list[tuple[str, ScalarEvent | TextEvent]]:
     """The numbers and texts of a message by their tags. Raises DataError for what is no message."""
     try:
         return list(_logged(message))
-    except (struct.error, IndexError, TypeError, ValueError) as e:
+    except (struct.error, IndexError, TypeError, ValueError, AttributeError) as e:
         raise DataError(f"it is no message of TensorBoard's: {e}") from e
 
 

@@ -19,8 +19,10 @@ from cstorch_compat.torch import saving
 from cstorch_compat.torchvision import datasets
 from cstorch_compat.watch import eventfile
 from lazytensor.lazyarray import LazyArray
+from lazytensor.serialization.layout import check_walk
 from lazytensor.tensor import Tensor
 
+MOST_VALUES = 1 << 16
 Read = Callable[[pathlib.Path], Any]
 
 
@@ -101,6 +103,8 @@ CORPORA = (
 
 def fingerprint(value: Any) -> str:
     """A digest of all values in what a reader gave, which reads all of them."""
+    # What a file shares often comes back as it is, as from PyTorch; to walk through it is another matter.
+    check_walk(value, MOST_VALUES, "the file")
     digest = hashlib.sha256()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

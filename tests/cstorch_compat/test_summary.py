@@ -90,6 +90,8 @@ def test_a_damaged_length_ends_a_file_with_a_warning(tmp_path):
     assert len(told) == 1 and f"byte {at} is damaged" in told[0]
 
 
+# A tag that is a number, found by a campaign.
+@example(b"\x2a\x09\x0a\x07\x08\x07\x15\x00\x00\x80\x3f")
 @given(st.binary(max_size=60))
 def test_a_whole_record_of_anything_is_a_message_or_our_error(message):
     with contextlib.suppress(DataError):
