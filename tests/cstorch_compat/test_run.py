@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.conftest import lazywafer
+
 TRAIN = """
 import sys
 torch.manual_seed(1)
@@ -473,3 +475,9 @@ def test_a_constant_is_made_for_the_wafer_alone(script, backend, expected):
         backend,
     )
     assert done.stdout.strip() == expected, done.stderr
+
+
+def test_info_says_what_changes_bits(tmp_path):
+    done = lazywafer("info", cwd=tmp_path)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("bits "))
+    assert "OPENBLAS_NUM_THREADS" in line and "OPENBLAS_CORETYPE" in line
