@@ -5,6 +5,7 @@ On a busy machine two threads of OpenBLAS that wait for each other by spinning t
 
 import ctypes
 import importlib
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -27,18 +28,28 @@ def _control() -> Control | None:
 _known: list[Control | None] = []
 
 
+_lock = threading.Lock()
+_steps: list[int] = []  # for each step that is running, the number of threads when it began
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS runs in the thread that calls it; afterwards it has its threads again."""
+    """BLAS runs in the thread that calls it; when no step runs any more it has its threads again."""
     if not _known:
         _known.append(_control())
     control = _known[0]
     if control is None:
         yield
         return
-    before = control[0]()
-    control[1](1)
+    with _lock:
+        _steps.append(control[0]())
+        control[1](1)
     try:
         yield
     finally:
-        control[1](before)
+        with _lock:
+            # The largest number is the one from before all steps that overlap: it goes last.
+            before = min(_steps)
+            _steps.remove(before)
+            if not _steps:
+                control[1](before)

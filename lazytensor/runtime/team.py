@@ -53,7 +53,7 @@ class Team:
     def __init__(self, threads: int):
         self.threads = threads
         self._jobs: SimpleQueue[tuple[_Job, int]] | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.RLock()
         self._memory: dict[int, np.ndarray] = {}
 
     def share(self, run: Part, parts: int) -> None:
@@ -62,7 +62,7 @@ class Team:
             for part in range(parts):
                 run(part, 0)
             return
-        with self._lock:
+        with self.lock:
             job = _Job(run, parts)
             jobs = self._jobs or self._start()
             for k in range(1, min(self.threads, parts)):
@@ -133,13 +133,15 @@ def bind(function: Callable[..., Any], routine: Routine, arrays: tuple[np.ndarra
     crew, geometry = team(), routine.geometry
 
     def run() -> None:
-        shared = crew.memory(-1, routine.shared)
-        for phase, parts in enumerate(routine.parts):
+        # Working memory is one for all: two models that train in threads of their own take turns.
+        with crew.lock:
+            shared = crew.memory(-1, routine.shared)
+            for phase, parts in enumerate(routine.parts):
 
-            def part(number: int, thread: int, phase: int = phase) -> None:
-                if function(phase, number, geometry, shared, crew.memory(thread, routine.own), *arrays):
-                    raise ShapeError(routine.refusal)
+                def part(number: int, thread: int, phase: int = phase) -> None:
+                    if function(phase, number, geometry, shared, crew.memory(thread, routine.own), *arrays):
+                        raise ShapeError(routine.refusal)
 
-            crew.share(part, parts)
+                crew.share(part, parts)
 
     return run

@@ -138,6 +138,37 @@ def test_blas_has_its_threads_again_after_a_step():
     assert control[0]() == before
 
 
+def test_blas_has_its_threads_again_when_steps_of_two_threads_overlap():
+    control = blas._control()
+    if control is None:
+        pytest.skip("this BLAS does not say how many threads it has")
+    before = control[0]()
+    first, second = blas.one_thread(), blas.one_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert control[0]() == 1
+    second.__exit__(None, None, None)
+    assert control[0]() == before
+
+
+def test_two_threads_that_run_steps_do_not_share_what_they_work_in():
+    cases = [next(faces(case)) for case in ("plain", "many images")]
+    wanted = [run(op, attrs, *ins) for op, attrs, *ins in cases]
+    wrong = []
+
+    def work(k: int) -> None:
+        op, attrs, *ins = cases[k]
+        wrong.extend(1 for _ in range(30) if not np.array_equal(run(op, attrs, *ins), wanted[k]))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
 def test_every_part_runs_once_whoever_takes_it():
     crew, done, takers = team.Team(3), [], set()
 
