@@ -6,6 +6,8 @@ A checker measures what it compares with: it is handed the functions of its chap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wse_sim import APPLIANCE
+
 TOLERANCE = 0.02
 """How far a number may be from the measured one."""
 
@@ -76,6 +78,47 @@ def check_07_3(answer: int | None, waiting_bytes: Callable[[], Sequence[int]]) -
         return _say(False, f"{held[answer]:,} bytes wait in layer {answer}, and more in another one.")
     others = ", ".join(f"{n:,}" for n in held)
     return _say(True, f"{others} bytes. A sample stays longest where it has the longest way to go and come back.")
+
+
+def check_09_1(answer: int | None, report: Callable[[int], Any]) -> None:
+    """The least power of two of workers with which the input is not the limit."""
+    if answer is None:
+        return _say(False, "put a power of two into `answer_1`.")
+    if answer < 2 or answer & (answer - 1):
+        return _say(False, f"{answer} is no power of two above 1.")
+    if report(answer).limit == "input":
+        return _say(False, f"{answer} workers prepare less than the wafer takes.")
+    if report(answer // 2).limit != "input":
+        return _say(False, f"{answer // 2} workers are enough already.")
+    return _say(True, f"then {report(answer).limit} limits. One worker for each copy would be far too few.")
+
+
+def check_09_2(input_rate: Callable[[int, int, float, int], float], report: Callable[..., Any]) -> None:
+    """The law of the input, on two numbers of workers and of systems."""
+    sample_bytes = 64 * 4 + 8
+    for workers, systems in ((5, 1), (2, 4)):
+        line = report(65536, workers, host=APPLIANCE, systems=systems)
+        allowed = next(b.samples_per_s for b in line.bounds if b.kind == "input")
+        answer = input_rate(workers, systems, APPLIANCE.worker_bytes_per_s, sample_bytes)
+        if abs(answer - allowed) > TOLERANCE * allowed:
+            asked = f"{workers} workers for each of {systems} systems"
+            return _say(False, f"{asked} prepare {allowed:,.0f} samples/s, and you said {answer:,.0f}.")
+    return _say(True, "the wafer is not in it, nor is the net: only its samples.")
+
+
+def check_09_3(answer: int | None, report: Callable[[int], Any]) -> None:
+    """From which batch on, a power of two, four copies add up gradients in less than an eighth of a step."""
+    if answer is None:
+        return _say(False, "put a power of two into `answer_3`.")
+    if answer < 2 or answer & (answer - 1):
+        return _say(False, f"{answer} is no power of two above 1.")
+    larger, smaller = report(answer), report(answer // 2)
+    shares = [line.gradient_cycles / line.step_cycles for line in (smaller, larger)]
+    if larger.copies < 4 or shares[1] >= 0.125:
+        return _say(False, f"with {answer:,} samples sums take {shares[1]:.0%} of a step in {larger.copies} copies.")
+    if smaller.copies == 4 and shares[0] < 0.125:
+        return _say(False, f"{answer // 2:,} samples are enough already.")
+    return _say(True, f"{shares[1]:.1%} of a step, and with half as many samples {shares[0]:.1%}.")
 
 
 def _say(is_right: bool, sentence: str) -> None:

@@ -11,13 +11,18 @@ from nbclient import NotebookClient
 
 ROOT = pathlib.Path(__file__).parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-STORED = ("05_placement_and_routes", "07_pipelined", "08_weight_streaming")
+STORED = ("05_placement_and_routes", "07_pipelined", "08_weight_streaming", "09_copies_and_systems")
 SOLUTIONS = {
     "05_placement_and_routes": {"answer_1 = None": "answer_1 = 8", "answer_2 = None": "answer_2 = 0"},
     "07_pipelined": {
         "answer_1 = None": "answer_1 = 4096",
         "return 0.0": "return (samples - 1) * rhythm + way",
         "answer_3 = None": "answer_3 = 0",
+    },
+    "09_copies_and_systems": {
+        "answer_1 = None": "answer_1 = 512",
+        "return 0.0": "return workers * systems * bytes_per_s / sample_bytes",
+        "answer_3 = None": "answer_3 = 8192",
     },
 }
 """Of each notebook with exercises: what stands in an unsolved cell, and what solves it."""
