@@ -4,10 +4,11 @@ import argparse
 import json
 import os
 import pathlib
+import select
 import signal
 import sys
 import traceback
-from collections.abc import Container
+from collections.abc import Collection
 
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.ckpt import ckpt_command as ckpt
@@ -26,9 +27,10 @@ from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
 
 
-def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
+def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """The command line, and the names of its commands."""
     parser = argparse.ArgumentParser(prog="lazywafer", description="Run cstorch scripts without the system.")
+    parser.add_argument("--version", action="version", version=f"lazywafer {installation.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
     runner.add_argument("--machine", default="wse2", choices=sorted(MACHINES), help="the simulated machine")
@@ -43,6 +45,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     runner.add_argument(
         "--trace", type=script.new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
     )
+    script.add_module_argument(runner)
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
@@ -55,7 +58,8 @@ def _parser() -> tuple[argparse.ArgumentParser, Container[str]]:
     ckpt.add_parser(commands)
     validating.add_parser(commands, published_runs.recorded_run)
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
-    informer.set_defaults(execute=lambda options: info())
+    informer.add_argument("--json", action="store_true", help="print JSON")
+    informer.set_defaults(execute=lambda options: info(options.json))
     return parser, commands.choices
 
 
@@ -63,7 +67,11 @@ def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     _open_standard_streams()
     options = _parser()[0].parse_args(argv)
-    status: int = options.execute(options)
+    try:
+        status: int = options.execute(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _hung_up()
     return status
 
 
@@ -78,6 +86,24 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
+def _has_lost_reader() -> bool:
+    """Whether what is printed goes to a pipe that nobody reads any more."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+    except OSError:
+        # Printed into memory, by a test or a notebook.
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
+def _hung_up() -> int:
+    """Whoever read the output has stopped, as `head` does: say nothing more. Returns the status of that signal."""
+    # Python flushes once more when it ends, and would complain of the same.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
     # A wrong option is told before the script has trained for an hour, and not when its report is written.
@@ -88,7 +114,7 @@ def run_script(options: argparse.Namespace) -> int:
     if report is not None and not report.parent.is_dir():
         print(f"lazywafer: --report writes to {report}, and there is no folder {report.parent}", file=sys.stderr)
         return 2
-    if not script.is_there(options.script):
+    if not script.is_there(script.named(options)):
         return 2
     if options.closure_lag < 0:
         print(f"lazywafer: --closure-lag takes a number of steps, got {options.closure_lag}", file=sys.stderr)
@@ -100,7 +126,7 @@ def run_script(options: argparse.Namespace) -> int:
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
     record = spans.follow() if options.trace is not None else None
-    status = _execute(options.script, options.args)
+    status = _execute(script.named(options), options.args)
     if status == 0:
         status = _reported(report, options, record)
     elif record is not None:
@@ -116,6 +142,12 @@ def _execute(path: str, args: list[str]) -> int:
             script.run_as_main(path, args)
     except SystemExit as e:
         return _exit_status(e)
+    except BrokenPipeError as e:
+        # Of the script's output it is no error; of a pipe or a socket of the script's own it is.
+        if _has_lost_reader():
+            raise
+        _print_error(e)
+        return 1
     except BaseException as e:
         # As a shell says of what a signal ended: 128 and its number.
         status = stops.status_of(e)
@@ -184,7 +216,7 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace, record: sp
             return 1
         reports = [step.plan.report for step in steps]
     if options.html is not None:
-        write_page(options.html, options.script, steps)
+        write_page(options.html, script.named(options), steps)
     if record is not None:
         # What ran on the wafer stands in the record.
         write_trace(options.trace, record, [] if record.wafer else [step.plan for step in steps])
@@ -201,8 +233,11 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace, record: sp
     return 0
 
 
-def info() -> int:
+def info(as_json: bool = False) -> int:
     """Print what a bug report needs."""
+    if as_json:
+        print(json.dumps(installation.information(), indent=1))
+        return 0
     for name, value in installation.information().items():
         print(f"{name:15} {value}")
     return 0
@@ -210,5 +245,6 @@ def info() -> int:
 
 if __name__ == "__main__":
     # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
-    names_script = len(sys.argv) > 1 and sys.argv[1] not in ("-h", "--help") and sys.argv[1] not in _parser()[1]
+    names = {"-h", "--help", "--version", *_parser()[1]}
+    names_script = len(sys.argv) > 1 and sys.argv[1] not in names
     sys.exit(main(["run", *sys.argv[1:]] if names_script else None))

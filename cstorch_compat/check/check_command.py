@@ -38,7 +38,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def check_script(options: argparse.Namespace) -> int:
     """Check a script and print the report. Returns 1 if something is refused, 2 if the script crashed, else 0."""
-    if not script.is_there(options.script):
+    if not script.is_file(options.script):
         return BROKEN
     findings, outcome = check(options.script, options.args, options.output, options.api)
     print(

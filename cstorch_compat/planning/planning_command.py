@@ -37,20 +37,21 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
         "--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser"
     )
     planner.add_argument("--output", action="store_true", help="let through what the script prints (on stderr)")
+    script.add_module_argument(planner)
     script.add_arguments(planner)
     planner.set_defaults(execute=plan_script)
 
 
 def plan_script(options: argparse.Namespace) -> int:
     """Plan a script and print the table. Returns 1 if the script cannot be recorded, 2 if there is none, else 0."""
-    if not script.is_there(options.script):
+    if not script.is_there(script.named(options)):
         return 2
     wanted = Wanted(options.batch, options.machine, options.systems, options.mode, options.pol)
     half = getattr(dtype, options.half)
     try:
         texts: list[Texts] = []
         family = record_script(
-            options.script,
+            script.named(options),
             options.args,
             options.api,
             half,
@@ -61,7 +62,7 @@ def plan_script(options: argparse.Namespace) -> int:
         rows = planned(family, wanted)
         if options.html is not None:
             table = as_document("", family, rows)["rows"]
-            write_page(options.html, options.script, _shown(family, wanted, texts[0]), table)
+            write_page(options.html, script.named(options), _shown(family, wanted, texts[0]), table)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1
@@ -70,7 +71,7 @@ def plan_script(options: argparse.Namespace) -> int:
         print(user_traceback.text(e), end="", file=sys.stderr)
         return 1
     if options.json:
-        print(json.dumps(as_document(options.script, family, rows), indent=1))
+        print(json.dumps(as_document(script.named(options), family, rows), indent=1))
     else:
         print(as_text(rows))
     return 0
@@ -105,7 +106,9 @@ def planned_step(options: argparse.Namespace) -> PageStep:
     Raises LazyError where it has no step that can be recorded.
     """
     texts: list[Texts] = []
-    family = record_script(options.script, options.args, options.api, on_graph=lambda g: texts.append(texts_of(g)))
+    family = record_script(
+        script.named(options), options.args, options.api, on_graph=lambda g: texts.append(texts_of(g))
+    )
     # Of the script's own batch: nothing else was run.
     machine = Machine.by_name(options.machine)
     return PageStep(family.program(), plan(family.program(), machine, options.mode), machine, texts[0])

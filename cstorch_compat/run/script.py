@@ -1,13 +1,21 @@
 """A script on the command line: its arguments, and how it is run."""
 
 import argparse
+import contextlib
+import functools
+import importlib.util
+import linecache
 import os
 import pathlib
 import runpy
 import sys
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 
 from cstorch_compat.names import releases
+
+STDIN, MODULE = "-", "-m "
+"""How standard input is named, and what stands before the name of a module."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,17 +42,83 @@ def new_file(*endings: str) -> Callable[[str], pathlib.Path]:
     return path_of
 
 
+def add_module_argument(parser: argparse.ArgumentParser) -> None:
+    """Let a command take the name of a module too, as Python does."""
+    parser.add_argument(
+        "-m", action="store_true", dest="is_module", help="as in python -m: a module, and no file; - is standard input"
+    )
+
+
+def named(options: argparse.Namespace) -> str:
+    """What is to run, in one text: a file, - for standard input, or a module behind MODULE."""
+    return f"{MODULE}{options.script}" if getattr(options, "is_module", False) else options.script
+
+
 def is_there(script: str) -> bool:
+    """Whether there is something to run; says so if there is not."""
+    if script.startswith(MODULE):
+        return _has_module(script.removeprefix(MODULE))
+    return script == STDIN or is_file(script)
+
+
+def is_file(script: str) -> bool:
     """Whether there is such a file; says so if there is not."""
-    is_file = os.path.isfile(script)
-    if not is_file:
+    is_known = os.path.isfile(script)
+    if not is_known:
         print(f"lazywafer: there is no script {script}", file=sys.stderr)
-    return is_file
+    return is_known
+
+
+def _has_module(name: str) -> bool:
+    with _folder_first(os.getcwd()):
+        try:
+            is_known = importlib.util.find_spec(name) is not None
+        except ImportError:
+            # The package that it would be in is not there, or is no package.
+            is_known = False
+    if not is_known:
+        print(f"lazywafer: there is no module {name}", file=sys.stderr)
+    return is_known
+
+
+@contextlib.contextmanager
+def _folder_first(folder: str) -> Iterator[None]:
+    before = list(sys.path)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def run_as_main(script: str, args: list[str]) -> None:
-    """Run a script as `python script args` would. Raises whatever it raises."""
-    # As Python does it for a script: its own folder comes first among those that are searched.
+    """Run what `named` gives as `python script args` would. Raises whatever it raises."""
+    # As Python does it: the folder of a script comes first among those that are searched, or the present one.
     sys.argv = [script, *args]
-    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
-    runpy.run_path(script, run_name="__main__")
+    if script.startswith(MODULE):
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(script.removeprefix(MODULE), run_name="__main__", alter_sys=True)
+    elif script == STDIN:
+        sys.path.insert(0, "")
+        _run_text(_standard_input())
+    else:
+        sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+        runpy.run_path(script, run_name="__main__")
+
+
+@functools.cache
+def _standard_input() -> str:
+    # Kept: a plan runs a script more than once, and a pipe is read only once.
+    return sys.stdin.read()
+
+
+def _run_text(text: str) -> None:
+    """Run the text of a script in a module of its own, which is `__main__` meanwhile."""
+    module, before = types.ModuleType("__main__"), sys.modules["__main__"]
+    # So that errors and pages can show its lines, which no file has.
+    linecache.cache["<stdin>"] = len(text), None, text.splitlines(keepends=True), "<stdin>"
+    sys.modules["__main__"] = module
+    try:
+        exec(compile(text, "<stdin>", "exec"), vars(module))
+    finally:
+        sys.modules["__main__"] = before
