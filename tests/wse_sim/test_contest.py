@@ -208,6 +208,13 @@ def test_area_bound_is_the_least_time_that_area_allows():
     assert menus.area(bound) <= 64 * 48 < menus.area(bound - 1)
 
 
+def test_time_is_traded_for_wires_only_where_the_score_gains():
+    problem = parse(CHAIN.replace("wlength=1", "wlength=500"))
+    quick, traded = (solve(problem, 0.0, trade) for trade in (False, True))
+    assert score(problem, quick.layout).delta_t <= score(problem, traded.layout).delta_t
+    assert score(problem, traded.layout).total <= score(problem, quick.layout).total
+
+
 @pytest.fixture
 def chain(tmp_path):
     path = tmp_path / "chain.kgraph"

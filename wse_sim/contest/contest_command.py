@@ -25,6 +25,7 @@ def add_parser(commands: "argparse._SubParsersAction[Any]") -> None:
     placer.add_argument("file", type=Path, metavar="FILE.kgraph", help="a problem in the contest's format")
     placer.add_argument("--json", action="store_true", help="print the figures and a record for each kernel as JSON")
     placer.add_argument("--svg", type=Path, metavar="FILE", help="also draw the layout")
+    placer.add_argument("--trade", action="store_true", help="give time away where shorter wires pay for it")
     placer.set_defaults(execute=execute)
 
 
@@ -33,7 +34,7 @@ def execute(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     try:
         problem = read(options.file)
-        solution = solve(problem)
+        solution = solve(problem, trade=options.trade)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1
