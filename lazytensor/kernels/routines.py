@@ -9,15 +9,16 @@ from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
 Types = tuple[Type, ...]
-ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {
-    "conv": correlation.conv,
-    "conv_input": correlation.conv_input,
-    "conv_weight": correlation.conv_weight,
-    "window_argmax": pooled_places.window_argmax,
-    "at_places": pooled_places.at_places,
-    "put_places": pooled_places.put_places,
-}
-"""By operation: the routine for attributes, types of results, types of operands; None where it does not apply."""
+_WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
+    correlation.conv,
+    correlation.conv_input,
+    correlation.conv_weight,
+    pooled_places.window_argmax,
+    pooled_places.at_places,
+    pooled_places.put_places,
+)
+ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {f.__name__: f for f in _WRITTEN}
+"""By operation, whose name they have: the routine for attributes, types of results, types of operands; None where it does not apply."""
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:
