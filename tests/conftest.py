@@ -11,6 +11,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 
+import hypothesis
 import pytest
 
 from cstorch_compat import __main__
@@ -18,6 +19,10 @@ from cstorch_compat.names import shim
 from cstorch_compat.run.process import RUN
 from lazytensor import config
 from tests.quick import pytest_addoption, pytest_configure  # noqa: F401 - hooks
+
+# How long an example takes says more about what else the machine does than about what is tested.
+hypothesis.settings.register_profile("any load", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("any load")
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
