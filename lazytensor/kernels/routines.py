@@ -18,7 +18,10 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooled_places.put_places,
 )
 ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {f.__name__: f for f in _WRITTEN}
-"""By operation, whose name they have: the routine for attributes, types of results, types of operands; None where it does not apply."""
+"""By operation, whose name it has: the routine for attributes, types of results, types of operands.
+
+It gives None where it does not apply.
+"""
 
 
 def routine_of(instr: Instr, outs: Types, ins: Types) -> Routine | None:
