@@ -8,12 +8,9 @@ mask. Weight streaming sends and multiplies only the others; in pipelined mode w
 from collections.abc import Mapping
 from enum import Enum, auto
 
-import numpy as np
-
-from lazytensor.ir.nest import Nest, Scalar
+from lazytensor.ir.nest import Nest
 from lazytensor.ir.program import Density, Instr
 from lazytensor.ir.types import Type
-from lazytensor.ops.op import OPS
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.plan.wiring import BufferVersion, Sparsity, Wiring, is_elementwise, is_free
 
@@ -81,6 +78,10 @@ class _Value(Enum):
     OTHER = auto()
 
 
+_KEEPING = ("cast", "neg", "abs", "sqrt", "relu", "sign")
+"""Operations that make zero of zero."""
+
+
 def _outputs(instr: Instr, nest: Nest, known: Mapping[int, _Value]) -> dict[int, _Value]:
     """What each result of a nest is where the mask is, as far as the operands in `known` say it."""
     values: list[_Value] = []
@@ -94,7 +95,7 @@ def _outputs(instr: Instr, nest: Nest, known: Mapping[int, _Value]) -> dict[int,
         elif scalar.op == "const":
             values.append(_Value.OTHER if scalar.attr else _Value.ZERO)
         else:
-            values.append(_computed(scalar, [values[a] for a in scalar.args]))
+            values.append(_computed(scalar.op, [values[a] for a in scalar.args]))
     results: dict[int, _Value] = {}
     for store in nest.stores:
         is_here = nest.writes[store.output] == place
@@ -103,22 +104,12 @@ def _outputs(instr: Instr, nest: Nest, known: Mapping[int, _Value]) -> dict[int,
     return results
 
 
-def _computed(scalar: Scalar, args: list[_Value]) -> _Value:
-    if scalar.op == "where" and args[0] is _Value.FALSE:
+def _computed(op: str, args: list[_Value]) -> _Value:
+    if op == "where" and args[0] is _Value.FALSE:
         return args[2]
     none = (_Value.ZERO, _Value.FALSE)
-    if scalar.op == "mul" and any(a in none for a in args):
+    if op == "mul" and any(a in none for a in args):
         return _Value.ZERO
-    if args and all(a in none for a in args) and _is_zero_of_zeros(scalar):
+    if op in (*_KEEPING, "add", "sub") and all(a in none for a in args):
         return _Value.ZERO
     return _Value.GRADIENT if _Value.GRADIENT in args else _Value.OTHER
-
-
-def _is_zero_of_zeros(scalar: Scalar) -> bool:
-    """Whether an operation makes zero of zeros, as a difference does and an exponential does not."""
-    # The type that a scalar is cast to stands beside it and not among its attributes.
-    if scalar.op == "cast":
-        return True
-    attributes = scalar.attr if isinstance(scalar.attr, Mapping) else {}
-    with np.errstate(all="ignore"):
-        return not OPS[scalar.op].eval(*(np.zeros(()) for _ in scalar.args), **attributes)
