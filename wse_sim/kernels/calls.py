@@ -15,7 +15,7 @@ from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.kernels.copies import concat, slice_update
 from wse_sim.kernels.counters import add_counters, limbs_of, of_limbs
-from wse_sim.kernels.domain import row_groups
+from wse_sim.kernels.domain import ELEMENT_CYCLES, row_groups
 from wse_sim.kernels.lookups import gather, read_places, read_rows, scatter, write_places, write_rows
 from wse_sim.kernels.matrix_product import Product, arrange
 from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, operation, single
@@ -25,6 +25,8 @@ from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
 from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
 
 WIDE = "float32"
+SOFTMAX_OPERATIONS = 9
+"""Vector operations over a row of a softmax, one of which takes its exponentials."""
 
 
 def call_of(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
@@ -103,9 +105,15 @@ def _turned(extents: tuple[int, ...], is_turned: bool) -> tuple[int, ...]:
     return extents[::-1] if is_turned else extents
 
 
+def _softmax_groups(cores: Cores, rows: int, columns: int) -> int:
+    # One of the operations over a row is an exponential, which takes as long as all others together, and longer.
+    element_cycles = ELEMENT_CYCLES + cores.machine.special_f32_cycles / SOFTMAX_OPERATIONS
+    return row_groups(cores.rect, rows, columns, element_cycles=element_cycles)
+
+
 def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    groups = row_groups(cores.rect, prod(rows), columns)
+    groups = _softmax_groups(cores, prod(rows), columns)
     kernel = softmax_cross_entropy(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
 
     def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
@@ -127,7 +135,7 @@ def _loss(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
 
 def _softmax(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
     *rows, columns = reads[0].shape
-    groups = row_groups(cores.rect, prod(rows), columns)
+    groups = _softmax_groups(cores, prod(rows), columns)
     kernel = softmax(cores.rect, prod(rows), columns, reads[0].dtype.name, groups)
     return single(kernel, lambda arrays: {"x": arrays[0]})
 

@@ -11,7 +11,7 @@ from lazytensor.ir.nest import Access, Nest
 from wse_sim.layout import Rect, ceil_div
 
 # Of the WSE-2, roughly: they weigh one layout against another, and price nothing.
-_SETUP, _HOP = 16, 6
+_SETUP, _HOP, ELEMENT_CYCLES = 16, 6, 0.5
 
 
 @dataclass(frozen=True)
@@ -143,19 +143,27 @@ class Domain:
         return sum(loop.extent > 1 for loop in self.nest.loops)
 
 
-def row_groups(rect: Rect, rows: int, columns: int, lengths: Sequence[int] = (), has_sums: bool = True) -> int:
+def row_groups(
+    rect: Rect,
+    rows: int,
+    columns: int,
+    lengths: Sequence[int] = (),
+    has_sums: bool = True,
+    element_cycles: float = ELEMENT_CYCLES,
+) -> int:
     """In how many groups each row of PEs is cut, so that `rows` x `columns` take the least time for each operation.
 
     A short group has longer vectors and fewer words to add up; `lengths` are those that are looked at, by default
-    powers of two.
+    powers of two, and what so many groups leave of a row. `element_cycles` are the mean of its operations.
     """
 
     def cycles(length: int) -> float:
         tall, wide = ceil_div(rows, rect.height * (rect.width // length)), ceil_div(columns, length)
         sent = tall + _HOP * length if length > 1 and has_sums else 0
-        return tall * (_SETUP + wide / 2) + sent
+        return tall * (_SETUP + wide * element_cycles) + sent
 
-    return rect.width // min(sorted(set(lengths or [*_powers(rect.width), rect.width])), key=cycles)
+    tried = lengths or [n for power in _powers(rect.width) for n in (power, rect.width // power)]
+    return rect.width // min(sorted(set(tried)), key=cycles)
 
 
 @lru_cache(maxsize=1024)
