@@ -22,6 +22,7 @@ from wse_sim.machine import TINY, WSE1, WSE2
 from wse_sim.plan.modes import EXECUTION, plan, simulate
 from wse_sim.plan.timeline import Task, schedule
 from wse_sim.price.cost import cost
+from wse_sim.price.relayout import relayout_cycles
 
 few = settings(deadline=None, max_examples=3, print_blob=False)
 """Each example is placed several times; the campaign draws more."""
@@ -155,6 +156,24 @@ def test_any_larger_mesh_is_hardly_ever_slower(program, machine, columns, rows):
         assume(before.fits)
         assert after.fits
         assert after.step_cycles <= SLOWER[mode] * before.step_cycles
+
+
+def test_activations_move_from_layer_to_layer_beside_the_work():
+    """Of an MLP the activation between its layers: forward and back to the second, and its gradient to the first."""
+    report = wafer(mlp((64, 4096, 64), batch=32), TINY, "streaming").streaming
+    once = relayout_cycles(32 * 4096, 8, 8, TINY)
+    assert [row.moving_cycles for row in report.rows] == [once, 2 * once]
+    bound = next(b for b in report.bounds if b.kind == "moving")
+    assert 32 * TINY.clock_hz / bound.samples_per_s == pytest.approx(3 * once)
+    assert report.samples_per_s <= bound.samples_per_s
+
+
+@pytest.mark.parametrize("line", [2, 5, 8])
+def test_a_change_of_layout_takes_what_crosses_the_middle_of_a_line(line):
+    pairs = [(a, b) for a in range(2 * line) for b in range(2 * line)]
+    crossing = sum(3 for a, b in pairs if a < line <= b)
+    across = (2 * line - 1) * TINY.hop_cycles
+    assert relayout_cycles(3 * len(pairs), 2 * line, 1, TINY) == crossing + across
 
 
 def test_few_long_rows_of_a_loss_are_cut_by_the_time_of_their_exponentials():

@@ -59,7 +59,8 @@ class LayerRow:
     """One layer: its rectangle (x, y, width, height), and its cycles for one step of the whole batch on one system.
 
     `flops` and `bytes` are the work of its `kernels`; `utilisation` is that of the forward and backward sweeps over the
-    peak of the PEs that compute while they run. What the weight host does takes no cycles here.
+    peak of the PEs that compute while they run. What the weight host does takes no cycles here. In `moving_cycles`
+    activations of other layers come to the layout of this one, where layers take turns; that is beside its work.
     """
 
     label: str
@@ -74,6 +75,7 @@ class LayerRow:
     bytes: int
     bytes_per_pe: int
     utilisation: float
+    moving_cycles: int = 0
 
 
 @dataclass(frozen=True)

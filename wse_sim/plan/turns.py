@@ -29,7 +29,8 @@ _Stay = tuple[BufferVersion, str]
 class Turn:
     """Kernels of layer `number` and a sweep that run one after the other. Bytes cross the wafer's edge in this turn.
 
-    `dense_bytes` are those of the same weights if none of them were sparse.
+    `dense_bytes` are those of the same weights if none of them were sparse. `moved_bytes` are those of activations that
+    another layer made, and which go from its layout to that of this one.
     """
 
     number: int
@@ -40,6 +41,7 @@ class Turn:
     dense_bytes: int
     batch_bytes: int
     bytes_out: int
+    moved_bytes: int
 
     @property
     def bytes_in(self) -> int:
@@ -66,6 +68,7 @@ class Turns:
         self.wiring, self._again = wiring, again
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
+        self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self.forward = tuple(self._forward(layers))
         # The last use of a weight comes first on the way back.
         ends = {turn.number: n for n, turn in enumerate(self.forward)}
@@ -129,7 +132,14 @@ class Turns:
             dense_bytes=sum(dense.values()),
             batch_bytes=batch,
             bytes_out=sum(map(self._leaving_bytes, kernels)),
+            moved_bytes=self._moved_bytes(number, kernels),
         )
+
+    def _moved_bytes(self, number: int, kernels: tuple[int, ...]) -> int:
+        """Once for each tensor: kernels of one layer have their operands in the same place."""
+        read = {o for i in kernels for o in self.wiring.operands[i] if o.buffer in self.wiring.per_sample}
+        moved = {o for o in read if self._is_made_on_wafer(o) and self._maker[o.source] != number}
+        return sum(self.wiring.type(o.buffer).nbytes for o in moved if o.buffer not in self._inner)
 
     def _is_made_on_wafer(self, operand: BufferVersion) -> bool:
         return operand.source != OUTSIDE and not self.wiring.is_on_host(operand.source)

@@ -7,14 +7,16 @@ the step before. A batch whose activations do not fit is cut into micro-batches,
 up, and activations inside segments of layers are computed again where that is faster.
 Source: the weight-streaming model t = max(compute, weights / edge) for each layer, in and out at the same time;
 prefetch that hides latency except where a step begins, by the vendor's glossary on the weight memory. Several systems
-share the batch; a tree between them and the weight host broadcasts weights and adds up gradients.
-Left out: moving activations between the layouts of two kernels, and the weight host's own arithmetic.
+share the batch; a tree between them and the weight host broadcasts weights and adds up gradients. Activations go from
+the layout of a layer to that of the next while the next one works on what has come.
+Left out: layouts within a layer, and the weight host's own arithmetic.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
@@ -34,6 +36,7 @@ from wse_sim.plan.timeline import Timeline, TimeSpan
 from wse_sim.plan.turns import Memory, Turn, Turns
 from wse_sim.plan.wiring import work_of
 from wse_sim.price.cost import Cost
+from wse_sim.price.relayout import relayout_cycles
 
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
@@ -126,11 +129,17 @@ def _touched(case: Case, i: int) -> set[int]:
 
 @dataclass(frozen=True)
 class _Timed:
-    """A turn with the cycles of its three lanes for one micro-batch, and those of its weights in the first lane."""
+    """A turn with the cycles of its three lanes for one micro-batch.
+
+    `weight_cycles` are those of its weights in the first lane. On the mesh its kernels take `work_cycles`, beside the
+    `moving_cycles` in which what other layers made comes to where this one has it.
+    """
 
     turn: Turn
     cycles: tuple[int, int, int]
     weight_cycles: float
+    work_cycles: int
+    moving_cycles: int
 
 
 class _Run:
@@ -149,6 +158,7 @@ class _Run:
         self.wiring = replace(self.part.streamed, resident=frozenset())
         self._cycles: dict[int, int] = {}
         self._shares: dict[int, float] = {}
+        self._extents: dict[int, tuple[int, int]] = {}
         self.turns = Turns(self.part.streamed, self.part.layers, self.part.again)
 
     def plan(self) -> ModePlan:
@@ -160,7 +170,7 @@ class _Run:
         # Each micro-batch sends all weights and gradients again; only activations are cut, and the last has fewer.
         sums = [math.ceil(parts * sum(t.cycles[lane] for t in timed)) for lane, parts in enumerate(self._parts)]
         bounds = self._bounds(sums, step_cycles, timed)
-        blame = {"fill": ("compute", "weights", "edge")}
+        blame = {"fill": ("compute", "moving", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
         report = ModeReport(
             mode=MODE,
@@ -215,25 +225,31 @@ class _Run:
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
-        cycles = sum(self._cycles[self._kind(i)] for i in turn.kernels)
+        work = sum(self._cycles[self._kind(i)] for i in turn.kernels)
+        words = math.ceil(self.share * turn.moved_bytes * 8 / machine.link_bits)
+        # Over the whole mesh, or where most of its work is: small tensors stay together.
+        part = max((self._extents[self._kind(i)] for i in turn.kernels), default=(1, 1), key=prod)
+        places = part, (machine.usable_width, machine.usable_height)
+        moving = min(relayout_cycles(words, *place, machine) for place in places)
+        # Rows are worked on as they arrive from the layout of the layer before.
+        mesh = max(work, moving)
         weights = turn.weight_bytes * 8 / bits
         batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
-        return _Timed(turn, (math.ceil(weights + batch), cycles, math.ceil(turn.bytes_out * 8 / bits)), weights)
+        lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes_out * 8 / bits)
+        return _Timed(turn, lanes, weights, work, moving)
 
     def _kind(self, i: int) -> int:
         kind = self.case.prices.kind(self.wiring, i)
         if kind not in self._cycles:
-            priced, self._shares[kind] = self._best(i)
+            priced, self._extents[kind] = self._best(i)
+            self._shares[kind] = self.case.prices.work_share(self.wiring, i, *self._extents[kind])
             # What even a single wavelet needs does not shrink with the batch.
             rest = math.ceil(self.share * (priced.cycles - priced.latency_cycles))
             self._cycles[kind] = priced.latency_cycles + rest
         return kind
 
-    def _best(self, i: int) -> tuple[Cost, float]:
-        """The price on the whole mesh, or on a part of it where the way across costs more than its PEs help.
-
-        And the share of its operations that are done there.
-        """
+    def _best(self, i: int) -> tuple[Cost, tuple[int, int]]:
+        """The price on the mesh, or on a part of it where the way across costs more than its PEs help; and where."""
         prices, machine = self.case.prices, self.case.machine
         width, height = machine.usable_width, machine.usable_height
         best = prices.kernel(self.wiring, i, width, height)
@@ -250,7 +266,7 @@ class _Run:
                 waiting.append((w, h, priced))
                 if priced.cycles < best.cycles:
                     best, part = priced, (w, h)
-        return best, prices.work_share(self.wiring, i, *part)
+        return best, part
 
     def _work_share(self, timed: Sequence[_Timed]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
@@ -295,13 +311,17 @@ class _Run:
         if not step_cycles:
             return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
         stream = case.host.sources["stream_bits_per_s"]
-        worst = max(timed, key=lambda t: t.cycles[1])
+        worst = max(timed, key=lambda t: t.work_cycles)
+        work = self._parts[1] * sum(t.work_cycles for t in timed)
         place = str(worst.turn.layer.where) if worst.turn.layer.where else ""
-        rates = [
-            per_second(case.batch_size, cycles, machine) for cycles in (sums[1], max(sums[0], sums[2]), step_cycles)
-        ]
-        if sums[1]:
+        rates = [per_second(case.batch_size, cycles, machine) for cycles in (work, max(sums[0], sums[2]), step_cycles)]
+        if work:
             bounds.append(Bound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
+        if moving := self.micro_batches * sum(t.moving_cycles for t in timed):
+            slowest = max(timed, key=lambda t: t.moving_cycles).turn.layer
+            rate = per_second(case.batch_size, moving, machine)
+            source = "own derivation: activations between the layouts of layers, half of a line across its middle"
+            bounds.append(Bound("moving", rate, source, slowest.name, str(slowest.where) if slowest.where else ""))
         if rates[1]:
             # The layer whose weights are largest, as their lane is what a step waits for.
             heavy = max(timed, key=lambda t: t.cycles[0])
@@ -326,7 +346,8 @@ class _Run:
             row = layer_row(self.case, layer, place if own else None, sweeps)
             # What is left out does not count as done.
             share = self._work_share([one for one in timed if one.turn.number == n])
-            yield replace(row, utilisation=share * row.utilisation)
+            moving = self.micro_batches * sum(one.moving_cycles for one in timed if one.turn.number == n)
+            yield replace(row, utilisation=share * row.utilisation, moving_cycles=moving)
 
 
 class _Clock:
