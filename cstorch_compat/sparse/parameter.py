@@ -117,8 +117,8 @@ class SparseParameter:
         if state and self._annotations:
             backend = process.current_backend()
             backend.annotations[state] = self._annotations
-            # Where a schedule ends is where most of a run's steps are.
-            share = 1.0 - self._annotations["sparsity"]
+            # Where a schedule ends is where most of a run's steps are; one that never ends leaves what a share can be.
+            share = min(1.0, max(0.0, 1.0 - self._annotations["sparsity"]))
             backend.densities[state] = Density(share, self.mask.cell.state or "", *self.balanced_groups)
 
     def annotate(self, name: str, value: float) -> None:

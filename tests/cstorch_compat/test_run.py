@@ -437,10 +437,10 @@ print(open("cerebras_logs/executors/000001/cirh.mlir").read())
 def test_a_compile_folder_keeps_what_was_compiled(script_process, tmp_path):
     body = TRAIN.replace("(sys.argv[1])", "('CSX', compile_dir='compiled')") + LOOP_4
     first = losses(script_process(body))
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.nb?")}
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.kernel")}
     assert kept
     assert losses(script_process(body)) == first
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.nb?")} == kept
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "compiled").rglob("*.kernel")} == kept
 
 
 CBFLOAT16 = """
