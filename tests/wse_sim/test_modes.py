@@ -130,6 +130,11 @@ def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, mach
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
+# Of 200 random pairs 8 were slower, by 4 % at most in streaming and by 10 % in pipelined mode: shelves are cut in other
+# places, and halves of another width.
+SLOWER = {"streaming": 1.05, "pipelined": 1.15}
+
+
 @pytest.mark.slow
 @few
 @given(mlps(), machines(), st.integers(0, 20), st.integers(0, 20))
