@@ -7,16 +7,26 @@ import pytest
 STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 
 
+@pytest.fixture(autouse=True)
+def signals_that_nobody_ignores():
+    """As in a terminal: tests that run in the background, or behind nohup, begin with some of them ignored."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.parametrize("name", STATUS)
 def test_a_signal_ends_a_run_with_its_status_and_one_sentence(name, script):
     before = signal.getsignal(getattr(signal, name))
     done = script(
         f"""
-        import os, signal
+        import os, signal, time
         try:
             os.kill(os.getpid(), signal.{name})
-            while True:
-                pass
+            for _ in range(500):
+                time.sleep(0.01)
         finally:
             print("tidied up")
         """,
@@ -57,13 +67,13 @@ def test_a_signal_that_comes_in_a_callback_of_a_weak_reference_is_not_lost(name,
 def test_what_a_script_does_with_a_signal_counts(script):
     done = script(
         """
-        import os, signal
+        import os, signal, time
         signal.signal(signal.SIGTERM, lambda *_: print("mine"))
         os.kill(os.getpid(), signal.SIGTERM)
         try:
             os.kill(os.getpid(), signal.SIGINT)
-            while True:
-                pass
+            for _ in range(500):
+                time.sleep(0.01)
         except KeyboardInterrupt:
             print("mine too")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -76,11 +86,11 @@ def test_what_a_script_does_with_a_signal_counts(script):
 def test_an_error_behind_an_interrupt_is_shown_and_the_status_is_that_of_the_interrupt(script):
     done = script(
         """
-        import os, signal
+        import os, signal, time
         try:
             os.kill(os.getpid(), signal.SIGINT)
-            while True:
-                pass
+            for _ in range(500):
+                time.sleep(0.01)
         except KeyboardInterrupt:
             raise ValueError("while saving")
         """,
