@@ -48,6 +48,26 @@ class MLP(nn.Module):
 """
 
 
+def training(backend: str = "CSX", steps: int = 5) -> str:
+    """The end of a script behind the preamble: it trains for some steps and prints the loss in a closure."""
+    return f"""
+backend = cstorch.backend({backend!r})
+model = MLP()
+compiled = cstorch.compile(model, backend)
+
+@cstorch.trace
+def step(batch):
+    return F.cross_entropy(compiled(batch[0]), batch[1].long())
+
+@cstorch.step_closure
+def log(loss):
+    print(loss.item())
+
+for batch in cstorch.utils.data.DataExecutor(loader(), num_steps={steps}):
+    log(step(batch))
+"""
+
+
 def python(*args: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
     """Run Python with the checkout importable; output as text."""
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}

@@ -13,7 +13,7 @@ from cstorch_compat.page.writing import texts_of, write_page
 from cstorch_compat.planning.recording import record_script
 from lazytensor import config
 from tests import browser
-from tests.conftest import ROOT, lazywafer
+from tests.conftest import ROOT, lazywafer, training
 from wse_sim import WSE2, plan
 
 SCRIPT = """
@@ -159,22 +159,7 @@ def test_a_page_is_asked_for_by_its_ending_and_in_a_folder_that_is_there(tmp_pat
 @pytest.mark.slow
 def test_a_run_writes_the_page_of_each_program_that_it_compiled(script, tmp_path):
     done = script(
-        """
-        backend = cstorch.backend("CSX")
-        model = MLP()
-        compiled = cstorch.compile(model, backend)
-
-        @cstorch.trace
-        def step(batch):
-            return F.cross_entropy(compiled(batch[0]), batch[1].long())
-
-        @cstorch.step_closure
-        def log(loss):
-            print(loss.item())
-
-        for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=2):
-            log(step(batch))
-        """,
+        training(steps=2),
         options=("--html", str(tmp_path / "page.html")),
     )
     assert done.returncode == 0, done.stderr

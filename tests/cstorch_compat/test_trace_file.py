@@ -2,30 +2,14 @@
 
 import pytest
 
-from tests.conftest import lazywafer
+from tests.conftest import lazywafer, training
 from tests.trace_reader import read
 
-LOOP = """
-backend = cstorch.backend(BACKEND)
-model = MLP()
-compiled = cstorch.compile(model, backend)
-
-@cstorch.trace
-def step(batch):
-    return F.cross_entropy(compiled(batch[0]), batch[1].long())
-
-@cstorch.step_closure
-def log(loss):
-    print(loss.item())
-
-for batch in cstorch.utils.data.DataExecutor(loader(), num_steps=5):
-    log(step(batch))
-"""
 HOST, WAFER = "host", "wse2, simulated"
 
 
 def followed(script, tmp_path, backend="CSX", name="trace.json", more="", **kwargs):
-    done = script(LOOP.replace("BACKEND", repr(backend)) + more, options=("--trace", str(tmp_path / name)), **kwargs)
+    done = script(training(backend) + more, options=("--trace", str(tmp_path / name)), **kwargs)
     assert done.returncode == 0, done.stderr
     return read(tmp_path / name)
 
@@ -53,8 +37,8 @@ def test_a_run_has_its_steps_its_closures_and_the_wafer_on_named_lanes(script, t
 
 @pytest.mark.slow
 def test_shares_of_input_workers_lead_to_the_steps_that_they_feed(script, tmp_path):
-    workers = LOOP.replace(
-        "cstorch.backend(BACKEND)",
+    workers = training().replace(
+        "cstorch.backend('CSX')",
         'cstorch.backend("CSX", cluster_config=cstorch.distributed.ClusterConfig(num_workers_per_csx=2))',
     )
     done = script(workers, options=("--trace", str(tmp_path / "trace.json")))
@@ -73,7 +57,7 @@ def test_a_script_that_asked_for_no_wafer_shows_its_planned_step_there(script, t
 
 @pytest.mark.slow
 def test_a_run_that_fails_has_a_trace_up_to_there(script, tmp_path):
-    failing = LOOP.replace("BACKEND", "'CSX'").replace("print(loss.item())", "1 / 0")
+    failing = training().replace("print(loss.item())", "1 / 0")
     done = script(failing, options=("--trace", str(tmp_path / "trace.json")))
     assert done.returncode == 1 and "ZeroDivisionError" in done.stderr
     trace = read(tmp_path / "trace.json")

@@ -2,17 +2,13 @@
 
 import json
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import mlp
+from recorded_steps import recorded
 
-import lazytensor as lt
-from lazytensor import abstract, nn
-from lazytensor.nn import functional as F
-from lazytensor.optim import SGD
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
 from wse_sim.plan.modes.replicas import fullest_line, grid, line_sum_cycles, tree_sum_cycles
@@ -21,23 +17,6 @@ from wse_sim.plan.report import Report
 MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
 """A host that never limits."""
 WIDE = replace(TINY, edge_bits_per_s=TINY.edge_bits_per_s * 100)
-
-
-def recorded(*sizes, batch=8):
-    """The training step of a perceptron, for any batch."""
-    with abstract.mode():
-        layers = [m for a, b in pairwise(sizes) for m in (nn.Linear(a, b), nn.ReLU())]
-        model = nn.Sequential(*layers)
-        optimizer = SGD(model.parameters(), lr=0.1)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return abstract.record(step, [abstract.tensor((batch, sizes[0])), abstract.tensor((batch,), lt.int64)])
 
 
 STEPS = {sizes: recorded(*sizes) for sizes in ((6, 4), (16, 12, 4))}

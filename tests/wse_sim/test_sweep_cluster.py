@@ -8,31 +8,12 @@ from collections import Counter
 import pytest
 from dask import config
 from distributed import Client, LocalCluster
+from recorded_steps import recorded
 
-import lazytensor as lt
-from lazytensor import abstract, nn
-from lazytensor.nn import functional as F
-from lazytensor.optim import SGD
 from wse_sim import SweepRecord, sweep
 from wse_sim.sweeps.sweep_file import SweepFile
 
 BATCHES, MODES, SYSTEMS = (4, 8, 12, 16), ("streaming",), range(1, 51)
-
-
-def recorded():
-    """A training step that knows itself for any batch, recorded by a function that no other process has."""
-    with abstract.mode():
-        model = nn.Linear(12, 5)
-        optimizer = SGD(model.parameters(), lr=0.1)
-
-    def step(x, y):
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return abstract.record(step, [abstract.tensor((4, 12)), abstract.tensor((4,), lt.int64)])
 
 
 def points_in(path):
@@ -42,7 +23,7 @@ def points_in(path):
 @pytest.mark.slow
 def test_cluster_that_loses_a_worker_plans_every_point_once(tmp_path, monkeypatch):
     path, append = tmp_path / "points.jsonl", SweepFile.append
-    asked = {"programs": {"mlp": recorded()}, "machines": ["tiny"], "modes": MODES, "batches": BATCHES}
+    asked = {"programs": {"mlp": recorded(12, 5, batch=4)}, "machines": ["tiny"], "modes": MODES, "batches": BATCHES}
     asked |= {"systems": SYSTEMS, "path": path}
     config.set({"distributed.nanny.pre-spawn-environ.OMP_NUM_THREADS": "1"})
     with (

@@ -15,6 +15,7 @@ FARTHEST = 1 << 12
 HEADER = ("width", "height", "wdeltat", "wlength", "wadapter", "memlimit")
 _FIELDS = {"conv": tuple("WHRSCKTU"), "cblock": ("f", "h", "w"), "dblock": ("f", "h", "w")}
 _ENDS = ("input", "output")
+# `conv[3] H=16 W=16 ... name='c3'`, and `conv[3]:y -> conv[4]:x, shape:[16][16][64]`.
 _NODE = re.compile(r"(\w+)\[\s*(\d+)\s*\]\s*(.*)$")
 _EDGE = re.compile(r"(\w+)\[\s*(\d+)\s*\]:\w+\s*->\s*(\w+)\[\s*(\d+)\s*\]:\w+\s*(?:,\s*shape:((?:\[\s*\d+\s*\])+))?$")
 _FIELD = re.compile(r"(\w+)\s*=\s*('[^']*'|\[[^\]]*\]|\S+)\s*")
@@ -78,7 +79,7 @@ class _Reader:
         return self._whole()
 
     def _comment(self, line: str) -> None:
-        # The header is a comment to other readers: the first with `name=value` lines.
+        # The header is a comment to other readers: its `name=value` lines count, each the first time only.
         name, equals, value = line.strip("(*) ").partition("=")
         if equals:
             self.header.setdefault(name.strip(), (value.strip(), self.line))
@@ -90,6 +91,7 @@ class _Reader:
             raise self._fault(f"the header has no {', '.join(missing)}", "Write name=value lines between (* and *).")
         if not self.kernels:
             raise self._fault("there is no kernel", "Write conv, cblock or dblock lines.")
+        # Nodes are numbered across kernels, inputs and outputs, with gaps; layouts speak of kernels by their position.
         position = {number: n for n, number in enumerate(self.kernels)}
         edges = ((position[a], position[b]) for a, b in self.edges if a in position and b in position)
         return Problem(
@@ -149,9 +151,11 @@ class _Reader:
                 raise self._fault(f"{field} of {kind} {name} is {text}", "Give a whole number from 1 on.")
             numbers[field] = int(text)
         if kind == "conv":
+            # T and U are the strides down and across; the contest's formula divides by one of them, squared.
             if numbers["T"] != numbers["U"]:
                 raise self._fault(f"{name} has strides {numbers['T']} and {numbers['U']}", "The cost has one for both.")
             return Kernel(name, kind, (Conv(**{field: numbers[field] for field in "HWRSCKT"}),))
+        # The convolutions inside of a block have a quarter of its features.
         if numbers["f"] % 4:
             raise self._fault(f"f of {kind} {name} is {numbers['f']}", "A block has a multiple of 4 features.")
         block = cblock if kind == "cblock" else dblock

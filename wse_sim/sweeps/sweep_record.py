@@ -24,6 +24,7 @@ class Point:
     @property
     def key(self) -> tuple[str, str, str, int, int]:
         """What makes it one point, whatever its program is called."""
+        # Without the name: a program that is renamed keeps the records of its content.
         return self.digest, self.machine, self.mode, self.batch_size, self.systems
 
 
@@ -92,6 +93,7 @@ def record_of(point: Point, whole: Report) -> SweepRecord:
     """The record of a point that was planned, whether it fits or not."""
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
+    # Each field by itself: a record is a line of a file and a row of a table, and outlives changes of the report.
     return SweepRecord(
         **_known(point),
         mode=report.mode,
@@ -129,6 +131,7 @@ def failed(point: Point, error: Exception) -> SweepRecord:
 
 
 def _known(point: Point) -> dict[str, Any]:
+    # In a record `mode` is what `auto` came to.
     facts = asdict(point)
     facts["asked_mode"] = facts.pop("mode")
     return facts
