@@ -7,11 +7,11 @@ casts, and what the wafer refuses.
 from types import ModuleType as _Module
 
 from lazytensor import autograd as autograd
+from lazytensor import cells as cells
 from lazytensor import gradients as gradients
 from lazytensor import nn as nn
 from lazytensor import optim as optim
 from lazytensor import special as special
-from lazytensor import trace as trace
 from lazytensor.dtype import bfloat16 as bfloat16
 from lazytensor.dtype import bool_ as bool_
 from lazytensor.dtype import cbfloat16 as cbfloat16
@@ -70,6 +70,7 @@ from lazytensor.tensor import Device as Device
 from lazytensor.tensor import Size as Size
 from lazytensor.tensor import Tensor as Tensor
 from lazytensor.tensor import is_grad_enabled as is_grad_enabled
+from lazytensor.tracing import trace as trace
 
 __version__ = "0.1.0"
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import precision, trace
+from lazytensor import cells, precision
 from lazytensor.capture import Capture
 from lazytensor.captured_cells import CapturedCells, FedCell
+from lazytensor.cells import Cell
 from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
@@ -24,7 +25,6 @@ from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 PLANNED = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
 """What a step is compiled for that is planned and not executed: the passes of CSX, without its text."""
@@ -33,16 +33,16 @@ PLANNED = Target("plan", tuple(p for p in CSX.passes if p is not PRINT_CIRH))
 @contextmanager
 def mode() -> Iterator[None]:
     """Parameters made in the block have no array, and what nobody reads is not computed."""
-    before, trace.is_abstract = trace.is_abstract, True
+    before, cells.is_abstract = cells.is_abstract, True
     try:
         yield
     finally:
-        trace.is_abstract = before
+        cells.is_abstract = before
 
 
 def tensor(shape: Sequence[int], dtype: DType = float32) -> Tensor:
     """A tensor that has a type and no array."""
-    return handle(Cell(trace.without_value(Type(tuple(shape), dtype))))
+    return handle(Cell(cells.without_value(Type(tuple(shape), dtype))))
 
 
 class AbstractCells(CapturedCells):
@@ -60,7 +60,7 @@ class AbstractCells(CapturedCells):
     def values_before(self) -> dict[Node, np.ndarray]:
         """The values that are known when the step begins: those of tensors that the script made without parameters."""
         befores = {state: before for _, before, state in self.touched if before is not None}
-        return {state: trace.value_of(n) for state, n in befores.items() if trace.is_computable(n)}
+        return {state: cells.value_of(n) for state, n in befores.items() if cells.is_computable(n)}
 
 
 def _no_array(t: Type) -> np.ndarray:
@@ -82,12 +82,12 @@ class AbstractCapture(Capture):
     def value_of(self, n: Node, what: str) -> np.ndarray:
         """The value of what depends on no parameter and no sample. Raises TraceError for anything else."""
         order = topological([n], lambda i: i.value is not None)
-        if any(i.op == "batch" or trace.has_no_value(i) for i in order):
+        if any(i.op == "batch" or cells.has_no_value(i) for i in order):
             return self._refused(n, what)
         known: dict[Node, np.ndarray] = {}
         # The client's values, as they were when the step began.
         if any(i.op == "state" for i in order):
-            trace.outside(lambda: known.update(self.cells.values_before()))
+            cells.outside(lambda: known.update(self.cells.values_before()))
         if any(i.op == "state" and i not in known for i in order):
             return self._refused(n, what)
         return evaluate([n], known)[0]
@@ -115,17 +115,23 @@ def record(
 
     def again(size: int) -> Program:
         tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
-        with mode():
-            capture = AbstractCapture()
-            for i, (name, t) in enumerate(tensors.items()):
-                capture.feed(t.cell, i, f"input.{name}")
-            with precision.autocast(half), capture:
-                result = step(**tensors) if isinstance(batch, Mapping) else step(*tensors.values())
-                graph = graph_of(capture, result)
-            capture.abandon()
-            return program_of(graph)
+        call = (lambda: step(**tensors)) if isinstance(batch, Mapping) else (lambda: step(*tensors.values()))
+        return program_of_step(call, tensors, half)
 
     return StepFamily(own, again(own), again)
+
+
+def program_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DType | None = None) -> Program:
+    """The program of what `call()` does with the tensors of a batch, without values; it returns what is fetched."""
+    with mode():
+        capture = AbstractCapture()
+        for i, (name, t) in enumerate(batch.items()):
+            capture.feed(t.cell, i, f"input.{name}")
+        with precision.autocast(half), capture:
+            result = call()
+            graph = graph_of(capture, result)
+        capture.abandon()
+        return program_of(graph)
 
 
 def graph_of(capture: Capture, fetches: Any) -> Graph:

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazytensor import autograd, source, trace
+from lazytensor import autograd, cells, source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, is_used, set_apart, unique
 from lazytensor.members import fact, method
@@ -60,7 +60,7 @@ class Handle:
 def rule_number() -> Any:
     """A number for a node with a rule; inside a step counted from its start, so that the next trace finds the same."""
     # A number from a counter that never goes back would make each trace of a step another graph, compiled anew.
-    step = trace.here.current
+    step = cells.here.current
     if step is None:
         return unique()
     step.rules += 1
@@ -75,11 +75,11 @@ class _Arrival:
         self.keepers = Keepers()
         self.device = device
         # Nodes of a step are found again by its next trace, which registers its own hooks.
-        self._epoch = None if trace.here.current is None else weakref.ref(trace.here.current)
+        self._epoch = None if cells.here.current is None else weakref.ref(cells.here.current)
 
     def is_due(self) -> bool:
         """Whether it was registered in the step that is being traced, or outside like this walk."""
-        return trace.here.current is None if self._epoch is None else self._epoch() is trace.here.current is not None
+        return cells.here.current is None if self._epoch is None else self._epoch() is cells.here.current is not None
 
     def __call__(self, g: Node) -> Node:
         if not self.is_due():
@@ -109,7 +109,7 @@ def _arrival_of(t: Tensor) -> _Arrival:
 
 def _place_of(t: Tensor) -> Node:
     """The node of a tensor, as one that no equal tensor has if that can be had."""
-    n, step = t.node, trace.here.current
+    n, step = t.node, cells.here.current
     if arrival_at(n) is not None:
         return n
     if n.cells <= 1 and step is None:
@@ -127,7 +127,7 @@ def _place_of(t: Tensor) -> Node:
 
 def _refuse_shared(t: Tensor, n: Node) -> None:
     # Whoever holds a node is asked of Python's collector: slow, and only after equal computations.
-    if any(isinstance(c, trace.Cell) and c is not t.cell and c.node is n for c in gc.get_referrers(n)):
+    if any(isinstance(c, cells.Cell) and c is not t.cell and c.node is n for c in gc.get_referrers(n)):
         raise AutogradError(
             "this tensor has been used, and so may another one that was computed just like it or is its clone: their "
             "gradients cannot be told apart any more",
@@ -172,7 +172,7 @@ def follow() -> None:
     """Let tensors that keep their gradient wait for it where they are now: they may have been written to."""
     for t in list(_retaining.tensors.values()):
         # A tensor from another step is no part of what is walked, and looking at it would draw it in.
-        if t.cell.node is not None and t.cell.epoch is trace.here.current and t.node.tracks:
+        if t.cell.node is not None and t.cell.epoch is cells.here.current and t.node.tracks:
             arrival = arrival_at(t.node)
             if arrival is None or id(t) not in arrival.keepers:
                 _arrival_of(t).keepers[id(t)] = t

@@ -12,15 +12,15 @@ from enum import Enum
 
 import numpy as np
 
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.captured_cells import CapturedCells
+from lazytensor.cells import Cell
 from lazytensor.errors import ClientValueError, TraceError, refuse
 from lazytensor.ir.graph import Graph, Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.life_cycle import LifeCycle, Move
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
-from lazytensor.trace import Cell
 
 FETCHING = ("print()", ".tolist()", ".to('cpu')")
 """What brings a whole tensor to the client; other readings take one number out of it."""
@@ -95,7 +95,7 @@ class Capture:
         self._memo: dict[Node, np.ndarray] = {}
         self._endings: list[Callable[[], None]] = []
         # A step can be captured inside of another one, which is the current one again behind it.
-        self._outer: trace.Epoch | None = None
+        self._outer: cells.Epoch | None = None
 
     def _move(self, event: str) -> None:
         """Go on to the next phase. Raises TraceError for what does not happen in this one."""
@@ -104,13 +104,13 @@ class Capture:
 
     def __enter__(self) -> "Capture":
         self._move("enter")
-        self._outer = trace.become(self)
+        self._outer = cells.become(self)
         return self
 
     def __exit__(self, kind: type | None, *_: object) -> None:
         was_executed = self.phase is Phase.FINISHED
         self._move("leave")
-        trace.become(self._outer)
+        cells.become(self._outer)
         # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
         # What was executed stays; what was only recorded is forgotten with the exception.
         if kind is not None and not was_executed:
@@ -216,7 +216,7 @@ class Capture:
     def reveal(self, waiting: Sequence[Cell], values: Sequence[np.ndarray]) -> None:
         """Leave the step for a while: its results and its state can be read from outside."""
         self._move("reveal")
-        trace.become(self._outer)
+        cells.become(self._outer)
         # Before the values: they take the place of the nodes that the next step needs again.
         self.cells.remember(waiting)
         self.cells.hand_out(waiting, values)
@@ -225,12 +225,12 @@ class Capture:
         """Come back after `reveal`: nothing has a value again."""
         self._move("hide")
         self.cells.take_back()
-        self._outer = trace.become(self)
+        self._outer = cells.become(self)
 
     def leave(self) -> None:
         """Stop being the current step without having run, and forget it."""
         self._move("leave")
-        trace.become(self._outer)
+        cells.become(self._outer)
         self.abandon()
 
     def abandon(self) -> None:

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lazytensor import source
+from lazytensor.cells import Cell, Epoch, read, value_of
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node, leaf, node, unique
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
-from lazytensor.trace import Cell, Epoch, read, value_of
 
 # Of each store, which cell stands for a name now. A cell that lost its name to another one keeps its value by itself.
 _owners: "weakref.WeakKeyDictionary[Store, dict[str, weakref.ref[Cell]]]" = weakref.WeakKeyDictionary()

@@ -7,11 +7,11 @@ after an operation kept it, and a graph whose values were freed, are errors ther
 from collections.abc import Callable, Iterator
 
 from lazytensor import autograd, source
+from lazytensor.cells import REPLACED, SPENT, Cell, Replaced
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ops import OPS
-from lazytensor.trace import REPLACED, SPENT, Cell, Replaced
 
 KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _RENAMED = frozenset({"cast", "detach"})

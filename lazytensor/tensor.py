@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lazytensor import autograd, saved, source, trace
+from lazytensor import autograd, cells, saved, source
+from lazytensor.cells import Cell, adopt, read, value_of, write
 from lazytensor.device import CPU as CPU
 from lazytensor.device import Device as Device
 from lazytensor.device import Size as Size
@@ -25,7 +26,6 @@ from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.ops.elementwise import cast
-from lazytensor.trace import Cell, adopt, read, value_of, write
 
 Lens = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
 CONST_LIMIT = 65536
@@ -106,7 +106,7 @@ class Tensor(Methods):
         # Reading a value is the hottest path of the package: the last answer is kept, and holds as long as the cell
         # shows the same node in the same step.
         stored = self.cell.node
-        if stored is None or self.cell.epoch is not trace.here.current:
+        if stored is None or self.cell.epoch is not cells.here.current:
             stored = read(self.cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
@@ -264,7 +264,7 @@ class Tensor(Methods):
     def spend(self, is_retained: bool | None) -> None:
         """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
         root = self.node
-        if trace.here.current is None:
+        if cells.here.current is None:
             saved.check(root, _cell_of)
             if not is_retained:
                 saved.spend(root)
@@ -434,7 +434,7 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     dtype = dtype or of_array(array)
     values = np.array(array, dtype.host, order="C")
     t = Type(values.shape, dtype)
-    is_constant = trace.here.current is not None and values.nbytes <= CONST_LIMIT
+    is_constant = cells.here.current is not None and values.nbytes <= CONST_LIMIT
     return handle(adopt(const(values, t) if is_constant else leaf(values, t)))
 
 

@@ -31,12 +31,13 @@ LAYERS = """
     lazytensor.kernels
     lazytensor.compiler
     lazytensor.runtime
-    lazytensor.trace
+    lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.arrival
     lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
+    lazytensor.tracing
     lazytensor.functions
     lazytensor.nn  lazytensor.data  lazytensor.special
     lazytensor.optim

@@ -13,7 +13,7 @@ from typing import Any
 
 from cstorch_compat.check.operations import OPERATORS
 from cstorch_compat.names.mirror import mirror
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.ir.types import Where
 from lazytensor.nn import Module
 from lazytensor.nn.container import ModuleDict, ModuleList, Sequential
@@ -133,7 +133,7 @@ class Watch:
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> Any:
             # Only the outermost call is the user's word; outside of a step nothing is refused.
-            if self.current is not None or trace.here.current is None or _is_called_by_us():
+            if self.current is not None or cells.here.current is None or _is_called_by_us():
                 return function(*args, **kwargs)
             return self._shown(FunctionCall(name, args, kwargs, source.where()), lambda: function(*args, **kwargs))
 
@@ -144,10 +144,10 @@ class Watch:
         def watched(module: Module, *args: Any, **kwargs: Any) -> Any:
             kind = type(module)
             # Modules that the step has called are remembered: their forward is read for side effects.
-            if trace.here.current is not None:
+            if cells.here.current is not None:
                 self.modules[id(module)] = module
             is_ours = kind.__module__.startswith("lazytensor.nn") and not isinstance(module, CONTAINERS)
-            if self.current is not None or trace.here.current is None or not is_ours:
+            if self.current is not None or cells.here.current is None or not is_ours:
                 return function(module, *args, **kwargs)
             call = FunctionCall(f"nn.{kind.__name__}", args, kwargs, source.where(), module)
             return self._shown(call, lambda: function(module, *args, **kwargs))

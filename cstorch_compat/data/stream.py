@@ -16,13 +16,13 @@ from cstorch_compat.data.supply import Supply
 from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.watch import spans
 from lazytensor import source
+from lazytensor.cells import Cell
 from lazytensor.data.crew import Crew, default_context
 from lazytensor.data.worker import Failure
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 
 class Stream(Protocol):

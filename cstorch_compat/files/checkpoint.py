@@ -11,12 +11,12 @@ from cstorch_compat.files.pickled import DeferredObject
 from cstorch_compat.files.sniff import kind_of
 from cstorch_compat.files.tree import flatten
 from lazytensor import leftovers, serialization, source
+from lazytensor.cells import Cell
 from lazytensor.dtype import round_to
 from lazytensor.errors import CheckpointError
 from lazytensor.ir.types import StateId, Type
 from lazytensor.lazyarray import LazyArray
 from lazytensor.tensor import CPU, Device, Tensor, of_class
-from lazytensor.trace import Cell
 
 
 # The original gives such a tensor for every map_location, even on the CPU; both classes have its names.

@@ -8,7 +8,7 @@ from typing import Any
 from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run import process, steps
 from cstorch_compat.run.wafer_state import WaferState
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
@@ -60,7 +60,7 @@ class Metric(Module, ABC):
         for name, buffer in self.named_buffers():
             # A metric inside of a model is named by `compile`, as any of its buffers.
             if not buffer.cell.state:
-                trace.register(buffer.cell, f"metrics.{self.name}.{self._index}.{name}")
+                cells.register(buffer.cell, f"metrics.{self.name}.{self._index}.{name}")
             # Weights come back on checkpoint steps alone; metrics are an exception of the system.
             if isinstance(store, WaferState):
                 store.free.add(buffer.cell.state)
@@ -89,7 +89,7 @@ class Metric(Module, ABC):
 
 def _kept(value: Tensor, metric: "Metric") -> None:
     """A metric's value is an output of the step, although no closure takes it."""
-    if process.use_cs() and trace.here.current is not None:
+    if process.use_cs() and cells.here.current is not None:
         # A closure that does nothing: without an output that is fetched, the compiler would leave out state that
         # nothing else reads.
         steps.closure(lambda r: None, False)(value)

@@ -7,6 +7,7 @@ import numpy as np
 
 import lazytensor as lt
 from lazytensor import source
+from lazytensor.cells import Cell
 from lazytensor.dtype import DType, bool_
 from lazytensor.errors import OperandInvalid
 from lazytensor.functions.pointwise import tensor_of
@@ -14,7 +15,6 @@ from lazytensor.ops import call, const
 from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.reference import evaluate
 from lazytensor.tensor import Device, Tensor, arg, handle
-from lazytensor.trace import Cell
 
 # The names that the vendor's graphs print. Differentiation turns the ends round, so the backward pass has its own.
 BEGIN_FORWARD, END_FORWARD = "BEGIN_FORWARD", "END_FORWARD"

@@ -6,7 +6,7 @@ from typing import Any
 
 from cstorch_compat.optim.skipped import gradients, has_scaler, is_finite_norm, squared_norm, step_where
 from cstorch_compat.run import process
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.dtype import float32, int64
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import tensor
@@ -70,7 +70,7 @@ class GradScaler:
         number = next(_numbers.value)
         for name, value in state.items():
             value.device = process.state_device()
-            trace.register(value.cell, f"grad_scaler.{number}.{name}")
+            cells.register(value.cell, f"grad_scaler.{number}.{name}")
         return state
 
     def get_scale(self) -> Tensor | float:

@@ -15,8 +15,8 @@ from cstorch_compat.optim.optimizers import Optimizer
 from cstorch_compat.optim.signatures import show
 from cstorch_compat.optim.skipped import update_if_finite
 from cstorch_compat.run import process, steps
+from lazytensor import cells
 from lazytensor import dtype as dt
-from lazytensor import trace
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.creation import as_tensor, tensor
 from lazytensor.functions.writing import copy_
@@ -129,7 +129,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     def refresh(self) -> None:
         """Compute the values from the counter, within a traced step; outside they are those of the last `step`."""
         # The value of a part is an operand of the whole's; set into the groups it could stand in place of that.
-        if trace.here.current is None or self._is_part:
+        if cells.here.current is None or self._is_part:
             return
         self._name()
         with grad_mode(False):
@@ -138,7 +138,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
     def recompute(self) -> None:
         """Put the values of the counter as it is into the groups, where those of a step have no value any more."""
         # Within a step the groups hold its nodes, and these are right.
-        if trace.here.current is None and not self._is_part:
+        if cells.here.current is None and not self._is_part:
             with grad_mode(False):
                 self.update_groups(self._values())
 
@@ -152,7 +152,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
         """Go on by one step."""
         self._step_count += 1
         # Named when it is used and not when it is made, so that schedules that a script discards take no number.
-        if trace.here.current is not None:
+        if cells.here.current is not None:
             self._name()
         with grad_mode(False):
             self.increment_last_epoch()
@@ -177,7 +177,7 @@ class Scheduler(ABC):  # noqa: B024 - either of two methods is to be given by su
 
     def _register(self, prefix: str) -> None:
         # Names by place in the tree of schedules; they stand in printed graphs and tell state apart in checkpoints.
-        trace.register(self.last_epoch.cell, f"{prefix}.last_epoch")
+        cells.register(self.last_epoch.cell, f"{prefix}.last_epoch")
         for place, part in self.parts():
             part._register(f"{prefix}.{place}")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cstorch_compat.run import process
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.dtype import float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
@@ -21,7 +21,7 @@ has_scaler = process.Slot(lambda: False)
 
 # Weak on both sides: an optimizer that is gone needs no verdict, and the verdict of a step that is over must not
 # hold counters back in the next one, which may not use the scaler at all.
-_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[trace.Epoch], Tensor]]" = weakref.WeakKeyDictionary()
+_verdicts: "weakref.WeakKeyDictionary[Any, tuple[weakref.ref[cells.Epoch], Tensor]]" = weakref.WeakKeyDictionary()
 """Of each optimizer that a dynamic scaler stepped: the traced step, and whether its gradients were finite."""
 
 
@@ -62,8 +62,8 @@ def step_where(finite: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Any
     for t, old in zip(changed, before, strict=True):
         _take_back(t, old, finite)
     # Counters that are advanced after the step (schedules, in a script's own line) ask for this verdict at the end.
-    if trace.here.current is not None:
-        _verdicts[optimizer] = weakref.ref(trace.here.current), finite
+    if cells.here.current is not None:
+        _verdicts[optimizer] = weakref.ref(cells.here.current), finite
     return answer
 
 
@@ -88,7 +88,7 @@ def update_if_finite(optimizer: Any, tensor: Tensor) -> None:
     To be called before the tensor is changed. Outside a traced step it has no effect, and raises RuntimeError where the
     original does: after `amp.init()`, with a scaler.
     """
-    capture = trace.here.current
+    capture = cells.here.current
     if capture is None:
         _refuse_unwatched()
         return

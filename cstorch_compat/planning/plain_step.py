@@ -16,12 +16,12 @@ from cstorch_compat.run import process
 from cstorch_compat.run.model_calls import ModelCall, ModelCalls, name_model
 from lazytensor import abstract, precision
 from lazytensor.abstract import AbstractCapture
+from lazytensor.cells import Cell
 from lazytensor.data.loader import DataLoader
 from lazytensor.ir.graph import Graph
 from lazytensor.nn import Module
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor
-from lazytensor.trace import Cell
 
 PATIENCE = 100
 """Calls of one model at one line after which a script without optimizers counts as one that trains nothing."""

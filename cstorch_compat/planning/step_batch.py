@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cstorch_compat.files.tree import map_tensors
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.abstract import scaled
+from lazytensor.cells import Cell
 from lazytensor.ir.graph import Graph
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 
 class StepRecorded(BaseException):
@@ -38,7 +38,7 @@ class StepBatch:
         spec = scaled(t.spec, self.own, self.wanted)
         if spec is t.spec or spec == t.spec:
             return t
-        other = handle(Cell(trace.without_value(spec)))
+        other = handle(Cell(cells.without_value(spec)))
         other.device = t.device
         return other
 
@@ -46,4 +46,4 @@ class StepBatch:
         """The same for a cell that no loader gave, where it lies."""
         spec = scaled(cell.type, self.own, self.wanted) if self.wanted else cell.type
         if spec != cell.type:
-            cell.type, cell.node, cell.synced = spec, trace.without_value(spec), None
+            cell.type, cell.node, cell.synced = spec, cells.without_value(spec), None

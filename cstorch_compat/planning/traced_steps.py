@@ -7,10 +7,10 @@ from cstorch_compat.planning.step_batch import StepBatch, StepRecorded
 from cstorch_compat.run.recorded_session import RecordedSession, fetched
 from cstorch_compat.run.session import NextCheckpoint
 from cstorch_compat.run.wafer_state import LAZY
-from lazytensor import abstract, trace
+from lazytensor import abstract, cells
 from lazytensor.abstract import AbstractCapture
+from lazytensor.cells import Cell
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 
 class AbstractSession(RecordedSession):
@@ -37,6 +37,6 @@ class AbstractSession(RecordedSession):
 
 
 def _without_value(t: Tensor) -> Tensor:
-    seen = handle(Cell(trace.without_value(t.spec)))
+    seen = handle(Cell(cells.without_value(t.spec)))
     seen.device = LAZY
     return seen

@@ -7,7 +7,7 @@ from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.run.closures import Closures
 from cstorch_compat.run.session import NextCheckpoint, Session
 from cstorch_compat.watch import spans
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.capture import Capture
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
@@ -27,7 +27,7 @@ class EagerSession(Session):
 
     def call(self, step_fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a traced function."""
-        if trace.here.current is not None:  # one traced function calls another: both are one step
+        if cells.here.current is not None:  # one traced function calls another: both are one step
             return step_fn(*args, **kwargs)
         capture = Capture(self.store, readable=True)
         for i, (path, t) in enumerate(flatten((args, kwargs) if kwargs else args)):

@@ -7,9 +7,9 @@ is lost. Source: the limitations page of the 2.x documentation, "Pre-Initialize 
 from collections.abc import Iterator
 
 from lazytensor.capture import Capture
+from lazytensor.cells import Cell
 from lazytensor.optim.traced.optimizer import alive
 from lazytensor.tensor import Tensor
-from lazytensor.trace import Cell
 
 
 def late_state(capture: Capture) -> Iterator[tuple[str, Cell]]:

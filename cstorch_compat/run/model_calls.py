@@ -8,7 +8,7 @@ from typing import Any
 
 from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.ir.types import Where
 from lazytensor.modes import set_grad_enabled
 from lazytensor.nn import Module
@@ -100,5 +100,5 @@ def name_model(module: Module, prefix: str = "model") -> None:
     """Give the state of a model the names that `cstorch.compile` would have given, and its modules their paths."""
     for name, t in (*module.named_parameters(), *module.named_buffers()):
         if not t.cell.state:
-            trace.register(t.cell, f"{prefix}.{name}")
+            cells.register(t.cell, f"{prefix}.{name}")
     name_scopes(module, prefix)

@@ -8,7 +8,7 @@ from cstorch_compat.names.builtin_errors import as_builtin
 from cstorch_compat.run.backend import Backend
 from cstorch_compat.run.process import RUN, make_backend
 from cstorch_compat.run.wafer_state import LAZY
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.errors import NameMissing, TraceError, refuse
 from lazytensor.nn import Module
 from lazytensor.nn.scopes import name_scopes
@@ -98,7 +98,7 @@ def _name_state(model: Any, prefix: str, owner: Backend) -> None:
     # A tensor that stands in several places has the last one's name, as in the original.
     names = {id(t.cell): (name, t) for name, t in _named_tensors(model)}
     for name, tensor in names.values():
-        trace.register(tensor.cell, f"{prefix}.{name}")
+        cells.register(tensor.cell, f"{prefix}.{name}")
         tensor.device = LAZY if owner.is_csx else CPU
     # Operations carry the scope of the layer that made them, which names kernels in the report.
     name_scopes(model, prefix)

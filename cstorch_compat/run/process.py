@@ -12,7 +12,7 @@ from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.options import Options
 from cstorch_compat.run.wafer_state import LAZY
 from cstorch_compat.watch import spans
-from lazytensor import errors, random, source, trace
+from lazytensor import cells, errors, random, source
 from lazytensor.dtype import float32
 from lazytensor.functions import drawing
 from lazytensor.functions.promotion import set_default_dtype
@@ -58,7 +58,7 @@ class Run:
         self.slots.clear()
         spans.forget()
         # The state of lazytensor is the process's too: what is recorded, what is drawn, and who is told of refusals.
-        trace.reset()
+        cells.reset()
         errors.report_to(None)
         source.reset()
         set_grad_enabled(True)

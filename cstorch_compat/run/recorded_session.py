@@ -7,7 +7,7 @@ from cstorch_compat.files.tree import flatten
 from cstorch_compat.run import process
 from cstorch_compat.run.closures import ClosureCall, Closures
 from cstorch_compat.run.session import LoopSession
-from lazytensor import precision, trace
+from lazytensor import cells, precision
 from lazytensor.capture import Capture
 from lazytensor.tensor import Tensor
 
@@ -42,7 +42,7 @@ class RecordedSession(LoopSession):
 
     def close(self) -> None:
         """The loop is over, or was left."""
-        if trace.here.current is self.capture:
+        if cells.here.current is self.capture:
             self.capture.leave()
 
     def _closure_calls(self) -> list[ClosureCall]:

@@ -21,8 +21,9 @@ from cstorch_compat.run.late_state import late_state
 from cstorch_compat.run.session import NextCheckpoint, Session
 from cstorch_compat.run.wafer_state import LAZY, WaferState
 from cstorch_compat.watch import spans
-from lazytensor import config, precision, source, trace
+from lazytensor import cells, config, precision, source
 from lazytensor.capture import Capture
+from lazytensor.cells import Cell
 from lazytensor.cirh.text import Notes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
@@ -34,7 +35,6 @@ from lazytensor.ops.elementwise import cast
 from lazytensor.runtime.backend import Executable
 from lazytensor.step import StepRunner
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 
 @dataclass(frozen=True)
@@ -340,7 +340,7 @@ class WaferSession(Session):
         if not had_steps:
             return
         # The loop was left in the middle of a step, which is forgotten.
-        if trace.here.current is self.step.capture:
+        if cells.here.current is self.step.capture:
             self.step.capture.leave()
         self.state.stop()
 

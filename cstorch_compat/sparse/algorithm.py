@@ -15,7 +15,7 @@ from cstorch_compat.run.warn import warn
 from cstorch_compat.sparse.initial_masks import make_init_method
 from cstorch_compat.sparse.parameter import SparseParameter
 from cstorch_compat.sparse.sparse_schedules import Constant, HyperParameterSchedule, make_hyperparam_schedule
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.arrival import Handle
 from lazytensor.functions.creation import tensor
 from lazytensor.nn.module import Module
@@ -262,7 +262,7 @@ class SparsityAlgorithm(ABC):
         for name, counter in self.counters().items():
             # A counter of Python would be a constant of a step that is traced once.
             counter.device = process.state_device()
-            trace.register(counter.cell, f"{prefix}.{name}")
+            cells.register(counter.cell, f"{prefix}.{name}")
 
     def state_tensors(self) -> list[Tensor]:
         """All that a step of the optimizer changes here: masks and counters."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from cstorch_compat.run import process
 from cstorch_compat.sparse.initial_masks import checked_mask
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.arrival import register_hook
 from lazytensor.dtype import bool_
 from lazytensor.functions import pointwise as pw
@@ -44,7 +44,7 @@ class SparseParameter:
         mask.device = self.param.device
         state = self.param.cell.state
         if state:
-            trace.register(mask.cell, f"{state}_mask")
+            cells.register(mask.cell, f"{state}_mask")
         return mask
 
     def _before_loading(self, module: Any, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:

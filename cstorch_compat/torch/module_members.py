@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.torch import tensor_members
+from lazytensor.cells import adopt
 from lazytensor.functions.creation import empty_like
 from lazytensor.nn.module import Module
 from lazytensor.tensor import Tensor
-from lazytensor.trace import adopt
 
 MOVES = ("cuda", "xpu", "mtia", "ipu")
 

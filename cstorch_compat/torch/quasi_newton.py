@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
@@ -59,7 +59,7 @@ class LBFGS(Optimizer):
         """Up to `max_iter` iterations; returns the loss before them. Raises RuntimeError without a closure."""
         if closure is None:
             raise RuntimeError("LBFGS needs a closure that computes the loss and its gradients")
-        if trace.here.current is not None:
+        if cells.here.current is not None:
             raise TraceError("torch.optim.LBFGS needs values, and inside a traced step there are none yet")
         memory: dict[str, Any] = self.state[self._params[0]]
         search = _Search(self, closure, memory)

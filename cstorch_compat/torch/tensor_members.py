@@ -8,6 +8,7 @@ import numpy as np
 
 from cstorch_compat.torch import sparse_coo, tensor_memory
 from lazytensor import dtype as dt
+from lazytensor.cells import adopt
 from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError, ShapeError
 from lazytensor.functions import linalg, shapes, windows
@@ -15,7 +16,6 @@ from lazytensor.functions.attach import members_of
 from lazytensor.functions.creation import empty, tensor
 from lazytensor.members import fact, marks, method
 from lazytensor.tensor import Tensor, from_array, grad_mode, handle, of_class
-from lazytensor.trace import adopt
 
 NO_DEVICE = "Torch not compiled with {} enabled"
 

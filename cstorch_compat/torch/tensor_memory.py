@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, from_numpy, source, tensor
 from lazytensor import dtype as dt
-from lazytensor import from_numpy, source, tensor, trace
+from lazytensor.cells import Cell
 from lazytensor.dtype import DType
 from lazytensor.encoding import decoded, encoded
 from lazytensor.errors import StateError
 from lazytensor.ir.graph import Node
 from lazytensor.tensor import Device, Tensor, handle
-from lazytensor.trace import Cell
 
 OLD = (
     "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
@@ -31,7 +31,7 @@ _copies: "weakref.WeakKeyDictionary[Cell, tuple[Node, np.ndarray]]" = weakref.We
 
 def bytes_of(cell: Cell) -> np.ndarray:
     """The bytes of a cell's value, always at the same place. Raises StateError inside a traced step."""
-    if trace.here.current is not None:
+    if cells.here.current is not None:
         raise StateError(
             "the memory of a tensor was asked for inside a traced step, where it has none",
             where=source.where(),
@@ -55,7 +55,7 @@ def address(x: Tensor) -> int:
     if not x.numel():
         return 0
     begin = x.storage_offset() * x.dtype.itemsize
-    return (id(x.cell) if trace.here.current is not None else int(bytes_of(x.cell).ctypes.data)) + begin
+    return (id(x.cell) if cells.here.current is not None else int(bytes_of(x.cell).ctypes.data)) + begin
 
 
 class UntypedStorage:
@@ -114,7 +114,7 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """Where the bytes lie."""
-        if self._cell is not None and trace.here.current is not None:
+        if self._cell is not None and cells.here.current is not None:
             return id(self._cell)
         return int(self.array.ctypes.data) if self.nbytes() else 0
 

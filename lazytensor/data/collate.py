@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.data.dataset import Subset, TensorDataset
 from lazytensor.data.worker_errors import SampleTypeError
 from lazytensor.dtype import DType, float64
@@ -137,12 +137,12 @@ def gathered(dataset: Any, indices: Sequence[int]) -> list[Tensor] | None:
 
 def _is_known(t: Tensor) -> bool:
     """Whether a tensor has values to be copied: where none are computed, a large random one has a type alone."""
-    return not trace.is_abstract or t.node.value is not None
+    return not cells.is_abstract or t.node.value is not None
 
 
 def of_type(t: Type) -> Tensor:
     """A tensor that has a type and no values."""
-    return handle(trace.Cell(trace.without_value(t)))
+    return handle(cells.Cell(cells.without_value(t)))
 
 
 def default_convert(sample: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lazytensor import random, trace
+from lazytensor import cells, random
 from lazytensor.data.fetch import Recipe, fetched, streamed
 
 # A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
@@ -147,7 +147,7 @@ def _settle() -> None:
         end.close()
     open_ends.clear()
     # A fork in the middle of a traced step would record the samples' operations into a graph that nobody reads.
-    trace.become(None)
+    cells.become(None)
 
 
 def _send(pipe: Connection, outbox: "queue.SimpleQueue[bytes | None]") -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import random, source
+from lazytensor.cells import adopt
 from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.errors import MemoryMissing, ShapeError
@@ -19,7 +20,6 @@ from lazytensor.members import method
 from lazytensor.ops import call
 from lazytensor.ops import full as full_node
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
-from lazytensor.trace import adopt
 
 MOST_STEPS = 1 << 40
 """Steps beyond which no memory holds them, and NumPy fails in words of its own."""

@@ -8,14 +8,14 @@ import math
 
 import numpy as np
 
+from lazytensor import cells, random
 from lazytensor import dtype as dt
-from lazytensor import random, trace
+from lazytensor.cells import Cell
 from lazytensor.dtype import DType
 from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, const
 from lazytensor.tensor import Device, Tensor, from_array, handle, wrap
-from lazytensor.trace import Cell
 
 STATE = Type((2,), dt.int64)
 DRAWN_AT_ONCE = 65536
@@ -28,7 +28,7 @@ class _Source:
     def __init__(self) -> None:
         self.cell: Cell | None = None
         self.seeding = -1
-        self.capture: trace.Epoch | None = None
+        self.capture: cells.Epoch | None = None
         self.base: Node | None = None
         self.draws = 0
 
@@ -36,7 +36,7 @@ class _Source:
         """The state at the start of the step, and the number of this draw."""
         base = self.base
         # Told by the step, not by a call at its start: steps without draws then carry no state.
-        if trace.here.current is not self.capture or base is None:
+        if cells.here.current is not self.capture or base is None:
             base = self._begin()
         self.draws += 1
         return base, self.draws - 1
@@ -49,10 +49,10 @@ class _Source:
             self.cell, self.seeding = Cell.outside(start), generator.seedings
             # The cell outlives its seeding in a captured step, so each seeding has a name of its own.
             self.cell.state = f"rng.{generator.seedings}"
-        self.capture, self.draws = trace.here.current, 0
+        self.capture, self.draws = cells.here.current, 0
         # Read before the counter moves: all draws of the step start from one state and differ by their number.
-        self.base = trace.read(self.cell)
-        trace.write(self.cell, self.base + const(np.array([0, 1]), STATE))
+        self.base = cells.read(self.cell)
+        cells.write(self.cell, self.base + const(np.array([0, 1]), STATE))
         return self.base
 
 
@@ -67,19 +67,19 @@ def restart() -> None:
 
 def is_replayed() -> bool:
     """Whether operations are recorded into a step that runs again without Python: numbers are nodes of it."""
-    return trace.here.current is not None and not trace.here.current.readable
+    return cells.here.current is not None and not cells.here.current.readable
 
 
 def is_put_off(shape: tuple[int, ...]) -> bool:
     """Whether so many numbers are to be drawn by a node, when somebody reads them: where values may not be needed."""
-    return trace.is_abstract and math.prod(shape) > DRAWN_AT_ONCE
+    return cells.is_abstract and math.prod(shape) > DRAWN_AT_ONCE
 
 
 def drawn(values: np.ndarray, dtype: DType) -> Tensor:
     """A tensor of numbers that were drawn now; in a step that Python runs each time they are an input of it."""
-    if trace.here.current is None or is_replayed():
+    if cells.here.current is None or is_replayed():
         return from_array(values, dtype)
-    return handle(trace.here.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
+    return handle(cells.here.current.supply(np.array(values, dtype.host, order="C"), Type(values.shape, dtype)))
 
 
 def at_step(step: Tensor, number: int, shape: tuple[int, ...], device: Device) -> Tensor:

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor import source, trace
 from lazytensor.errors import ShapeError
 from lazytensor.functions import shapes
 from lazytensor.functions.pointwise import tensor_of
@@ -183,7 +183,7 @@ def _index_tensor(p: Tensor) -> Any:
     if not p.ndim and p.dtype is dt.bool_:
         return bool(p)
     # A number that is known selects as an int does, and gives a view.
-    if not p.ndim and trace.here.current is None:
+    if not p.ndim and cells.here.current is None:
         return int(p)
     # Narrower integers count as places too; the operations know int64 only.
     return p if p.dtype in (dt.bool_, dt.int64) else tensor_of(cast(arg(p), dt.int64), p)
@@ -233,7 +233,7 @@ def _check_mask(view: Tensor, d: int, mask: Tensor) -> None:
 
 def check_places(index: Tensor, extent: int, dim: int, low: int | None = None) -> None:
     """Raises IndexError for a place outside low..extent - 1 (low is -extent), where places have values already."""
-    if trace.here.current is None:
+    if cells.here.current is None:
         in_bounds(index.array("an index"), extent, dim, -extent if low is None else low)
 
 

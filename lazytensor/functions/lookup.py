@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor import source, trace
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
@@ -164,7 +164,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())
         num_classes = int(red.amax(input)) + 1
     # In a step nobody knows the numbers yet; one outside gives a row of zeros there.
-    if trace.here.current is None and input.spec.size:
+    if cells.here.current is None and input.spec.size:
         values = input.array("one_hot()")
         if values.min() < 0 or values.max() >= num_classes:
             raise ShapeError("Class values must be non-negative and smaller than num_classes.", where=source.where())

@@ -7,7 +7,7 @@ the sum and the mean are numbers, []. All raise ValueError for another `reductio
 import math
 from typing import Any
 
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.dtype import int64
 from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
@@ -100,7 +100,7 @@ def _check_labels(input: Tensor, target: Tensor, ignore_index: int) -> None:
         raise ShapeError(
             f"expected scalar type Long but found {target.dtype.name}", where=source.where(), hint="Use .long()."
         )
-    if trace.here.current is not None or trace.is_abstract or target.device.type == "meta" or not target.spec.size:
+    if cells.here.current is not None or cells.is_abstract or target.device.type == "meta" or not target.spec.size:
         return
     labels, classes = target.array("the labels of a loss"), shape[min(1, input.ndim - 1)]
     # Two passes for the good case, which is all but one.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import dialect, random, source, trace
+from lazytensor import cells, dialect, random, source
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import ShapeError, TraceError
@@ -37,7 +37,7 @@ def _written(x: Tensor, values: np.ndarray) -> Tensor:
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",
         )
     rounded = round_to(np.asarray(values).astype(x.dtype.host), x.dtype).reshape(x.spec.shape)
-    x.write(leaf(rounded, x.spec) if trace.here.current is None else drawn(rounded, x.dtype).node)
+    x.write(leaf(rounded, x.spec) if cells.here.current is None else drawn(rounded, x.dtype).node)
     return x
 
 

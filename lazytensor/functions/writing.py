@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lazytensor import random, source, trace
+from lazytensor import cells, random, source
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import Operand, prepared
@@ -60,14 +60,14 @@ def zero_(x: Tensor) -> Tensor:
 
 def _filled(x: Tensor, values: np.ndarray) -> Tensor:
     # Drawn at once, also in a step that is replayed: initial values are constants there, not draws of each replay.
-    x.write(const(values, x.spec) if trace.here.current is None or is_replayed() else drawn(values, x.dtype).node)
+    x.write(const(values, x.spec) if cells.here.current is None or is_replayed() else drawn(values, x.dtype).node)
     return x
 
 
 def is_unseen(x: Tensor) -> bool:
     """Whether a tensor shows no values, and so uses up no random numbers."""
     stored = x.cell.node
-    return x.device.type == "meta" or (trace.is_abstract and stored is not None and trace.has_no_value(stored))
+    return x.device.type == "meta" or (cells.is_abstract and stored is not None and cells.has_no_value(stored))
 
 
 @method

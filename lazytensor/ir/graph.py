@@ -1,6 +1,6 @@
 """Interned nodes: equal structure is the same object, so equality is identity and sharing is free.
 
-A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.trace`). `value` remembers an array that the
+A node is pure. Mutable tensors are cells that point to nodes (`lazytensor.cells`). `value` remembers an array that the
 node is known to stand for; it never changes once set, because leaves of different data are different nodes.
 """
 

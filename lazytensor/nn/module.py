@@ -4,8 +4,9 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self
 
-from lazytensor import source, trace
+from lazytensor import cells, source
 from lazytensor.arrival import Handle
+from lazytensor.cells import adopt
 from lazytensor.dtype import bfloat16, float16, float32, float64
 from lazytensor.functions.creation import empty
 from lazytensor.functions.writing import copy_, zero_
@@ -20,7 +21,6 @@ from lazytensor.nn.hooks import (
     placed,
 )
 from lazytensor.tensor import Tensor, grad_mode, of_class, untracked
-from lazytensor.trace import adopt
 
 
 class Parameter(Tensor):
@@ -32,9 +32,9 @@ class Parameter(Tensor):
         # Over the cell of its data, as PyTorch's shares their storage: a write to either shows in both. A view has no
         # cell of its own, and a tensor that is part of a graph is no leaf: their value goes to a new cell.
         is_shared = not (source_tensor.lens or source_tensor.requires_grad)
-        if trace.is_abstract and not trace.here.current:
+        if cells.is_abstract and not cells.here.current:
             # Whatever was to be its first value is never computed.
-            parameter = of_class(cls, adopt(trace.without_value(source_tensor.spec)))
+            parameter = of_class(cls, adopt(cells.without_value(source_tensor.spec)))
         else:
             parameter = of_class(cls, source_tensor.cell if is_shared else adopt(untracked(source_tensor.node)))
         parameter.device = source_tensor.device

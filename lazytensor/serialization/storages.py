@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
+from lazytensor.cells import Cell, adopt
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded
 from lazytensor.errors import CheckpointError
@@ -18,7 +19,6 @@ from lazytensor.nn.module import Parameter
 from lazytensor.ops.strided import order_strides
 from lazytensor.serialization.layout import check_view, record, refused
 from lazytensor.tensor import CPU, Device, Tensor, blank
-from lazytensor.trace import Cell, adopt
 
 Dims = tuple[int, ...]
 

@@ -104,7 +104,7 @@ def test_scripts_in_one_process_give_what_each_gives_alone(order, expected, tmp_
 CACHES = frozenset(
     """
     lazytensor.ir.graph._table lazytensor.ops.op._fulls lazytensor.runtime.jit._loaded lazytensor.runtime.jit._salt
-    lazytensor.source._ours lazytensor.source._places lazytensor.ir.graph._unique lazytensor.trace._owners
+    lazytensor.source._ours lazytensor.source._places lazytensor.ir.graph._unique lazytensor.cells._owners
     lazytensor.functions.drawing._source lazytensor.random.default_generator cstorch_compat.run.process.RUN
     """.split()
 )

@@ -13,7 +13,7 @@ from cstorch_compat.run.flags import CSX, FlagGroup
 from cstorch_compat.run.plain_loop import PlainSession
 from cstorch_compat.run.session import LoopSession, Session
 from cstorch_compat.run.wafer_session import LIFE, Phase, WaferSession
-from lazytensor import config, trace
+from lazytensor import cells, config
 from lazytensor.errors import TraceError
 
 WAYS = {
@@ -38,7 +38,7 @@ def session_of(monkeypatch, tmp_path):
 
     with config.override(jit=False):
         yield make
-    trace.reset()
+    cells.reset()
 
 
 def happen(session: WaferSession, event: str) -> None:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import lazytensor as lt
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.capture import LIFE, Capture, Phase
+from lazytensor.cells import Cell
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 from lazytensor.runtime.store import Store
-from lazytensor.trace import Cell
 
 EVENTS = sorted({move.event for move in LIFE.moves})
 NEXT = {(move.phase, move.event): move.then for move in LIFE.moves}
@@ -58,7 +58,7 @@ class Life(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.weight = lt.zeros(())
-        trace.register(self.weight.cell, "weight")
+        cells.register(self.weight.cell, "weight")
         self.begin()
 
     def begin(self):
@@ -100,7 +100,7 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def phase_follows_the_table(self):
         assert self.capture.phase is self.phase
-        assert (trace.here.current is self.capture) == (self.phase in CURRENT)
+        assert (cells.here.current is self.capture) == (self.phase in CURRENT)
 
     @invariant()
     def weight_has_the_value_of_the_steps_that_ran(self):
@@ -108,7 +108,7 @@ class Life(RuleBasedStateMachine):
             assert self.weight.item() == self.value
 
     def teardown(self):
-        trace.reset()
+        cells.reset()
 
 
 Life.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
@@ -128,7 +128,7 @@ def path_to(phase: Phase) -> list[str]:
 @pytest.fixture
 def capture():
     yield Capture(Store(), readable=False)
-    trace.reset()
+    cells.reset()
 
 
 @pytest.mark.parametrize("move", LIFE.moves, ids=lambda m: f"{m.phase.name}-{m.event}")

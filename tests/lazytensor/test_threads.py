@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import nn, precision, random, source, trace
+from lazytensor import cells, nn, precision, random, source
 from lazytensor.capture import Capture
 from lazytensor.device import Device, chosen_device
 from lazytensor.errors import TraceError
@@ -121,7 +121,7 @@ def test_tensors_of_another_thread_are_no_part_of_a_recorded_step():
     with Capture(Store(), readable=True) as capture:
         values: list[list[float]] = []
         together(lambda: values.append((lt.ones(3) * 2).tolist()))
-        assert trace.here.current is capture and not capture.cells.born
+        assert cells.here.current is capture and not capture.cells.born
     assert values == [[2, 2, 2]]
 
 

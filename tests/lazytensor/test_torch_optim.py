@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lazytensor as lt
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.capture import Capture
 from lazytensor.errors import TraceError
 from lazytensor.ir import graph
@@ -167,7 +167,7 @@ def test_long_loop_keeps_no_graph():
             lt.nn.functional.cross_entropy(model(x), y).backward()
             o.step()
         gc.collect()
-        return len(graph._table), len(trace.here.pending)
+        return len(graph._table), len(cells.here.pending)
 
     nodes, pending = steps(5)
     more_nodes, more_pending = steps(100)

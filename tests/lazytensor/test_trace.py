@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
-from lazytensor import config, trace
+from lazytensor import cells, config
 from lazytensor.capture import Capture
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir import graph as ir
@@ -171,7 +171,7 @@ def test_error_in_a_step_restores_every_tensor(readable):
     with pytest.raises(KeyError, match="mine"):
         machine.step(lambda x: body(x, True), batch, readable=readable)
     assert (weight.tolist(), tail.tolist(), batch.tolist()) == ([1.0, 2.0], [2.0], [1.0, 1.0])
-    assert trace.here.current is None
+    assert cells.here.current is None
     machine.step(lambda x: body(x, False), batch, readable=readable)
     assert (weight.tolist(), tail.tolist()) == ([2.0, 30.0], [30.0])
 
@@ -219,7 +219,7 @@ def test_value_read_in_a_readable_step_is_the_present_one():
 def test_two_tensors_of_one_name_cannot_meet_in_a_step():
     a, b = lt.zeros(2), lt.ones(2)
     for t in (a, b):
-        trace.register(t.cell, "model.weight")
+        cells.register(t.cell, "model.weight")
     with pytest.raises(StateError, match=r"test_trace\.py:\d+: two tensors of this step are called 'model.weight'"):
         Machine().step(lambda: a.add_(b))
     assert a.tolist() == [0.0, 0.0]
@@ -228,7 +228,7 @@ def test_two_tensors_of_one_name_cannot_meet_in_a_step():
 def test_tensors_of_one_name_in_different_steps_keep_their_values():
     a, b, machine = lt.zeros(2), lt.ones(2), Machine()
     for t in (a, b):
-        trace.register(t.cell, "model.weight")
+        cells.register(t.cell, "model.weight")
     for _ in range(2):
         machine.step(lambda: a.add_(1))
         machine.step(lambda: b.mul_(3))
@@ -237,10 +237,10 @@ def test_tensors_of_one_name_in_different_steps_keep_their_values():
 
 def test_tensor_has_one_name():
     a = lt.zeros(2)
-    trace.register(a.cell, "model.weight")
-    trace.register(a.cell, "model.weight")
+    cells.register(a.cell, "model.weight")
+    cells.register(a.cell, "model.weight")
     with pytest.raises(StateError, match=r"test_trace\.py:\d+: the tensor called 'model.weight' was given a second"):
-        trace.register(a.cell, "model.bias")
+        cells.register(a.cell, "model.bias")
 
 
 def test_two_optimizers_train_in_one_step():
@@ -279,7 +279,7 @@ def test_memory_stays_flat_in_a_loop_that_reads_nothing():
     for i in range(10_001):
         body()
         if i in (100, 10_000):
-            assert live_nodes() < 4 * trace.PENDING_LIMIT  # unread work piles up to this
+            assert live_nodes() < 4 * cells.PENDING_LIMIT  # unread work piles up to this
             assert (counter.item(), weight.tolist()[0]) == (i + 1.0, 2.0)
             counter.zero_().add_(i + 1)  # the handles let go of what they saw last
             sizes.append(live_nodes())

@@ -27,7 +27,7 @@ class Cells:
 def captured(step, arrays: dict, named: dict):
     """The compiled program of a step, its store and its batch."""
     for name, cell in named.items():
-        lt.trace.register(cell, name)
+        lt.cells.register(cell, name)
     store = Store()
     capture = Capture(store, readable=False)
     for k, (name, tensor) in enumerate(arrays.items()):

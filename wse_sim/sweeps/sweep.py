@@ -22,7 +22,7 @@ from wse_sim.sweeps.tasks import Step, Task, executed, packed, plan_task
 
 
 def sweep(
-    programs: Mapping[str, Step],
+    programs: Mapping[str, Step] | Step,
     machines: Sequence[Machine | str] = ("wse2",),
     modes: Sequence[str] = ("auto",),
     batches: Sequence[int] = (),
@@ -35,16 +35,23 @@ def sweep(
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
-    `programs` are programs or recorded steps by name; only a step knows itself for other batches than its own, which is
-    planned without `batches`. A point that cannot be planned is a record with its error, and the others go on.
-    Points are planned here, or by a `concurrent.futures` executor: threads, processes, a cluster's.
-    With `path` each record is in that file before the next point ends, and a sweep that finds points in the file does
-    not plan them again. Raises LazyError for names that there are not, and for a file of another sweep;
-    ExecutorLost where the executor dies, when all that it finished is in the file.
+    `programs` are programs or recorded steps by name, or one of them alone, which is called "step"; only a recorded
+    step knows itself for other batches than its own, which is planned without `batches`. A point that cannot be
+    planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
+    executor: threads, processes, a cluster's. With `path` each record is in that file before the next point ends, and a
+    sweep that finds points in the file does not plan them again. Raises LazyError for names that there are
+    not, and for a file of another sweep; ExecutorLost where the executor dies, when all that it finished
+    is in the file.
+
+    >>> import lazytensor as lt
+    >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])
+    >>> [record.machine for record in records]
+    ['wse2', 'wse3']
     """
+    steps = programs if isinstance(programs, Mapping) else {"step": programs}
     # By name: a machine that is asked for twice, as a record and by its name, is one.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
-    tasks = list(_tasks(programs, places, modes, batches, systems, host, precision_level))
+    tasks = list(_tasks(steps, places, modes, batches, systems, host, precision_level))
     facts = {
         "release": _release(),
         "precision_level": precision_level,

@@ -9,7 +9,7 @@ from typing import Any
 
 from cstorch_compat.run import process, steps
 from cstorch_compat.watch.summary import SummaryWriter
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.tensor import Tensor
 
 _scalars = process.Slot[dict[str, Any]](dict)
@@ -21,7 +21,7 @@ def _when_known(action: Callable[..., None]) -> Callable[..., None]:
     later = steps.closure(action, needs_checkpoint=False)
 
     def call(name: str, value: Any) -> None:
-        (action if trace.here.current is None else later)(name, value)
+        (action if cells.here.current is None else later)(name, value)
 
     call.__doc__ = action.__doc__
     return call

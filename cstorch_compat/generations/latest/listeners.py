@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.run.process import current_backend
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.arrival import Handle
 from lazytensor.nn import Module, functional
 from lazytensor.tensor import Tensor
@@ -61,8 +61,8 @@ class _Ear:
             if not isinstance(output, Tensor) or not current_backend().is_tracing:
                 return
             # Each trace is a step of its own, and counts from the first call again.
-            if trace.here.current is not self.step:
-                self.step, self.calls = trace.here.current, Counter()
+            if cells.here.current is not self.step:
+                self.step, self.calls = cells.here.current, Counter()
             number = self.calls[name]
             self.calls[name] += 1
             self.hook(output, f"{name}.{number}" if number else name)

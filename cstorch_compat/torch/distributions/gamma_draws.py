@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor import random, trace
+from lazytensor import cells, random
 from lazytensor.errors import TraceError
 from lazytensor.gradients import Function
 from lazytensor.random import Generator
@@ -76,7 +76,7 @@ def _one_poisson(rate: float, g: Generator) -> float:
 
 
 def _drawn(one: Any, parameters: Tensor, generator: Generator | None = None) -> np.ndarray:
-    if trace.here.current is not None:
+    if cells.here.current is not None:
         raise TraceError(
             "this distribution cannot be drawn inside a traced step",
             hint="Make it from torch.rand or torch.randn, which draw anew in each step.",

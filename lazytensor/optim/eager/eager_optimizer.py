@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor import source, trace
 from lazytensor.dtype import DType, round_to
 from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import leaf
@@ -75,7 +75,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
 
         Raises TraceError inside a traced step.
         """
-        if trace.here.current is not None and not trace.is_abstract:
+        if cells.here.current is not None and not cells.is_abstract:
             error = TraceError(
                 f"torch.optim.{type(self).__name__} needs values, and inside a traced step there are none yet",
                 where=source.where(),
@@ -90,7 +90,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
                 for p in group["params"]:
                     if p.grad is not None:
-                        (self._apply if trace.here.current is None else self._record)(plain, p)
+                        (self._apply if cells.here.current is None else self._record)(plain, p)
         self.steps_taken += 1
         return loss
 

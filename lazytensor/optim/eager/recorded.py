@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from lazytensor import trace
+from lazytensor import cells
+from lazytensor.cells import Cell
 from lazytensor.errors import TraceError
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.op import combine, full
 from lazytensor.tensor import Tensor, handle
-from lazytensor.trace import Cell
 
 UFUNCS = {
     "add": "add",
@@ -92,9 +92,9 @@ class RecordedState(dict[str, Any]):
             return super().get(name, STEADY if name == "step" else default)
         if name not in self.slots:
             # It counts as made before the step, where a real first step would make it.
-            slot = self.slots[name] = handle(Cell.outside(trace.without_value(self.p.spec)))
+            slot = self.slots[name] = handle(Cell.outside(cells.without_value(self.p.spec)))
             slot.device = self.p.device
-            trace.register(slot.cell, f"{self.prefix}.{name}")
+            cells.register(slot.cell, f"{self.prefix}.{name}")
         return RecordedArray(self.slots[name].node, self.p.spec)
 
     def write(self) -> None:

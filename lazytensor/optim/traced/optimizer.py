@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lazytensor import trace
+from lazytensor import cells
 from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.writing import copy_
@@ -106,7 +106,7 @@ class Optimizer(step_hooks.Hooked):
             for name, value in self.state.get(p, {}).items():
                 # Names by number, like the keys of the state dict: reports, summaries and checkpoints speak of the same
                 # thing.
-                trace.register(value.cell, f"{prefix}.state.{i}.{name}")
+                cells.register(value.cell, f"{prefix}.state.{i}.{name}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter once; a closure computes the loss first, and its answer is returned."""
@@ -123,13 +123,13 @@ class Optimizer(step_hooks.Hooked):
         """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
         state = self.state.get(p, {})
         # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
-        if trace.here.current is None:
+        if cells.here.current is None:
             self.update(group, p, g, state)
             return
         # Updates are most of the nodes of a step, and a loop traces the same ones each time: what an update reads is
         # the question, the nodes that it left behind are the answer. It lies with the gradient and dies with it.
         changed = [p, *state.values()]
-        question = (type(self), settings, *[trace.read(t.cell) for t in changed])
+        question = (type(self), settings, *[cells.read(t.cell) for t in changed])
         g_node = g.node
         memo = g_node.memo
         if memo is None:
@@ -137,10 +137,10 @@ class Optimizer(step_hooks.Hooked):
         answer = memo.get(question)
         if answer is None:
             self.update(group, p, g, state)
-            memo[question] = [trace.read(t.cell) for t in changed]
+            memo[question] = [cells.read(t.cell) for t in changed]
         else:
             for t, n in zip(changed, answer, strict=True):
-                trace.write(t.cell, n)
+                cells.write(t.cell, n)
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """Update one parameter and its state in place; a function of the values given and of nothing else."""

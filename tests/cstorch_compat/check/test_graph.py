@@ -5,12 +5,12 @@ import pytest
 
 from cstorch_compat.check import graph, operations, step
 from cstorch_compat.check.findings import Findings
+from lazytensor.cells import Cell
 from lazytensor.dtype import float32, float64
 from lazytensor.ir.graph import Graph, leaf, node
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import OPS, Op, call, full
 from lazytensor.runtime.store import Store
-from lazytensor.trace import Cell
 
 HERE = Where("train.py", 7)
 

@@ -44,7 +44,7 @@ def require_mode(mode: str) -> str:
 
 def plan(
     step: Program | Source,
-    machine: Machine,
+    machine: Machine | str = "wse2",
     mode: str = "auto",
     batch_size: int | None = None,
     systems: int = 1,
@@ -64,9 +64,17 @@ def plan(
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
     may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`, by
     default that of the program. Never raises for a step that does not fit: the report of that mode says why. Raises
-    LazyError for a mode, a level or a number of systems that there is not, and for a batch size that a program has not.
+    LazyError for a machine, a mode, a level or a number of systems that there is not, and for a batch size that a
+    program has not.
+
+    >>> import lazytensor as lt
+    >>> layer = lt.nn.Linear(64, 10)
+    >>> report = plan(lt.trace(layer, lt.ones(32, 64)), "wse2", "streaming").report
+    >>> report.machine, report.mode, report.streaming.fits
+    ('wse2', 'streaming', True)
     """
     require_mode(mode)
+    machine = Machine.by_name(machine) if isinstance(machine, str) else machine
     case = _case(step, machine, batch_size, systems, host, prices)
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, as_run=as_run)
@@ -134,6 +142,11 @@ def _case(
     return case
 
 
-def simulate(step: Program | Source, machine: Machine, mode: str = "auto") -> Report:
-    """The report of `plan`."""
+def simulate(step: Program | Source, machine: Machine | str = "wse2", mode: str = "auto") -> Report:
+    """The report of `plan`: what limits a step, and what each of its layers takes.
+
+    >>> import lazytensor as lt
+    >>> print(simulate(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "wse3").machine)
+    wse3
+    """
     return plan(step, machine, mode).report
