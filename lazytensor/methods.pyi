@@ -31,6 +31,9 @@ class Methods:
 
     def __add__(self, other: Operand) -> Tensor: ...
     def __and__(self, other: Operand) -> Tensor: ...
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: builtins.bool = False) -> Tensor:
+        """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph."""
+
     def __dlpack__(self, **options: Any) -> Any:
         """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
 

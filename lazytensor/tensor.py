@@ -69,6 +69,8 @@ class Tensor(Methods):
         "__weakref__",
     )
     _forced_requires_grad = False
+    __array_priority__ = 1000
+    """PyTorch's: with a NumPy number or array on the left, the tensor's operator is asked before NumPy's."""
 
     constructed: "ClassVar[Callable[..., Tensor]]"
     """What makes a tensor of sizes or of data; it lies above this file, and `functions.attach` leaves it here."""
@@ -364,8 +366,11 @@ class Tensor(Methods):
         return (self[i] for i in range(self.spec.shape[0]))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        # What is lazy has no memory to share.
+        if copy is False:
+            raise ValueError("Unable to avoid copy while creating an array as requested.")
         array = self.numpy()
-        return array if dtype is None else array.astype(dtype)
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     def __hash__(self) -> int:
         return id(self)
@@ -422,7 +427,14 @@ def untracked(n: Node) -> Node:
 
 def arg(t: Tensor) -> Node:
     """The node of an operand: without gradient while gradients are switched off."""
-    n = t.node
+    try:
+        n = t.node
+    except AttributeError:
+        if isinstance(t, Tensor):
+            raise
+        kind = type(t)
+        owner = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+        raise TypeError(f"argument must be Tensor, not {owner}{kind.__name__}") from None
     return n if _mode.records_gradients or not n.tracks else call("detach", n)
 
 

@@ -35,6 +35,7 @@ from lazytensor.functions import (
     windows,
     writing,
 )
+from lazytensor.functions.promotion import number_of
 from lazytensor.functions.spellings import renaming
 from lazytensor.functions.widening import published
 from lazytensor.functions.writing import assign
@@ -80,20 +81,34 @@ _OPERANDS = (Tensor, bool, int, float)
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return assign(self, function(self, *args, **kwargs))
+        result = function(self, *args, **kwargs)
+        return result if result is NotImplemented else assign(self, result)
 
     method.__name__ = method.__qualname__ = f"{function.__name__}_"
     method.__doc__ = f"`{function.__name__}`, written back into this tensor: {function.__doc__}"
     return method
 
 
+def _left_to_numpy(self: Tensor, other: Any) -> Any:
+    # An array on the right serves the operator itself, by `__array__` and `__array_wrap__`; on the left nobody does.
+    return NotImplemented
+
+
+FOREIGN: dict[tuple[str, bool], Callable[[Tensor, Any], Any]] = {
+    ("over", True): lambda x, array: pointwise.reciprocal(x) * array,
+    ("eq", False): lambda x, array: pointwise.eq(x, creation.tensor(array)),
+}
+"""What PyTorch serves with an array as well, by function and whether it is the reflected form."""
+
+
 def _operator(function: Callable[..., Tensor], reflected: bool) -> Callable[..., Any]:
+    foreign = FOREIGN.get((function.__name__, reflected), _left_to_numpy)
+
     def method(self: Tensor, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
-            # NumPy's numbers become Python's: as arrays they would bring a type of their own into promotion.
             if not isinstance(other, np.number | np.bool_):
-                return NotImplemented
-            other = other.item()
+                return foreign(self, other) if isinstance(other, np.ndarray) else NotImplemented
+            other = number_of(other)
         return function(other, self) if reflected else function(self, other)
 
     method.__doc__ = function.__doc__
@@ -116,7 +131,7 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
         # Operators stand in the tables of casts and refusals under names of their own.
         members[direct] = published(_operator(function, False), direct)
         members[reflected] = published(_operator(REFLECTED.get(mark.operator, function), True), reflected)
-        members[f"__i{mark.operator}__"] = _in_place(function)
+        members[f"__i{mark.operator}__"] = _in_place(_operator(function, False))
     return members
 
 

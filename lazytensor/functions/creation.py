@@ -53,7 +53,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """
     if isinstance(data, Tensor):
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
-    elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str):
+    elif isinstance(data, Sequence | bool | int | float) and not isinstance(data, str | np.generic):
         data = _nested(data, dtype)
         # Python's floats take the default type; arrays and tensors keep their own.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
@@ -148,7 +148,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     Raises TypeError for anything else than an array.
     """
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+        owner = "numpy." if isinstance(array, np.generic) else ""
+        raise TypeError(f"expected np.ndarray (got {owner}{type(array).__name__})")
     d = dt.of_array(array)
     if array.dtype != d.host:
         array = array.astype(d.host)
@@ -160,7 +161,7 @@ def full(
 ) -> Tensor:
     """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent."""
     shape = size_of((size,) if isinstance(size, int) else tuple(size))
-    value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = fill_value.item() if isinstance(fill_value, Tensor | np.generic) else fill_value
     return finished(wrap(full_node(value, Type(shape, dtype or scalar_dtype(value)))), device, requires_grad)
 
 
@@ -244,7 +245,7 @@ def arange(
     if step == 0 or (end - start) / step < 0:
         raise ShapeError(f"arange from {start} to {end} cannot go in steps of {step}", where=source.where())
     # One float among the three makes the result floating, even if its value is whole.
-    integral = all(isinstance(v, int) for v in (start, end, step))
+    integral = all(isinstance(v, int | np.integer) for v in (start, end, step))
     result_dtype = dtype or (dt.int64 if integral else default_dtype())
     shape = (math.ceil((end - start) / step),)
     return finished(wrap(call("arange", start=start, step=step, type=Type(shape, result_dtype))), device, requires_grad)

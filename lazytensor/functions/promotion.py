@@ -2,6 +2,8 @@
 
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
@@ -41,6 +43,12 @@ def scalar_dtype(value: Any) -> DType:
     if isinstance(value, float):
         return _default
     raise TypeError(f"expected a tensor or a number, got {type(value).__name__}")
+
+
+def number_of(value: np.generic) -> Number:
+    """A NumPy number as Python's: as an array it would bring a type of its own into promotion."""
+    # PyTorch sees a truth value of NumPy as 1.0 or 0.0, for it is no bool and can be a float.
+    return float(value) if isinstance(value, np.bool_) else value.item()
 
 
 # Only the step from one kind of number to the next lifts a result; within a kind the stronger operand decides.
@@ -99,6 +107,7 @@ def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
         elif isinstance(first, Tensor) and second.__class__ is float and first.dtype.kind == "f":
             a = arg(first)
             return [a, full(second, a.type)]
+    values = tuple(number_of(v) if isinstance(v, np.generic) else v for v in values)
     common = dtype or result_type(*values)
     shape = common_shape(*values)
     return [prepared(v, common, shape) for v in values]

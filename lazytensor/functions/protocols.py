@@ -41,6 +41,15 @@ def _exported(x: Tensor) -> np.ndarray:
 
 
 @method
+def __array_wrap__(x: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """The tensor of what a ufunc of NumPy made of x: `np.sin(x)` is a Tensor, outside of any graph.
+
+    Truth values come as uint8, as PyTorch has it.
+    """
+    return from_numpy(np.array(array, np.uint8 if array.dtype == bool else array.dtype))
+
+
+@method
 def __dlpack__(x: Tensor, **options: Any) -> Any:
     """A capsule with a copy of the values: tensors here are lazy, so memory is not shared."""
     # A stream is the order of work on a GPU; NumPy refuses to hear of one. Nor does it export before 2.1 what is

@@ -8,6 +8,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
@@ -35,9 +37,9 @@ class ValuesIndices(NamedTuple):
 def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
     """The dimensions to reduce, in order; None and () mean all."""
     # PyTorch's oldest reductions take an empty list for all; NumPy would take it for none.
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+    if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
         return tuple(range(rank))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
+    given = (int(dim),) if isinstance(dim, int | np.integer) else tuple(dim)
     return tuple(sorted(dim_of(d, rank) for d in given)) if rank else ()
 
 
