@@ -11,8 +11,9 @@ import traceback
 from collections.abc import Collection
 
 from cstorch_compat.check import check_command as checking
+from cstorch_compat.check.own_files import read_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
-from cstorch_compat.names import coverage, installation, shim, stubs
+from cstorch_compat.names import coverage, examples, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.page.writing import step_of, write_page
 from cstorch_compat.planning import planning_command as planning
@@ -40,11 +41,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     runner.add_argument(
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
     )
-    runner.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
-    runner.add_argument("--html", type=script.new_file(".html"), metavar="FILE", help="also write a page for a browser")
-    runner.add_argument(
-        "--trace", type=script.new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
-    )
+    script.add_output_arguments(runner)
     script.add_module_argument(runner)
     script.add_arguments(runner)
     runner.set_defaults(execute=run_script)
@@ -54,6 +51,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
     covered.set_defaults(execute=lambda options: coverage.report(options.list))
+    examples.add_parser(commands)
     stubs.add_parser(commands)
     ckpt.add_parser(commands)
     validating.add_parser(commands, published_runs.recorded_run)
@@ -106,6 +104,7 @@ def _hung_up() -> int:
 
 def run_script(options: argparse.Namespace) -> int:
     """Run a script with the shim installed; then print and write the reports of its wafer runs."""
+    script.read_behind(options, lambda: [f.path.read_text(encoding="utf-8") for f in read_files(options.script)])
     # A wrong option is told before the script has trained for an hour, and not when its report is written.
     report = pathlib.Path(options.report) if options.report else None
     if report is not None and report.suffix not in (".json", ".txt"):

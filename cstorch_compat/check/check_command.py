@@ -47,6 +47,13 @@ def check_script(options: argparse.Namespace) -> int:
     return outcome.status(findings)
 
 
+def tell() -> None:
+    """Check what the last argument of the process says, and print the report as text and as data, in one line."""
+    asked = json.loads(sys.argv[-1])
+    findings, outcome = check(asked["path"], asked["args"], api=asked["api"])
+    print(json.dumps([report.as_text(findings, outcome), report.as_dict(findings, outcome)]))
+
+
 def check(path: str, args: list[str], shows_output: bool = False, api: str | None = None) -> tuple[Findings, Outcome]:
     """Run a script with everything watched, as far as there is something new to see."""
     findings, outcome = Findings(), Outcome(path)

@@ -7,10 +7,11 @@ import importlib.util
 import linecache
 import os
 import pathlib
+import re
 import runpy
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from cstorch_compat.names import releases
 
@@ -47,6 +48,29 @@ def add_module_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-m", action="store_true", dest="is_module", help="as in python -m: a module, and no file; - is standard input"
     )
+
+
+def add_output_arguments(parser: argparse.ArgumentParser) -> None:
+    """Let a command write what is known of a run to files."""
+    parser.add_argument("--report", metavar="FILE", help="also write the report to FILE.json or FILE.txt")
+    parser.add_argument("--html", type=new_file(".html"), metavar="FILE", help="also write a page for a browser")
+    parser.add_argument(
+        "--trace", type=new_file(".json", ".json.gz"), metavar="FILE", help="also write what happened when"
+    )
+
+
+def read_behind(options: argparse.Namespace, texts: Callable[[], Iterable[str]]) -> None:
+    """Take output options that stand behind the script for ours, where the script's texts have no such word."""
+    behind = {arg.partition("=")[0] for arg in options.args} & {"--report", "--html", "--trace"}
+    # A script may have an option of that name, by a parser or made from the name of an argument.
+    if not behind or any(re.search(rf"\b{name[2:]}\b", text) for text in texts() for name in behind):
+        return
+    parser = argparse.ArgumentParser(prog="lazywafer run", add_help=False, allow_abbrev=False)
+    add_output_arguments(parser)
+    at = next(i for i, arg in enumerate(options.args) if arg.partition("=")[0] in behind)
+    _, rest = parser.parse_known_args(options.args[at:], options)
+    options.args = [*options.args[:at], *rest]
+    print(f"lazywafer: takes {', '.join(sorted(behind))} as its own: the script has no such option", file=sys.stderr)
 
 
 def named(options: argparse.Namespace) -> str:

@@ -1,0 +1,82 @@
+"""`cstorch_compat.check`: the command for notebooks and tools, in a process of its own.
+
+A check runs the script as `__main__`, with stand-ins for what it would wait for; who asks goes on as before.
+"""
+
+import html
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from lazytensor.errors import LazyError
+
+_TELL = "from cstorch_compat.check.check_command import tell; tell()"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check says: `text` for people, `details` for tools (the keys of `lazywafer check --json`)."""
+
+    text: str
+    details: dict[str, Any]
+
+    @property
+    def status(self) -> int:
+        """0 where nothing is refused, 1 where something is, 2 where the script itself fails."""
+        return int(self.details["status"])
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What was found, the most severe first."""
+        return list(self.details["findings"])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<check of {self.details['script']}: {self.details['verdict']}>"
+
+    def _repr_html_(self) -> str:
+        """The verdict, and a row for each finding."""
+        missing = [
+            ("missing", m["name"], m["places"][0]["line"], "", m["way_out"]) for m in self.details["missing_names"]
+        ]
+        listed = [
+            (f["severity"], f["id"], f["line"], f["source_line"], f"{f['title']}: {f['way_out']}")
+            for f in self.findings
+        ]
+        rows = [
+            f"<tr><td>{severity}</td><td>{name}</td><td>{line}</td><td style='text-align:left'><code>{code}</code></td>"
+            f"<td style='text-align:left'>{advice}</td></tr>"
+            for severity, name, line, code, advice in (map(_escaped, row) for row in (*missing, *listed))
+        ]
+        table = f"<table>{''.join(rows)}</table>" if rows else ""
+        return f"<p><b>{_escaped(self.details['verdict'])}</b></p>{table}"
+
+
+def _escaped(value: Any) -> str:
+    return html.escape(str(value or ""))
+
+
+def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> CheckReport:
+    """What the system would refuse of a script, or trip over: `lazywafer check path args`, for notebooks.
+
+    `api` is the release of the API that the script was written for. Raises LazyError where there is no such script.
+    """
+    script = pathlib.Path(path)
+    if not script.is_file():
+        raise LazyError(f"there is no script {script}", hint="Give the path of a Python file.")
+    # The process finds this package where this one did, and PYTHONPATH as the script would.
+    house = str(pathlib.Path(__file__).parents[2])
+    folders = filter(None, (os.environ.get("PYTHONPATH"), house))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    asked = json.dumps({"path": str(script), "args": list(args), "api": api})
+    done = subprocess.run([sys.executable, "-c", _TELL, asked], env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LazyError(f"the check of {script} ended with {done.returncode}", hint=done.stderr.strip()[-2000:])
+    text, details = json.loads(done.stdout.splitlines()[-1])
+    return CheckReport(text, details)
