@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from lazytensor import source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, topological
-from lazytensor.ops.formula import accumulate, pullback, push
+from lazytensor.ops.formula import Gradients, accumulate, pullback, push
 
 ARRIVAL = "arrival"
 """Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
@@ -54,8 +54,8 @@ def tracked(outputs: Sequence[Node]) -> list[Node]:
     return [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
 
 
-def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> dict[Node, Node]:
-    gradients: dict[Node, Node] = {}
+def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
+    gradients: Gradients = {}
     for output, seed in zip(outputs, seeds, strict=True):
         if not output.tracks:
             raise AutogradError(
@@ -67,9 +67,7 @@ def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> dict[Node, Node]:
     return gradients
 
 
-def _told(
-    order: Sequence[Node], gradients: dict[Node, Node], wrt: Sequence[Node], is_everywhere: bool
-) -> list[Node | None]:
+def _told(order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool) -> list[Node | None]:
     """The gradients of `wrt`, in a walk that tells those who watch and goes only where somebody waits for it."""
     wanted = set(wrt)
     passed: set[Node] = set()

@@ -448,7 +448,7 @@ ROWS: dict[str, Row] = {
 STRUCTURE = {"leaf", "state", "batch", "result"}
 """What has no value of its own: leaves, and the choice among several results."""
 
-NOT_DIFFERENTIABLE = STRUCTURE | set(
+NOT_DIFFERENTIABLE = (STRUCTURE - {"result"}) | set(
     """full const arange detach variable gt ge lt le eq ne logical_and logical_or logical_xor logical_not isnan isfinite
     arg_reduce random_uniform random_normal softmax_cross_entropy""".split()
 )
@@ -460,6 +460,7 @@ from tests import (  # noqa: E402
     op_rows_identity,
     op_rows_index,
     op_rows_nn,
+    op_rows_recurrent,
     op_rows_special,
     op_rows_strided,
 )
@@ -476,3 +477,5 @@ ROWS |= op_rows_factor.ROWS
 NOT_DIFFERENTIABLE |= op_rows_factor.NOT_DIFFERENTIABLE
 ROWS |= op_rows_composite.ROWS
 NOT_DIFFERENTIABLE |= op_rows_composite.NOT_DIFFERENTIABLE
+ROWS |= op_rows_recurrent.ROWS
+NOT_DIFFERENTIABLE |= op_rows_recurrent.NOT_DIFFERENTIABLE

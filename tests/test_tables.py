@@ -59,9 +59,12 @@ def arrays_of(attrs: dict) -> tuple[np.ndarray, Type]:
 def built(name: str, draw: Draw, arrays: list[np.ndarray], attrs: dict) -> tuple[Graph, list[Node]]:
     """A graph of the one operation over batch leaves, with every result."""
     inputs = [batch(k, t) for k, t in enumerate(typed(draw, arrays))]
-    y = const(*arrays_of(attrs)) if name == "const" else call(name, *inputs, **attrs)
-    outputs = [call("result", y, index=k) for k in range(len(y.type))] if isinstance(y.type, tuple) else [y]
+    outputs = results(const(*arrays_of(attrs)) if name == "const" else call(name, *inputs, **attrs))
     return Graph(tuple(inputs), {}, tuple(outputs), {}), outputs
+
+
+def results(y: Node) -> list[Node]:
+    return [call("result", y, index=k) for k in range(len(y.type))] if isinstance(y.type, tuple) else [y]
 
 
 def assert_close(got, want, epsilon: float) -> None:
@@ -193,7 +196,11 @@ def assert_inner_products_agree(outputs: list[Node], xs: list[Node], env: dict, 
     return [g for _, g in pairs]
 
 
-@pytest.mark.parametrize("name", sorted(set(ROWS) - NOT_DIFFERENTIABLE))
+# Some of its operands are values of the others, and cannot be moved alone: it is the second order of `recurrent` here.
+DEPENDENT = {"recurrent_grad"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ROWS) - NOT_DIFFERENTIABLE - DEPENDENT))
 @few
 @given(data=st.data())
 def test_gradient_is_the_derivative_to_second_order(name, data):
@@ -205,7 +212,7 @@ def test_gradient_is_the_derivative_to_second_order(name, data):
         n.value = None  # its value comes from the environment, where it is moved
     env = dict(zip(nodes, arrays, strict=True))
     xs = [n for n in nodes if n.tracks]
-    first = assert_inner_products_agree([call(name, *nodes, **attrs)], xs, env, draw.rng)
+    first = assert_inner_products_agree(results(call(name, *nodes, **attrs)), xs, env, draw.rng)
     again = [g for g in first if g.tracks]
     if again:
         assert_inner_products_agree(again, xs, env, draw.rng)

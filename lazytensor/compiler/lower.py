@@ -16,8 +16,14 @@ Rule = Callable[[Node, tuple[Node, ...]], Node | None]
 
 
 def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
-    decomposition = OPS[n.op].cirh.decomposition
-    return None if decomposition is None else decomposition(*inputs, **n.attrs)
+    # What has several results is decomposed where one of them is read: equal formulas are the same nodes.
+    of = inputs[0] if n.op == "result" else n
+    decomposition = OPS[of.op].cirh.decomposition
+    if decomposition is None or isinstance(n.type, tuple):
+        return None
+    whole = decomposition(*of.inputs, **of.attrs) if n.op == "result" else decomposition(*inputs, **n.attrs)
+    part: Node | None = whole[n.attrs["index"]] if n.op == "result" else whole
+    return part
 
 
 def _for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:

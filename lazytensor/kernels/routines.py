@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import correlation, pooled_places
+from lazytensor.kernels import correlation, pooled_places, recurrent
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
@@ -16,6 +16,8 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooled_places.window_argmax,
     pooled_places.at_places,
     pooled_places.put_places,
+    recurrent.recurrent,
+    recurrent.recurrent_sweep,
 )
 ROUTINES: Mapping[str, Callable[[Attrs, Types, Types], Routine | None]] = {f.__name__: f for f in _WRITTEN}
 """By operation, whose name it has: the routine for attributes, types of results, types of operands.

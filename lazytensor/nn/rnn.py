@@ -1,11 +1,10 @@
 """Recurrent layers and cells. A layer is one large product over all times, then one small product a time step."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-from lazytensor import source
-from lazytensor.dtype import DType
+from lazytensor import cells, source
+from lazytensor.dtype import DType, float32, float64
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.activations import dropout
@@ -13,52 +12,34 @@ from lazytensor.functions.creation import empty, zeros
 from lazytensor.functions.gathering import index_select, where
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.refusals import refuse_on_wafer
-from lazytensor.functions.shapes import cat, chunk, squeeze, stack, transpose, unbind, unsqueeze
+from lazytensor.functions.shapes import cat, chunk, select, squeeze, stack, transpose, unbind, unsqueeze
+from lazytensor.ir.types import Type
 from lazytensor.nn import init
 from lazytensor.nn.module import Module, Parameter
-from lazytensor.tensor import Tensor, from_array
+from lazytensor.ops import call, full
+from lazytensor.ops.recurrent_cells import CELLS, Functions
+from lazytensor.precision import half_type, host_half_type
+from lazytensor.tensor import Tensor, arg, from_array
 
 State = tuple[Tensor, ...]
-Cell = Callable[[Tensor, State, Tensor, Tensor | None], State]
-"""(the product of the input, the state before, weight_hh, bias_hh) -> the state after; its first part is the output."""
+TENSORS = Functions(sigmoid=pw.sigmoid, tanh=pw.tanh, relu=pw.relu, parts=lambda x, count: chunk(x, count, -1))
 
 
-def _lstm(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    h, c = state
-    # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
-    i, f, g, o = chunk(gates + linear(h, weight, bias), 4, -1)
-    # The forget gate has no extra 1 on its bias, which other frameworks add: checkpoints would not fit.
-    c = pw.sigmoid(f) * c + pw.sigmoid(i) * pw.tanh(g)
-    return pw.sigmoid(o) * pw.tanh(c), c
+def _step(mode: str, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
+    """The state after one time, from the product of the input; its first part is the output."""
+    after, _ = CELLS[mode].step(TENSORS, gates, linear(state[0], weight, bias), state)
+    return after
 
 
-def _gru(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    (h,) = state
-    # Reset, update, new. The reset gate multiplies the product of the state with its bias (Cho et al. 2014, version 1,
-    # as cuDNN has it), so the two products of the new gate cannot be added up first.
-    reset, update, new = chunk(gates, 3, -1)
-    own_reset, own_update, own_new = chunk(linear(h, weight, bias), 3, -1)
-    r, z = pw.sigmoid(reset + own_reset), pw.sigmoid(update + own_update)
-    n = pw.tanh(new + r * own_new)
-    # (1 - z) n + z h with one product less, in PyTorch's rounding.
-    return (n + z * (h - n),)
+def _is_whole(gates: Tensor) -> bool:
+    """Whether a layer is recorded as one operation: on the host, in a type that nothing is cast from or to."""
+    # A step that has no values is planned for the wafer, and one with a half type is traced for it.
+    if cells.is_abstract or half_type() is not None or host_half_type() is not None:
+        return False
+    # Rounded after each time, a half type gives other numbers than one that is rounded at the end.
+    return gates.dtype in (float32, float64) and gates.spec.shape[0] > 0
 
 
-def _tanh(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return (pw.tanh(gates + linear(state[0], weight, bias)),)
-
-
-def _relu(gates: Tensor, state: State, weight: Tensor, bias: Tensor | None) -> State:
-    return (pw.relu(gates + linear(state[0], weight, bias)),)
-
-
-_CELLS: dict[str, tuple[Cell, int, int]] = {
-    "LSTM": (_lstm, 4, 2),
-    "GRU": (_gru, 3, 1),
-    "RNN_TANH": (_tanh, 1, 1),
-    "RNN_RELU": (_relu, 1, 1),
-}
-"""Step, number of gates, number of parts of the state."""
 _REFUSED = {"LSTM": "lstm_cell", "GRU": "gru_cell"}
 
 
@@ -94,7 +75,7 @@ class RNNBase(Module):
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, float(dropout), bidirectional
         self.proj_size = proj_size
         # All gates are rows of one matrix, so one product serves them.
-        gates, ways = _CELLS[mode][1], 2 if bidirectional else 1
+        gates, ways = CELLS[mode].gates, 2 if bidirectional else 1
         # This order is that of the names in a state dict, and of the draws of initial values.
         for layer in range(num_layers):
             width = input_size if layer == 0 else hidden_size * ways
@@ -135,7 +116,7 @@ class RNNBase(Module):
                 f"{type(self).__name__}: Expected input to be 2D or 3D with last dimension {self.input_size}, got "
                 f"{list(input.shape)} instead"
             )
-        parts = _CELLS[self.mode][2]
+        parts = CELLS[self.mode].parts
         # One part stands alone, two come as a tuple.
         start = None if hx is None else list(hx) if parts == 2 else [hx]
         # Inside, time is the first dimension and there is a batch; a state never has the batch first.
@@ -149,7 +130,7 @@ class RNNBase(Module):
 
     def _of_packed(self, packed: Any, hx: Any) -> tuple[Any, Any]:
         """As `forward` for sequences of unlike lengths, the longest first; states stand in the order of the user's."""
-        parts, order, back = _CELLS[self.mode][2], packed.sorted_indices, packed.unsorted_indices
+        parts, order, back = CELLS[self.mode].parts, packed.sorted_indices, packed.unsorted_indices
         x = packed.padded()
         start = self._start(x, parts) if hx is None else list(hx) if parts == 2 else [hx]
         if hx is not None and order is not None:
@@ -189,21 +170,35 @@ class RNNBase(Module):
         self, x: Tensor, suffix: str, state: State, backward: bool, going_on: list[Tensor] | None
     ) -> tuple[Tensor, State]:
         own = self._parameters
-        step = _CELLS[self.mode][0]
         # The input of all times in one product; only the state's product has to wait for the step before.
-        gates = unbind(linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix)))
+        gates = linear(x, own["weight_ih" + suffix], own.get("bias_ih" + suffix))
         weight, bias = own["weight_hh" + suffix], own.get("bias_hh" + suffix)
+        if going_on is None and _is_whole(gates) and weight.dtype is gates.dtype is state[0].dtype:
+            return self._whole(gates, state, weight, bias, backward)
         outputs = []
-        # Unrolled: a graph has no loops, and the number of times is part of its shapes.
-        times = range(len(gates))
+        # Unrolled: the graph of the wafer has no loops, and the number of times is part of its shapes.
+        rows = unbind(gates)
+        times = range(len(rows))
         for t in reversed(times) if backward else times:
-            after = step(gates[t], state, weight, bias)
+            after = _step(self.mode, rows[t], state, weight, bias)
             if going_on is not None:
                 after = tuple(where(going_on[t], a, b) for a, b in zip(after, state, strict=True))
             state = after
             outputs.append(state[0])
         # The state that a backward way ends with is that of the first time.
         return stack(outputs[::-1] if backward else outputs), state
+
+    def _whole(
+        self, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, backward: bool
+    ) -> tuple[Tensor, State]:
+        """One operation over all times."""
+        products = arg(gates)
+        added = full(0, Type(products.type.shape[2:], gates.dtype)) if bias is None else arg(bias)
+        operands = (products, arg(weight), added, *(arg(s) for s in state))
+        layer = call("recurrent", *operands, mode=self.mode, reverse=backward)
+        parts = CELLS[self.mode].parts
+        outputs, *rest = (pw.tensor_of(call("result", layer, index=k), gates, weight) for k in range(parts))
+        return outputs, (select(outputs, 0, 0 if backward else -1), *rest)
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -256,7 +251,7 @@ class RNNCellBase(Module):
     ):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
-        rows = _CELLS[self.mode or "RNN_TANH"][1] * hidden_size
+        rows = CELLS[self.mode or "RNN_TANH"].gates * hidden_size
         shapes = {
             "weight_ih": (rows, input_size),
             "weight_hh": (rows, hidden_size),
@@ -276,7 +271,7 @@ class RNNCellBase(Module):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """[N, in] or [in] and the state -> the state after; it starts with zeros."""
-        step, _, parts = _CELLS[self.mode]
+        parts = CELLS[self.mode].parts
         # The vendor's front end lowers whole layers of these, and no single cell.
         if self.mode in _REFUSED:
             refuse_on_wafer(_REFUSED[self.mode])
@@ -284,7 +279,8 @@ class RNNCellBase(Module):
             hx = zeros(*input.spec.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
             hx = (hx, hx) if parts == 2 else hx
         state = tuple(hx) if parts == 2 else (hx,)
-        after = step(linear(input, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh)
+        gates = linear(input, self.weight_ih, self.bias_ih)
+        after = _step(self.mode, gates, state, self.weight_hh, self.bias_hh)
         return after if parts == 2 else after[0]
 
     def extra_repr(self) -> str:

@@ -44,7 +44,8 @@ def erf_array(x: np.ndarray) -> np.ndarray:
     return np.asarray(_erf(np.asarray(x, np.float64)), np.float64).astype(x.dtype)
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid_values(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) of each element."""
     # exp(-x) may be infinite: 1 / inf is the 0 that belongs there.
     with np.errstate(over="ignore"):
         return np.asarray((1 / (1 + np.exp(-x))).astype(x.dtype))
@@ -144,7 +145,7 @@ _unary("log", np.log, lambda g, y, x: (g / x,), 10, cirh=plain("Log"), autocast=
 _unary("sin", sine, lambda g, y, x: (g * call("cos", x),), 10, cirh=plain("Sin"))
 _unary("cos", cosine, lambda g, y, x: (-(g * call("sin", x)),), 10, cirh=plain("Cos"))
 _unary("tanh", np.tanh, lambda g, y, x: (g * (1 - y * y),), 10, cirh=plain("Tanh"))
-_unary("sigmoid", _sigmoid, lambda g, y, x: (g * (y * (1 - y)),), 10, cirh=plain("Sigmoid", arrow=True))
+_unary("sigmoid", sigmoid_values, lambda g, y, x: (g * (y * (1 - y)),), 10, cirh=plain("Sigmoid", arrow=True))
 _unary(
     "erf",
     erf_array,
@@ -213,7 +214,7 @@ _unary(
 )
 _unary(
     "silu",
-    lambda x: x * _sigmoid(x),
+    lambda x: x * sigmoid_values(x),
     lambda g, y, x: _silu_vjp(g, x),
     11,
     Body("({0} * sigmoid({0}))", "special"),

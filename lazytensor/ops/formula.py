@@ -11,7 +11,7 @@ import numpy as np
 from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
-from lazytensor.ir.operation import OPS, Formula, per_element
+from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops.op import op, same_types
 
@@ -48,15 +48,42 @@ def _value(n: Node, arrays: Sequence[np.ndarray]) -> Any:
     return round_to(np.asarray(result, n.type.dtype.host), n.type.dtype)
 
 
-def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
-    """The gradient of a formula with one result, by the rules of what it is made of."""
+class SeveralGradients:
+    """The gradient of a node with several results: that of each, where there is one."""
 
-    def vjp(g: Node, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
+    def __init__(self, parts: dict[int, Node]):
+        self._parts = parts
+
+    def get(self, index: int) -> Node | None:
+        """The gradient of one result."""
+        return self._parts.get(index)
+
+    def __add__(self, other: "SeveralGradients") -> "SeveralGradients":
+        total = dict(self._parts)
+        for index, g in other._parts.items():
+            total[index] = total[index] + g if index in total else g
+        return SeveralGradients(total)
+
+
+Gradients = dict[Node, Any]
+"""A node for each node, or `SeveralGradients` where it has several results."""
+
+
+def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
+    """The gradient of a formula by the rules of what it is made of."""
+
+    def vjp(g: Any, y: Node, *inputs: Node, **attrs: Any) -> tuple[Node | None, ...]:
         result = formula(*inputs, **attrs)
+        results = result if isinstance(result, tuple) else (result,)
+        seeds: Gradients = {}
+        for k, r in enumerate(results):
+            seed = g.get(k) if isinstance(g, SeveralGradients) else g
+            if seed is not None:
+                accumulate(seeds, r, seed)
         operands = set(inputs)
         # Only what the formula made is walked: the inputs have users of their own elsewhere.
-        order = [n for n in topological([result], operands.__contains__) if n.tracks and n not in operands]
-        gradients = pullback(order, {result: g}, inputs)
+        order = [n for n in topological(results, operands.__contains__) if n.tracks and n not in operands]
+        gradients = pullback(order, seeds, inputs)
         return tuple(gradients.get(i) for i in inputs)
 
     return vjp
@@ -68,7 +95,7 @@ def composite(name: str, formula: Formula, infer: Any = same_types, flops: int =
     op(name, infer, evaluated(formula), composite=formula, **facets)
 
 
-def pullback(order: Sequence[Node], gradients: dict[Node, Node], wrt: Iterable[Node]) -> dict[Node, Node]:
+def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node]) -> Gradients:
     """Gradients pushed from the nodes in `gradients` through those of `order`, which has inputs before users.
 
     The gradients of `wrt` are kept; others are dropped when they have been used.
@@ -81,13 +108,25 @@ def pullback(order: Sequence[Node], gradients: dict[Node, Node], wrt: Iterable[N
     return gradients
 
 
-def accumulate(gradients: dict[Node, Node], n: Node, g: Node) -> None:
+# Each of several results hands its gradient to the node that they are of, whose rule is asked once for all of them.
+op(
+    "result",
+    lambda of, *, index: of[index],
+    lambda of, *, index: of[index],
+    vjp=lambda g, y, of, *, index: (SeveralGradients({index: g}),),
+    work=no_work,
+    saves=False,
+    is_leaf=True,
+)
+
+
+def accumulate(gradients: Gradients, n: Node, g: Any) -> None:
     """Add a gradient to what a node has already."""
     before = gradients.get(n)
     gradients[n] = g if before is None else before + g
 
 
-def push(gradients: dict[Node, Node], n: Node, g: Node) -> None:
+def push(gradients: Gradients, n: Node, g: Any) -> None:
     """Add what the gradient of a node gives its inputs to theirs."""
     rule = OPS[n.op].vjp
     if rule is None:

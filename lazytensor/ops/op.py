@@ -148,4 +148,3 @@ op(
     work=no_work,
     is_leaf=True,
 )
-op("result", lambda of, *, index: of[index], lambda of, *, index: of[index], work=no_work, is_leaf=True)

@@ -15,7 +15,10 @@ from typing import Any
 from lazytensor import config
 from lazytensor.errors import CompileError
 
-HELPERS = ("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "../kernels/places.py")
+HELPERS = (
+    *("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
+    *("../kernels/places.py", "../kernels/times.py"),
+)
 """What generated modules import."""
 LEAVES = pathlib.Path(__file__).with_name("leaves")
 Kernel = Callable[..., Any]

@@ -14,6 +14,8 @@ from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 
+RESULTS = "results"
+"""Key in a node's memo of the arrays of its several results."""
 MOST_BYTES = 1 << 47
 """What a process can address at most, on the processors of today."""
 
@@ -25,7 +27,7 @@ def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bo
     """
     roots = list(roots)
     values: dict[Node, np.ndarray] = dict(env)
-    order = topological(roots, is_leaf=lambda n: n in env or n.value is not None)
+    order = topological(roots, is_leaf=lambda n: n in env or _is_known(n))
     pending = _uses(order)
     for r in roots:
         # A root counts as one more reader, which never comes: it is kept to the end.
@@ -34,18 +36,30 @@ def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bo
         for n in order:
             if n in values:
                 continue
-            if n.value is not None:
-                values[n] = n.value
+            if _is_known(n):
+                values[n] = n.value if n.value is not None else n.memo[RESULTS]  # type: ignore[index]
                 continue
             values[n] = result = _evaluate(n, values)
-            if remember and n.tracks and not isinstance(n.type, tuple):
-                n.value = result
+            if remember and n.tracks:
+                _remember(n, result)
             for i in n.inputs:
                 # Memory stays that of the widest moment, not of the sum of all values.
                 pending[i] -= 1
                 if not pending[i]:
                     del values[i]
     return [values[r] for r in roots]
+
+
+def _is_known(n: Node) -> bool:
+    return n.value is not None or (n.memo is not None and RESULTS in n.memo)
+
+
+def _remember(n: Node, result: np.ndarray) -> None:
+    if not isinstance(n.type, tuple):
+        n.value = result
+        return
+    # What has several results is no array; gradients ask for results that nobody reads before.
+    n.memo = {**(n.memo or {}), RESULTS: result}
 
 
 def _uses(order: list[Node]) -> dict[Node, int]:

@@ -1,0 +1,251 @@
+"""Recurrent layers as one operation over all times: a loop stays a loop, whatever the number of times.
+
+`recurrent` takes the product of the input of all times and runs the cell along them; its gradient runs back along them
+and leaves the gradients of weights to products over all times. What a step keeps for that is a result of its own.
+The record is for the host: where a step is traced for the wafer, layers are unrolled as they are recorded.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import ShapeError
+from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.operation import decomposed, refused
+from lazytensor.ir.types import Type, Work
+from lazytensor.ops.elementwise import sigmoid_values
+from lazytensor.ops.formula import Gradients, SeveralGradients, derived, pullback
+from lazytensor.ops.op import call, full, op
+from lazytensor.ops.products import matmul
+from lazytensor.ops.recurrent_cells import CELLS, Functions
+from lazytensor.ops.shape import broadcast_to, reshape, slice_, sum_to
+
+Types = tuple[Type, ...]
+
+
+def _cut(x: Node, count: int) -> list[Node]:
+    *lead, last = x.type.shape
+    each, zeros = last // count, (0,) * len(lead)
+    return [slice_(x, (*zeros, k * each), (*lead, (k + 1) * each)) for k in range(count)]
+
+
+ARRAYS = Functions(
+    sigmoid=sigmoid_values,
+    tanh=np.tanh,
+    relu=lambda x: np.maximum(x, 0),
+    parts=lambda x, count: np.split(x, count, -1),
+)
+NODES = Functions(
+    sigmoid=lambda x: call("sigmoid", x), tanh=lambda x: call("tanh", x), relu=lambda x: call("relu", x), parts=_cut
+)
+
+
+def _times(count: int, reverse: bool) -> Sequence[int]:
+    """The times in the order in which a layer goes through them."""
+    return range(count)[::-1] if reverse else range(count)
+
+
+def _layer_type(gates: Type, weight: Type, bias: Type, *state: Type, mode: str, reverse: bool) -> Types:
+    cell = CELLS[mode]
+    hidden = weight.shape[-1]
+    rows = cell.gates * hidden
+    if weight.shape != (rows, hidden) or bias.shape != (rows,) or gates.shape[2:] != (rows,) or not gates.shape[0]:
+        raise ShapeError(f"products {gates}, a weight {weight} and a bias {bias} are no {mode} of {hidden} units")
+    steps, batch = gates.shape[:2]
+    if len(state) != cell.parts or any(s.shape != (batch, hidden) for s in state):
+        raise ShapeError(f"the state of {batch} sequences of {hidden} units is not {list(map(str, state))}")
+    kept = (Type((steps, batch, cell.kept * hidden), gates.dtype),) if cell.kept else ()
+    return Type((steps, batch, hidden), gates.dtype), *state[1:], *kept
+
+
+def _layer_work(out: Types | Type, gates: Type, weight: Type, *rest: Type, **attrs: Any) -> Work:
+    # The products, and some twenty instructions for each number of a gate.
+    flops = gates.size * (2 * weight.shape[-1] + 20)
+    # One result alone comes as it is.
+    return Work(flops, gates.nbytes + weight.nbytes, sum(t.nbytes for t in ((out,) if isinstance(out, Type) else out)))
+
+
+def _layer(
+    gates: np.ndarray, weight: np.ndarray, bias: np.ndarray, *state: np.ndarray, mode: str, reverse: bool
+) -> tuple[np.ndarray, ...]:
+    cell = CELLS[mode]
+    outputs = np.empty((*gates.shape[:2], weight.shape[1]), gates.dtype)
+    kept = np.empty((*gates.shape[:2], cell.kept * weight.shape[1]), gates.dtype)
+    for t in _times(len(gates), reverse):
+        state, values = cell.step(ARRAYS, gates[t], state[0] @ weight.T + bias, state)
+        outputs[t] = state[0]
+        if cell.kept:
+            np.concatenate(values, -1, out=kept[t])
+    return outputs, *state[1:], *((kept,) if cell.kept else ())
+
+
+def _unrolled(
+    gates: Node, weight: Node, bias: Node, *state: Node, mode: str, reverse: bool
+) -> tuple[tuple[Node, ...], list[tuple[Node, Node]]]:
+    """The results of a layer as a graph, and both products of each time in the order of times."""
+    cell = CELLS[mode]
+    steps, batch, rows = gates.type.shape
+    outputs, kept, products = [], [], []
+    for t in _times(steps, reverse):
+        now = reshape(slice_(gates, (t, 0, 0), (t + 1, batch, rows)), (batch, rows))
+        own = matmul(state[0], weight, False, True) + broadcast_to(bias, (batch, rows))
+        state, values = cell.step(NODES, now, own, state)
+        products.append((now, own))
+        outputs.append(reshape(state[0], (1, *state[0].type.shape)))
+        kept += [call("concat", *(reshape(v, (1, *v.type.shape)) for v in values), dim=2)] if values else []
+    order = slice(None, None, -1 if reverse else 1)
+    whole = [call("concat", *column[order], dim=0) for column in (outputs, kept) if column]
+    return (whole[0], *state[1:], *whole[1:]), products[order]
+
+
+def _results(*operands: Node, **attrs: Any) -> tuple[Node, ...]:
+    return _unrolled(*operands, **attrs)[0]
+
+
+def _parts(of: Node) -> list[Node]:
+    return [call("result", of, index=k) for k in range(len(of.type))]
+
+
+def _rows(x: Node) -> Node:
+    return reshape(x, (x.type.shape[0] * x.type.shape[1], x.type.shape[2]))
+
+
+def _before(outputs: Node, start: Node, reverse: bool) -> Node:
+    """The output before each time."""
+    steps, batch, hidden = outputs.type.shape
+    first = reshape(start, (1, batch, hidden))
+    if steps == 1:
+        return first
+    if reverse:
+        return call("concat", slice_(outputs, (1, 0, 0), (steps, batch, hidden)), first, dim=0)
+    return call("concat", first, slice_(outputs, (0, 0, 0), (steps - 1, batch, hidden)), dim=0)
+
+
+def _layer_vjp(g: SeveralGradients, y: Node, *operands: Node, mode: str, reverse: bool) -> tuple[Node | None, ...]:
+    cell = CELLS[mode]
+    results = _parts(y)
+    gradients = [g.get(k) for k in range(len(results))]
+    # Values kept are read by gradients alone: only a gradient of a gradient asks for theirs.
+    if cell.kept and gradients[-1] is not None:
+        return derived(_results)(g, y, *operands, mode=mode, reverse=reverse)
+    wanted = gradients[: cell.parts]
+    seeds = [full(0, r.type) if d is None else d for d, r in zip(wanted, results, strict=False)]
+    values = (results[0], *results[cell.parts :])
+    back = _parts(call("recurrent_grad", *seeds, *values, *operands, mode=mode, reverse=reverse))
+    products, own = back[0], back[1 if _splits(mode) else 0]
+    states = back[len(back) - cell.parts :]
+    # One product over all times.
+    weight = matmul(_rows(own), _rows(_before(results[0], operands[3], reverse)), True, False)
+    return products, weight, sum_to(_rows(own), own.type.shape[2:], (1,)), *states
+
+
+def _splits(mode: str) -> bool:
+    """Whether the gradients of the two products differ."""
+    return mode == "GRU"
+
+
+def _sweep_type(*types: Type, mode: str, reverse: bool) -> Types:
+    cell = CELLS[mode]
+    seed, *_ = types
+    weight, *state = types[-1 - cell.parts :]
+    products = Type((*seed.shape[:2], weight.shape[0]), seed.dtype)
+    return products, *((products,) if _splits(mode) else ()), *state
+
+
+def _sweep(*arrays: np.ndarray, mode: str, reverse: bool) -> tuple[np.ndarray, ...]:
+    """Back along the times; operands: seeds of outputs and last state, outputs, values kept, weight, first state."""
+    cell = CELLS[mode]
+    seeds, values = arrays[: cell.parts], arrays[cell.parts : -1 - cell.parts]
+    weight, *start = arrays[-1 - cell.parts :]
+    outputs, kept = values[0], values[-1]
+    times = list(_times(len(outputs), reverse))
+    products = np.empty((*outputs.shape[:2], len(weight)), outputs.dtype)
+    own = np.empty_like(products) if _splits(mode) else products
+    gradient: tuple[np.ndarray, ...] = (np.zeros_like(start[0]), *seeds[1:])
+
+    def after(t: int) -> tuple[np.ndarray, ...]:
+        parts = np.split(kept[t], cell.kept, -1) if cell.kept else []
+        return (outputs[t], *parts[cell.kept + 1 - cell.parts :])
+
+    for place in reversed(range(len(times))):
+        t = times[place]
+        before = after(times[place - 1]) if place else tuple(start)
+        values_now = tuple(np.split(kept[t], cell.kept, -1)) if cell.kept else ()
+        step = cell.back((gradient[0] + seeds[0][t], *gradient[1:]), values_now, before, outputs[t])
+        np.concatenate(step.gates, -1, out=products[t])
+        if _splits(mode):
+            np.concatenate(step.own, -1, out=own[t])
+        gradient = (step.before[0] + own[t] @ weight, *step.before[1:])
+    return products, *((own,) if _splits(mode) else ()), *gradient
+
+
+def _sweep_work(out: Types, seed: Type, *types: Type, **attrs: Any) -> Work:
+    flops = out[0].size * (2 * seed.shape[-1] + 20)
+    return Work(flops, seed.nbytes + sum(t.nbytes for t in types), sum(t.nbytes for t in out))
+
+
+def _count(mode: str) -> tuple[int, int]:
+    """Where the operands of the layer begin among those of its gradient, and how many there are."""
+    cell = CELLS[mode]
+    return cell.parts + (2 if cell.kept else 1), 3 + cell.parts
+
+
+def _needed(*operands: Any, mode: str) -> tuple[Any, ...]:
+    """The operands of the gradient without those that only its own gradient reads: the products and the bias."""
+    first, _ = _count(mode)
+    return *operands[:first], operands[first + 1], *operands[first + 3 :]
+
+
+def _grad_type(*types: Type, mode: str, reverse: bool) -> Types:
+    return _sweep_type(*_needed(*types, mode=mode), mode=mode, reverse=reverse)
+
+
+def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
+    """The gradient by the rules of what the layer unrolls to: a function of its operands alone."""
+    cell = CELLS[mode]
+    first, _ = _count(mode)
+    seeds, (gates, weight, bias, *state) = operands[: cell.parts], operands[first:]
+    results, products = _unrolled(gates, weight, bias, *state, mode=mode, reverse=reverse)
+    ends = {gates, weight, bias, *state}
+    order = [n for n in topological(results, ends.__contains__) if n not in ends]
+    wanted = [*(n for pair in products for n in pair), *state]
+    seeded: Gradients = dict(zip(results[: cell.parts], seeds, strict=True))
+    gradients = pullback(order, seeded, wanted)
+
+    def column(*names: int) -> Node:
+        # What does not track has no gradient here, and nobody asks for it; the two products of a sum have the same.
+        column = [next((gradients[p[k]] for k in names if p[k] in gradients), full(0, p[0].type)) for p in products]
+        return call("concat", *(reshape(n, (1, *n.type.shape)) for n in column), dim=0)
+
+    both = (column(0), column(1)) if _splits(mode) else (column(0, 1),)
+    return *both, *(gradients.get(s, full(0, s.type)) for s in state)
+
+
+op(
+    "recurrent",
+    _layer_type,
+    _layer,
+    vjp=_layer_vjp,
+    work=_layer_work,
+    cirh=decomposed(_results),
+)
+op(
+    "recurrent_sweep",
+    _sweep_type,
+    _sweep,
+    work=_sweep_work,
+    cirh=refused("Let the gradient be recorded whole: a sweep is what the host makes of it."),
+)
+op(
+    # Of the layer's operands the host needs fewer: the others would be kept until here for nothing.
+    "recurrent_grad",
+    _grad_type,
+    lambda *arrays, mode, reverse: _sweep(*_needed(*arrays, mode=mode), mode=mode, reverse=reverse),
+    vjp=derived(_grad_unrolled),
+    composite=lambda *nodes, mode, reverse: call(
+        "recurrent_sweep", *_needed(*nodes, mode=mode), mode=mode, reverse=reverse
+    ),
+    work=lambda out, *types, mode, reverse: _sweep_work(out, *_needed(*types, mode=mode)),
+    cirh=decomposed(_grad_unrolled),
+)

@@ -1,0 +1,112 @@
+"""Cells: one step of a recurrent layer, written once over whatever has operators, and its gradient over arrays.
+
+`Functions` says what a step needs besides operators: tensors are recorded by it, nodes unrolled, arrays computed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+State = tuple[Any, ...]
+Parts = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Functions of one kind of value; `parts` cuts the last dimension into so many equal ones."""
+
+    sigmoid: Callable[[Any], Any]
+    tanh: Callable[[Any], Any]
+    relu: Callable[[Any], Any]
+    parts: Callable[[Any, int], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """What one step hands back: to the input's product, to the state's, and past both to the state before."""
+
+    gates: Parts
+    own: Parts
+    before: Parts
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One kind of cell with `gates` gates, a state of `parts` parts, and `kept` rows of values that its gradient reads.
+
+    step(functions, product of the input, product of the state, state) gives the state after, whose first part is the
+    output, and the values kept, the last of which are the other parts of the state after.
+    back(gradient of the state after, values kept, state before, output) gives a `Gradient`, over arrays.
+    """
+
+    gates: int
+    parts: int
+    kept: int
+    step: Callable[[Functions, Any, Any, State], tuple[State, Parts]]
+    back: Callable[[Parts, Parts, State, Any], Gradient]
+
+
+def _lstm(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+    _, c = state
+    # The rows of PyTorch's weights stand in this order, which checkpoints depend on: input, forget, cell, output.
+    admit, forget, new, show = f.parts(gates + own, 4)
+    # The forget gate has no extra 1 on its bias, which other frameworks add: checkpoints would not fit.
+    i, k, g, o = f.sigmoid(admit), f.sigmoid(forget), f.tanh(new), f.sigmoid(show)
+    c = k * c + i * g
+    return (o * f.tanh(c), c), (i, k, g, o, c)
+
+
+def _lstm_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+    (dh, dc), (i, k, g, o, c) = gradient, kept
+    t = np.tanh(c)
+    dc = dc + dh * o * (1 - t * t)
+    gates = dc * g * i * (1 - i), dc * before[1] * k * (1 - k), dc * i * (1 - g * g), dh * t * o * (1 - o)
+    return Gradient(gates, gates, (np.zeros_like(dh), dc * k))
+
+
+def _gru(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+    (h,) = state
+    # Reset, update, new. The reset gate multiplies the product of the state with its bias (Cho et al. 2014, version 1,
+    # as cuDNN has it), so the two products of the new gate cannot be added up first.
+    reset, update, new = f.parts(gates, 3)
+    own_reset, own_update, own_new = f.parts(own, 3)
+    r, z = f.sigmoid(reset + own_reset), f.sigmoid(update + own_update)
+    n = f.tanh(new + r * own_new)
+    # (1 - z) n + z h with one product less, in PyTorch's rounding.
+    return (n + z * (h - n),), (r, z, n, own_new)
+
+
+def _gru_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+    (dh,), (r, z, n, own_new), (h,) = gradient, kept, before
+    new = dh * (1 - z) * (1 - n * n)
+    reset, update = new * own_new * r * (1 - r), dh * (h - n) * z * (1 - z)
+    return Gradient((reset, update, new), (reset, update, new * r), (dh * z,))
+
+
+def _tanh(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+    return (f.tanh(gates + own),), ()
+
+
+def _tanh_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+    gates = (gradient[0] * (1 - y * y),)
+    return Gradient(gates, gates, (np.zeros_like(y),))
+
+
+def _relu(f: Functions, gates: Any, own: Any, state: State) -> tuple[State, Parts]:
+    return (f.relu(gates + own),), ()
+
+
+def _relu_back(gradient: Parts, kept: Parts, before: State, y: Any) -> Gradient:
+    gates = (np.where(y > 0, gradient[0], 0),)
+    return Gradient(gates, gates, (np.zeros_like(y),))
+
+
+CELLS: Mapping[str, Cell] = {
+    "LSTM": Cell(gates=4, parts=2, kept=5, step=_lstm, back=_lstm_back),
+    "GRU": Cell(gates=3, parts=1, kept=4, step=_gru, back=_gru_back),
+    "RNN_TANH": Cell(gates=1, parts=1, kept=0, step=_tanh, back=_tanh_back),
+    "RNN_RELU": Cell(gates=1, parts=1, kept=0, step=_relu, back=_relu_back),
+}
+"""By PyTorch's name of the mode."""
