@@ -17,6 +17,7 @@ from itertools import pairwise
 from lazytensor.compiler.calls import Value, is_leaf, value_of
 from lazytensor.compiler.indexmap import MOVES, IndexMap, flat, identity, push
 from lazytensor.compiler.match import Matches
+from lazytensor.compiler.paths import Call, Paths
 from lazytensor.compiler.scalars import is_cheap, is_literal
 from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph, Node
@@ -208,6 +209,7 @@ def merge(grouping: Grouping) -> None:
         first, second = (units.current(g) for g in pending.pop())
         if first is not second and units.may_merge(first, second):
             units.merge(first, second)
+    grouping.groups = [g for g in grouping.groups if g not in units.moved]
 
 
 class _Units:
@@ -216,24 +218,24 @@ class _Units:
     def __init__(self, grouping: Grouping):
         self.grouping = grouping
         self.moved: dict[FusionGroup, FusionGroup] = {}
-        self.after: dict[object, set[object]] = {}
-        self.before: dict[object, set[object]] = {}
-        # The ranks of the first and the last value that each gives: no path leads from a later one to an earlier one.
+        # The ranks of the first and the last value that each gives.
         rank = grouping.rank
-        self.first: dict[object, int] = {g: min(rank[n] for n, _ in g.stores) for g in grouping.groups}
-        self.last: dict[object, int] = {g: max(rank[n] for n, _ in g.stores) for g in grouping.groups}
-        self.first |= {n: rank[n] for n in grouping.kernels}
+        ranks: dict[Call, tuple[int, int]] = {n: (rank[n], rank[n]) for n in grouping.kernels}
         for group in grouping.groups:
-            for n, _ in group.loads:
-                self._edge(value_of(n), group)
-        for n in grouping.kernels:
-            for operand in grouping.matches[n][1].operands:
-                self._edge(value_of(operand), n)
+            stored = [rank[n] for n, _ in group.stores]
+            ranks[group] = min(stored), max(stored)
+        self.paths = Paths(self._edges(), ranks, lambda call: not isinstance(call, FusionGroup))
 
-    def _edge(self, value: Value, user: object) -> None:
-        maker = self.grouping.home.get(value, value[0])
-        self.after.setdefault(maker, set()).add(user)
-        self.before.setdefault(user, set()).add(maker)
+    def _edges(self) -> Iterable[tuple[Call, Call]]:
+        home = self.grouping.home
+        for group in self.grouping.groups:
+            for n, _ in group.loads:
+                value = value_of(n)
+                yield home.get(value, value[0]), group
+        for n in self.grouping.kernels:
+            for operand in self.grouping.matches[n][1].operands:
+                value = value_of(operand)
+                yield home.get(value, value[0]), n
 
     def current(self, group: FusionGroup) -> FusionGroup:
         # Chains of merges: the group that was merged into may have been merged itself since.
@@ -269,7 +271,7 @@ class _Units:
             return False
         if not (self._reads_in_order(a, b) and self._reads_in_order(b, a)):
             return False
-        return not self._detour(a, b) and not self._detour(b, a)
+        return not self.paths.has_detour(a, b) and not self.paths.has_detour(b, a)
 
     def _reads_in_order(self, maker: FusionGroup, user: FusionGroup) -> bool:
         """True if `user` needs from `maker` only the elements of the same iteration."""
@@ -283,20 +285,6 @@ class _Units:
                 return False
         return True
 
-    def _detour(self, start: FusionGroup, goal: FusionGroup) -> bool:
-        """True if a path leads from one to the other through some third call."""
-        latest, first = self.last[goal], self.first
-        stack = [u for u in self.after.get(start, ()) if u is not goal and first[u] < latest]
-        seen = set(stack)
-        while stack:
-            for u in self.after.get(stack.pop(), ()):
-                if u is goal:
-                    return True
-                if u not in seen and first[u] < latest:
-                    seen.add(u)
-                    stack.append(u)
-        return False
-
     def merge(self, a: FusionGroup, b: FusionGroup) -> None:
         """Move b into a."""
         a.reduced = a.reduced or b.reduced
@@ -307,13 +295,5 @@ class _Units:
         a.loads = {(n, i): None for n, i in (*a.loads, *b.loads) if value_of(n) not in own}
         for n, _ in b.stores:
             self.grouping.home[(n, 0)] = a
-        self.first[a], self.last[a] = min(self.first[a], self.first[b]), max(self.last[a], self.last[b])
-        for edges, back in ((self.after, self.before), (self.before, self.after)):
-            ends = edges.pop(b, set())
-            edges[a] = (edges.get(a, set()) | ends) - {a, b}
-            for end in ends:
-                back[end].discard(b)
-                if end is not a:
-                    back[end].add(a)
+        self.paths.merge(a, b)
         self.moved[b] = a
-        self.grouping.groups.remove(b)

@@ -1,0 +1,113 @@
+"""Paths: which calls lead to which while groups merge, asked for each pair of groups that might.
+
+Groups merge and kernel calls never do. So of one long chain of kernels it is known for good how early each call comes
+into it and how late it still comes out of it: where that is in order, a path leads over the chain. In a training step
+the chain goes forward through all layers and back, and answers nearly all that a search would have to walk the net for.
+"""
+
+from collections.abc import Callable, Iterable
+
+Call = object
+"""A group, a node that is a kernel call, or a leaf that they read."""
+
+
+class Paths:
+    """Edges between calls, from the maker of a value to its readers.
+
+    `ranks` are those of the first and of the last value that each call gives: no path leads from a later one to an
+    earlier one. `stays` tells the calls that will not merge.
+    """
+
+    def __init__(
+        self, edges: Iterable[tuple[Call, Call]], ranks: dict[Call, tuple[int, int]], stays: Callable[[Call], bool]
+    ):
+        self.first = {call: first for call, (first, _) in ranks.items()}
+        self.last = {call: last for call, (_, last) in ranks.items()}
+        # Dictionaries for their order: sets of objects differ from run to run.
+        self.after: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
+        self.before: dict[Call, dict[Call, None]] = {call: {} for call in ranks}
+        for maker, reader in edges:
+            # A leaf has no maker, and no path leads through it.
+            if maker in ranks and maker is not reader:
+                self.after[maker][reader] = None
+                self.before[reader][maker] = None
+        order = self._in_order()
+        chain = self._chain(order, stays)
+        self._enters = self._nearest(reversed(order), chain, self.after, min, len(chain))
+        self._leaves = self._nearest(order, chain, self.before, max, -1)
+
+    def has_detour(self, start: Call, goal: Call) -> bool:
+        """True if a path leads from one group to the other through some third call."""
+        if self.first[start] > self.last[goal]:
+            return False
+        return self._enters[start] <= self._leaves[goal] or self._is_way(start, goal)
+
+    def merge(self, a: Call, b: Call) -> None:
+        """Let group `a` stand for `b` too."""
+        self.first[a], self.last[a] = min(self.first[a], self.first[b]), max(self.last[a], self.last[b])
+        self._enters[a] = min(self._enters[a], self._enters[b])
+        self._leaves[a] = max(self._leaves[a], self._leaves[b])
+        for edges, back in ((self.after, self.before), (self.before, self.after)):
+            ends = edges.pop(b)
+            edges[a] |= ends
+            for end in ends:
+                back[end].pop(b, None)
+                back[end][a] = None
+        for edges in (self.after, self.before):
+            edges[a].pop(a, None)
+            edges[a].pop(b, None)
+
+    def _is_way(self, start: Call, goal: Call) -> bool:
+        latest, first = self.last[goal], self.first
+        stack = [u for u in self.after[start] if u is not goal and first[u] < latest]
+        seen = set(stack)
+        while stack:
+            for u in self.after[stack.pop()]:
+                if u is goal:
+                    return True
+                if u not in seen and first[u] < latest:
+                    seen.add(u)
+                    stack.append(u)
+        return False
+
+    def _in_order(self) -> list[Call]:
+        """All calls, readers after makers."""
+        left = {call: len(makers) for call, makers in self.before.items()}
+        order = [call for call, n in left.items() if not n]
+        # The list grows while it is walked.
+        for call in order:
+            for reader in self.after[call]:
+                left[reader] -= 1
+                if not left[reader]:
+                    order.append(reader)
+        return order
+
+    def _chain(self, order: list[Call], stays: Callable[[Call], bool]) -> dict[Call, int]:
+        """The calls that stay of a path that has most of them, numbered in its order."""
+        length: dict[Call, int] = {}
+        maker_of: dict[Call, Call | None] = {}
+        for call in order:
+            maker = max(self.before[call], key=length.__getitem__, default=None)
+            length[call] = (length[maker] if maker is not None else 0) + stays(call)
+            maker_of[call] = maker
+        call = max(order, key=length.__getitem__, default=None)
+        path = []
+        while call is not None:
+            path.append(call)
+            call = maker_of[call]
+        return {call: k for k, call in enumerate(c for c in reversed(path) if stays(c))}
+
+    def _nearest(
+        self,
+        order: Iterable[Call],
+        chain: dict[Call, int],
+        edges: dict[Call, dict[Call, None]],
+        nearer: Callable[[Iterable[int]], int],
+        nothing: int,
+    ) -> dict[Call, int]:
+        """The place in the chain that each call comes to along `edges`."""
+        place: dict[Call, int] = {}
+        for call in order:
+            own = chain.get(call, nothing)
+            place[call] = nearer([own, *(place[end] for end in edges[call])])
+        return place
