@@ -21,6 +21,7 @@ import numpy.testing  # noqa: F401 - NumPy 2.0 asks lscpu about the processor he
 import pytest
 
 from lazytensor.config import override
+from lazytensor.native import machine
 
 EXAMPLES = 1
 """Examples of a property in a quick run: that it holds at all; `make test` looks for what breaks it."""
@@ -45,11 +46,12 @@ class QuickRun:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        """Skip a test, or a fixture for it, that starts a process or has Numba compile or load a function."""
+        """Skip a test, or a fixture for it, that starts a process or compiles or loads a function."""
         dispatcher = importlib.import_module("numba.core.dispatcher").Dispatcher
         with override(jit=False), pytest.MonkeyPatch.context() as patch:
             patch.setenv("LT_JIT", "0")
             patch.setattr(dispatcher, "compile", _left_out(CODE))
+            patch.setattr(machine, "load", _left_out(CODE))
             patch.setattr(subprocess.Popen, "__init__", _left_out(PROCESS))
             for module, name in ((os, "fork"), (os, "system"), (util, "spawnv_passfds")):
                 patch.setattr(module, name, _left_out(PROCESS))

@@ -21,6 +21,7 @@ LAYERS = """
     lazytensor.leftovers  lazytensor.plain_files
     lazytensor.private_files
     lazytensor.machine_code
+    lazytensor.native
     lazytensor.dtype
     lazytensor.dialect
     lazytensor.ir

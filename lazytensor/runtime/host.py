@@ -225,9 +225,8 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
 def _shared_steps(function: Any, bounds: Bounds, order: Sequence[int], arrays: list[np.ndarray]) -> list[Step]:
     """A compiled loop over the operands `order`, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1) for k in order)
-    if len(bounds) < 2:
-        return [partial(function, *(bounds[0] if bounds else ()), *flat)]
-    return [partial(team.team().share, lambda part, thread: function(*bounds[part], *flat), len(bounds))]
+    runs = [jit.bound(function, *part, *flat) for part in bounds or ((),)]
+    return runs if len(runs) == 1 else [partial(team.team().share, lambda part, thread: runs[part](), len(runs))]
 
 
 def _meaning(op: str, attrs: Any) -> Callable[..., Any]:

@@ -1,19 +1,24 @@
-"""JIT: generated Numba modules, run from memory; what they compile to is kept by a digest of all that it depends on.
+"""JIT: generated modules, run from memory; what they compile to is kept by a digest of all that it depends on.
 
 A module is a text that defines `kernel` with `kept` of `lazytensor.machine_code`. Its name is a digest of the text,
 which holds every constant, and of the helpers that it calls: one kernel can never be served for another. No source and
-no bytecode is written. Numba is imported with the first kernel that is needed, and not before.
+no bytecode is written. `lazytensor.native` compiles what it knows in a tenth of Numba's time, and Numba the rest; it is
+imported with the first kernel that needs it, and not before.
 """
 
 import hashlib
+import importlib
 import pathlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 from lazytensor import config
 from lazytensor.errors import CompileError
+from lazytensor.native.bound_code import Kernel as NativeKernel
+from lazytensor.native.kinds import Unknown
 
 HELPERS = (
     *("intrinsics.py", "rounding.py", "vecmath.py", "panels.py", "leaves/gather.py", "leaves/steps.py"),
@@ -35,6 +40,11 @@ def load(source: str) -> Kernel:
     return _loaded[key]
 
 
+def bound(function: Kernel, *arguments: Any) -> Callable[[], object]:
+    """A compiled kernel with its arguments given, as cheap to call as it can be."""
+    return function.bound(*arguments) if isinstance(function, NativeKernel) else partial(function, *arguments)
+
+
 def leaf(name: str) -> Kernel:
     """The compiled `kernel` of a module of `lazytensor.runtime.leaves`."""
     return load((LEAVES / f"{name}.py").read_text(encoding="utf-8"))
@@ -49,7 +59,13 @@ def digest(source: str) -> str:
 
 
 def _executed(source: str) -> Kernel:
+    # Imported here: LLVM takes a tenth of a second, and Numba half of one.
+    load_native = importlib.import_module("lazytensor.native.machine").load
     name = f"lazywafer_{digest(source)}"
+    try:
+        return load_native(source, name)  # type: ignore[no-any-return]
+    except Unknown:
+        pass  # Numba knows all of the language
     module = ModuleType(name)
     sys.modules[name] = module  # Numba looks the module up by name when it loads machine code
     try:

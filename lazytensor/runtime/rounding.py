@@ -8,44 +8,48 @@ from numba import njit
 
 from lazytensor.runtime.intrinsics import abs_f4, bits_f4, copysign_f4, float_f4
 
-Helper = Callable[[Any], Any]
+Helper = Callable[..., Any]
 _strict: Callable[[Helper], Helper] = njit(error_model="numpy", forceinline=True)
 
 
-def _rounding(mantissa: int, exponent: int) -> Helper:
-    """A function that rounds float32 to the nearest value of a 16-bit type, ties to even; subnormals are kept.
+@_strict
+def _rounded(x: Any, shift: Any, below_half: Any, smallest: Any, magic: Any, largest: Any) -> Any:
+    """The nearest value of a 16-bit type, ties to even; subnormals are kept.
 
-    Normal results are rounded in the bits; a subnormal result by adding and subtracting the power of two whose last
-    place is the spacing of the subnormals.
+    `shift` bits of the mantissa are dropped, and rounded in the bits. A subnormal result, below `smallest`, is rounded
+    by adding and subtracting `magic`, the power of two whose last place is the spacing of the subnormals.
     """
-    bias = 2 ** (exponent - 1) - 1
-    shift = np.int32(23 - mantissa)
-    below_half = np.int32((1 << (23 - mantissa - 1)) - 1)
-    mask = np.int32(-(1 << (23 - mantissa)))
-    smallest = np.float32(2.0 ** (1 - bias))
-    magic = np.float32(2.0 ** (1 - bias - mantissa + 23))
-    largest = np.float32((2 - 2.0**-mantissa) * 2.0**bias)
-
-    @_strict
-    def rounded(x: Any) -> Any:
-        a = abs_f4(x)
-        bits = bits_f4(a)
-        # Adding just less than half a place, and one more where the last bit kept is odd, rounds ties to even; a carry
-        # out of the mantissa grows the exponent, as it should.
-        odd = np.int32(np.int32(bits >> shift) & np.int32(1))
-        y = float_f4(np.int32(np.int32(bits + np.int32(below_half + odd)) & mask))
-        # The sum has its last place where subnormals end, so that the processor itself rounds to even there.
-        y = (a + magic) - magic if a < smallest else y
-        # float16 and cbfloat16 end long before float32 does.
-        y = np.float32(np.inf) if y > largest else y
-        y = copysign_f4(y, x)
-        return y if x == x else x
-
-    return rounded
+    a = abs_f4(x)
+    bits = bits_f4(a)
+    # Adding just less than half a place, and one more where the last bit kept is odd, rounds ties to even; a carry
+    # out of the mantissa grows the exponent, as it should.
+    odd = np.int32(np.int32(bits >> shift) & np.int32(1))
+    kept = np.int32(np.int32(bits + np.int32(below_half + odd)) >> shift)
+    y = float_f4(np.int32(kept << shift))
+    # The sum has its last place where subnormals end, so that the processor itself rounds to even there.
+    y = (a + magic) - magic if a < smallest else y
+    # float16 and cbfloat16 end long before float32 does.
+    y = np.float32(np.inf) if y > largest else y
+    y = copysign_f4(y, x)
+    return y if x == x else x
 
 
-round_float16 = _rounding(10, 5)
-round_cbfloat16 = _rounding(9, 6)
+_HALF_PLACE, _SMALLEST, _MAGIC = np.int32(2**12 - 1), np.float32(2.0**-14), np.float32(0.5)
+_LARGEST = np.float32((2 - 2.0**-10) * 2.0**15)
+_CB_HALF_PLACE, _CB_SMALLEST, _CB_MAGIC = np.int32(2**13 - 1), np.float32(2.0**-30), np.float32(2.0**-16)
+_CB_LARGEST = np.float32((2 - 2.0**-9) * 2.0**31)
+
+
+@_strict
+def round_float16(x: Any) -> Any:
+    """float16 has 5 bits of exponent and 10 of mantissa."""
+    return _rounded(x, np.int32(13), _HALF_PLACE, _SMALLEST, _MAGIC, _LARGEST)
+
+
+@_strict
+def round_cbfloat16(x: Any) -> Any:
+    """cbfloat16 has 6 bits of exponent and 9 of mantissa."""
+    return _rounded(x, np.int32(14), _CB_HALF_PLACE, _CB_SMALLEST, _CB_MAGIC, _CB_LARGEST)
 
 
 @_strict

@@ -1,0 +1,146 @@
+"""Emit: the text of a kernel in Python's syntax becomes a function in LLVM's.
+
+Every name is a place on the stack, which LLVM turns into registers; functions of the library are written out where they
+are called. Both sides of a choice are computed, as they have no effects, and `select` takes one; only where a side
+reads an array there is a branch. Strict arithmetic everywhere but in the two helpers that say otherwise.
+"""
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+
+from lazytensor.native import expressions
+from lazytensor.native.function import Function, Scope
+from lazytensor.native.kinds import BOOL, INT, KINDS, Array, Unknown, Value
+
+SHORT = 32
+"""Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code."""
+_SIGNATURE = re.compile(r"(\w+)\((.*)\)")
+
+
+def kernel_text(source: str, name: str) -> tuple[str, tuple[str, ...]]:
+    """LLVM's text of the `kernel` that a module text defines, under a name, and the kinds of its arguments.
+
+    A kind that ends in `*` is the address of an array. The function takes the address of a table, in which each
+    argument has eight bytes: a call from Python takes as long as it has arguments. Raises Unknown where Numba has to
+    compile the text.
+    """
+    definition = _kernel(source)
+    kinds = _signature(definition)
+    function = Function()
+    scope = Scope(function, f"<{name}>", source)
+    for k, (argument, kind) in enumerate(zip(definition.args.args, kinds, strict=True)):
+        given = KINDS.get(kind)
+        place = function.new(f"getelementptr inbounds i64, ptr %table, i64 {k}")
+        value = function.new(f"load {given.llvm if given else 'ptr'}, ptr {place}")
+        if given is None:
+            scope.names[argument.arg] = Array(KINDS[kind[:-1]], value)
+        else:
+            scope.store(argument.arg, Value(given, value))
+    _Body(scope).run(definition.body)
+    function.line("ret void")
+    return function.module(name), kinds
+
+
+def _kernel(source: str) -> ast.FunctionDef:
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "kernel":
+            return node
+    raise Unknown("no kernel")
+
+
+def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
+    (decorator,) = definition.decorator_list
+    if not isinstance(decorator, ast.Call) or not isinstance(decorator.args[0], ast.Constant):
+        raise Unknown("no signature")
+    match = _SIGNATURE.fullmatch(str(decorator.args[0].value))
+    if match is None or match[1] != "void":
+        raise Unknown("a result")
+    kinds = tuple(k.strip().replace("boolean", "bool").replace("[::1]", "*") for k in match[2].split(", "))
+    if any(kind.rstrip("*") not in KINDS for kind in kinds):
+        raise Unknown(f"arguments of {kinds}")
+    return kinds
+
+
+class _Body:
+    """Writes statements one after the other into the function of a scope."""
+
+    def __init__(self, scope: Scope):
+        self.scope, self.function = scope, scope.function
+
+    def run(self, body: Sequence[ast.stmt]) -> None:
+        for statement in body:
+            write: Callable[[ast.stmt], None] | None = getattr(self, f"_{type(statement).__name__.lower()}", None)
+            if write is None:
+                raise Unknown(type(statement).__name__)
+            write(statement)
+
+    def _expr(self, statement: ast.Expr) -> None:
+        if not isinstance(statement.value, ast.Constant):  # a docstring
+            raise Unknown("an expression as a statement")
+
+    def _assign(self, statement: ast.Assign) -> None:
+        (target,) = statement.targets
+        value = expressions.results(statement.value, self.scope)
+        targets = target.elts if isinstance(target, ast.Tuple) else [target]
+        for place, number in zip(targets, value, strict=True):
+            self._put(place, number)
+
+    def _augassign(self, statement: ast.AugAssign) -> None:
+        target = statement.target
+        operation = ast.BinOp(left=target, op=statement.op, right=statement.value)
+        self._put(target, expressions.number(operation, self.scope))
+
+    def _put(self, target: ast.expr, value: Value) -> None:
+        if isinstance(target, ast.Name):
+            self.scope.store(target.id, value)
+        elif isinstance(target, ast.Subscript):
+            array, pointer = expressions.element(target, self.scope)
+            value = self.function.converted(value, array.kind)
+            if array.kind is BOOL:
+                value = Value(KINDS["uint8"], self.function.new(f"zext i1 {value.text} to i8"))
+            self.function.line(f"store {array.kind.stored} {value.text}, ptr {pointer}")
+        else:
+            raise Unknown("an assignment")
+
+    def _if(self, statement: ast.If) -> None:
+        function = self.function
+        condition = expressions.truth(statement.test, self.scope)
+        yes, no, end = function.labels("then", "else", "end")
+        function.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
+        for label, body in ((yes, statement.body), (no, statement.orelse)):
+            function.begin(label)
+            self.run(body)
+            function.line(f"br label %{end}")
+        function.begin(end)
+
+    def _for(self, statement: ast.For) -> None:
+        function, scope, call = self.function, self.scope, statement.iter
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "range"):
+            raise Unknown("a loop over something else")
+        numbers = [function.converted(expressions.number(a, scope), INT) for a in call.args]
+        first = numbers[0] if len(numbers) > 1 else Value(INT, "0")
+        last, step = numbers[min(1, len(numbers) - 1)], numbers[2] if len(numbers) > 2 else Value(INT, "1")
+        if not step.text.isdigit() or not isinstance(statement.target, ast.Name):
+            raise Unknown("a loop with such a step")
+        self._counted(statement.target.id, first, last, step, statement.body)
+
+    def _counted(self, name: str, first: Value, last: Value, step: Value, body: Sequence[ast.stmt]) -> None:
+        function = self.function
+        counter = function.place(INT)
+        head, inside, end = function.labels("head", "body", "end")
+        function.line(f"store i64 {first.text}, ptr {counter}")
+        function.line(f"br label %{head}")
+        function.begin(head)
+        k = Value(INT, function.new(f"load i64, ptr {counter}"))
+        goes_on = function.new(f"icmp slt i64 {k.text}, {last.text}")
+        function.line(f"br i1 {goes_on}, label %{inside}, label %{end}")
+        function.begin(inside)
+        self.scope.store(name, k)
+        self.run(body)
+        # The loop ends before the sum could overflow: the bounds are those of arrays.
+        following = function.new(f"add nsw i64 {k.text}, {step.text}")
+        function.line(f"store i64 {following}, ptr {counter}")
+        long = not last.text.isdigit() or int(last.text) > SHORT
+        function.line(f"br label %{head}{function.kept_a_loop() if long else ''}")
+        function.begin(end)

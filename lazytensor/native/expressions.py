@@ -1,0 +1,351 @@
+"""Expressions: what the operators, choices and calls of a kernel text are in LLVM."""
+
+import ast
+import math
+import struct
+from collections.abc import Callable
+
+from lazytensor.native.function import Scope
+from lazytensor.native.kinds import BOOL, DOUBLE, INT, KINDS, SINGLE, Array, Kind, Unknown, Value, common, literal
+from lazytensor.native.library import meaning
+
+ARITHMETIC = {
+    ast.Add: ("fadd", "add"),
+    ast.Sub: ("fsub", "sub"),
+    ast.Mult: ("fmul", "mul"),
+    ast.Div: ("fdiv", ""),
+    ast.BitAnd: ("", "and"),
+    ast.BitOr: ("", "or"),
+    ast.BitXor: ("", "xor"),
+    ast.LShift: ("", "shl"),
+    ast.RShift: ("", "ashr"),
+}
+"""The instruction for floating-point and for whole numbers."""
+COMPARISONS = {
+    ast.Eq: ("oeq", "eq"),
+    ast.NotEq: ("une", "ne"),
+    ast.Lt: ("olt", "slt"),
+    ast.LtE: ("ole", "sle"),
+    ast.Gt: ("ogt", "sgt"),
+    ast.GtE: ("oge", "sge"),
+}
+BITS = frozenset({ast.BitAnd, ast.BitOr, ast.BitXor})
+CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
+C_FUNCTIONS = frozenset({"exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sin", "cos", "tan", "atan2", "fmod"})
+C_NAMES = {"power": "pow"} | {name: name for name in C_FUNCTIONS}
+"""Functions of NumPy and `math` that the C library has for double precision, by the name there."""
+
+
+def number(node: ast.expr, scope: Scope) -> Value:
+    """The one number that an expression gives."""
+    (value,) = results(node, scope)
+    return value
+
+
+def truth(node: ast.expr, scope: Scope) -> Value:
+    """Whether an expression is true."""
+    return scope.function.converted(number(node, scope), BOOL)
+
+
+def results(node: ast.expr, scope: Scope) -> tuple[Value, ...]:
+    """The numbers that an expression gives; more than one for a tuple. Raises Unknown."""
+    folded = _folded(node)
+    if folded is not None:
+        return (literal(folded, BOOL if isinstance(folded, bool) else INT if isinstance(folded, int) else DOUBLE),)
+    if isinstance(node, ast.Tuple):
+        return tuple(number(each, scope) for each in node.elts)
+    if isinstance(node, ast.Call):
+        return _call(node, scope)
+    write = _WRITERS.get(type(node))
+    if write is None:
+        raise Unknown(type(node).__name__)
+    return (write(node, scope),)
+
+
+def _folded(node: ast.expr) -> bool | int | float | None:
+    """The value of an expression of literals alone."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _folded(node.operand)
+        return None if inner is None else -inner
+    if isinstance(node, ast.BinOp):
+        a, b = _folded(node.left), _folded(node.right)
+        fold = _FOLDS.get(type(node.op))
+        return None if a is None or b is None or fold is None else fold(a, b)
+    return None
+
+
+_FOLDS: dict[type, Callable[[float, float], float]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.Pow: lambda a, b: a**b,
+}
+
+
+def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
+    """The array of `array[index]`, and the address of that element."""
+    array = scope.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+    if not isinstance(array, Array):
+        raise Unknown("an element of something else")
+    at = scope.function.converted(number(node.slice, scope), INT)
+    return array, scope.function.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at.text}")
+
+
+def _subscript(node: ast.Subscript, scope: Scope) -> Value:
+    array, pointer = element(node, scope)
+    value = scope.function.new(f"load {array.kind.stored}, ptr {pointer}")
+    if array.kind is BOOL:
+        value = scope.function.new(f"icmp ne i8 {value}, 0")
+    return Value(array.kind, value)
+
+
+def _name(node: ast.Name, scope: Scope) -> Value:
+    known = scope.names.get(node.id)
+    if isinstance(known, tuple):
+        kind, place = known
+        return Value(kind, scope.function.new(f"load {kind.llvm}, ptr {place}"))
+    if known is not None:
+        raise Unknown(f"{node.id} as a number")
+    given = meaning(node.id, scope.module, scope.text)
+    if given.value is None:
+        raise Unknown(f"{node.id} as a number")
+    return number(given.value, Scope(scope.function, given.module))
+
+
+def _attribute(node: ast.Attribute, scope: Scope) -> Value:
+    if isinstance(node.value, ast.Name) and node.value.id in ("np", "math") and node.attr in CONSTANTS:
+        return literal(CONSTANTS[node.attr], DOUBLE)
+    raise Unknown(node.attr)
+
+
+def _binary(node: ast.BinOp, scope: Scope) -> Value:
+    function, operator = scope.function, type(node.op)
+    a, b = number(node.left, scope), number(node.right, scope)
+    if operator not in ARITHMETIC:
+        raise Unknown(operator.__name__)
+    kind = common(a.kind, b.kind)
+    if kind is BOOL and operator not in BITS:
+        kind = INT
+    if operator is ast.Div and kind.sort != "f":
+        kind = DOUBLE
+    instruction = ARITHMETIC[operator][kind.sort != "f"]
+    if not instruction:
+        raise Unknown(f"{operator.__name__} of {kind.name}")
+    a, b = function.converted(a, kind), function.converted(b, kind)
+    return Value(kind, function.new(f"{instruction} {kind.llvm} {a.text}, {b.text}"))
+
+
+def _unary(node: ast.UnaryOp, scope: Scope) -> Value:
+    function = scope.function
+    if isinstance(node.op, ast.Not):
+        return Value(BOOL, function.new(f"xor i1 {truth(node.operand, scope).text}, true"))
+    a = number(node.operand, scope)
+    if isinstance(node.op, ast.USub) and a.kind.sort == "f":
+        return Value(a.kind, function.new(f"fneg {a.kind.llvm} {a.text}"))
+    a = function.converted(a, INT)
+    if isinstance(node.op, ast.USub):
+        return Value(INT, function.new(f"sub i64 0, {a.text}"))
+    if isinstance(node.op, ast.Invert):
+        return Value(INT, function.new(f"xor i64 {a.text}, -1"))
+    raise Unknown("a sign")
+
+
+def _compare(node: ast.Compare, scope: Scope) -> Value:
+    function = scope.function
+    values = [number(each, scope) for each in (node.left, *node.comparators)]
+    parts = [_compared(op, a, b, scope) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
+    result = parts[0]
+    for part in parts[1:]:
+        result = Value(BOOL, function.new(f"and i1 {result.text}, {part.text}"))
+    return result
+
+
+def _compared(op: ast.cmpop, a: Value, b: Value, scope: Scope) -> Value:
+    function = scope.function
+    if type(op) not in COMPARISONS:
+        raise Unknown(type(op).__name__)
+    kind = common(a.kind, b.kind)
+    if kind is BOOL and not isinstance(op, ast.Eq | ast.NotEq):
+        kind = INT  # true is no negative number
+    a, b = function.converted(a, kind), function.converted(b, kind)
+    which = COMPARISONS[type(op)][kind.sort != "f"]
+    return Value(BOOL, function.new(f"{'fcmp' if kind.sort == 'f' else 'icmp'} {which} {kind.llvm} {a.text}, {b.text}"))
+
+
+def _logic(node: ast.BoolOp, scope: Scope) -> Value:
+    if any(isinstance(n, ast.Subscript) for each in node.values[1:] for n in ast.walk(each)):
+        raise Unknown("an element that may not be there")
+    result, *others = (truth(each, scope) for each in node.values)
+    instruction = "and" if isinstance(node.op, ast.And) else "or"
+    for other in others:
+        result = Value(BOOL, scope.function.new(f"{instruction} i1 {result.text}, {other.text}"))
+    return result
+
+
+def _choice(node: ast.IfExp, scope: Scope) -> Value:
+    if any(isinstance(n, ast.Subscript) for side in (node.body, node.orelse) for n in ast.walk(side)):
+        raise Unknown("an element that may not be there")
+    condition = truth(node.test, scope)
+    return _selected(condition, number(node.body, scope), number(node.orelse, scope), scope)
+
+
+def _selected(condition: Value, a: Value, b: Value, scope: Scope) -> Value:
+    kind = a.kind if a.kind is b.kind else common(a.kind, b.kind)
+    a, b = scope.function.converted(a, kind), scope.function.converted(b, kind)
+    text = f"select i1 {condition.text}, {kind.llvm} {a.text}, {kind.llvm} {b.text}"
+    return Value(kind, scope.function.new(text))
+
+
+_WRITERS: dict[type, Callable[..., Value]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BoolOp: _logic,
+    ast.IfExp: _choice,
+}
+
+
+def _call(node: ast.Call, scope: Scope) -> tuple[Value, ...]:
+    arguments = [number(a, scope) for a in node.args]
+    if isinstance(node.func, ast.Attribute):
+        return (_numpy(node.func.attr, arguments, scope),)
+    if not isinstance(node.func, ast.Name):
+        raise Unknown("a call")
+    if node.func.id in _BUILT_IN:
+        return (_BUILT_IN[node.func.id](arguments, scope),)
+    given = meaning(node.func.id, scope.module, scope.text)
+    if given.function is not None:
+        return _written_out(given.function.args, given.function.body, arguments, Scope(scope.function, given.module))
+    assert given.value is not None
+    return _named(given.value, arguments, Scope(scope.function, given.module))
+
+
+def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
+    """`np.NAME(...)` or `math.NAME(...)`: a conversion, or a function of the C library."""
+    function = scope.function
+    name = name.removesuffix("_")
+    if name in KINDS:
+        (value,) = arguments
+        if value.text.startswith("0x") and KINDS[name] is SINGLE:
+            return _narrow(value)
+        return function.converted(value, KINDS[name])
+    if any(a.kind is not DOUBLE for a in arguments):
+        raise Unknown(f"{name} of {arguments[0].kind.name}")
+    if name == "sqrt":
+        return _instruction("llvm.sqrt", arguments, scope)
+    if name not in C_NAMES:
+        raise Unknown(name)
+    called = C_NAMES[name]
+    function.declarations.add(f"declare double @{called}({', '.join('double' for _ in arguments)})")
+    texts = ", ".join(f"double {a.text}" for a in arguments)
+    return Value(DOUBLE, function.new(f"call double @{called}({texts})"))
+
+
+def _narrow(value: Value) -> Value:
+    """A literal of double precision as one of single: a number in the text costs no instruction."""
+    (exact,) = struct.unpack("<d", int(value.text, 16).to_bytes(8, "little"))
+    return literal(exact, SINGLE)
+
+
+def _extreme(which: str) -> Callable[[list[Value], Scope], Value]:
+    def extreme(arguments: list[Value], scope: Scope) -> Value:
+        a, b = arguments
+        if "f" in (a.kind.sort, b.kind.sort):
+            raise Unknown("an extreme of floating-point numbers")
+        a, b = (scope.function.converted(v, INT) for v in (a, b))
+        chosen = scope.function.new(f"icmp {which} i64 {a.text}, {b.text}")
+        return _selected(Value(BOOL, chosen), a, b, scope)
+
+    return extreme
+
+
+def _size(arguments: list[Value], scope: Scope) -> Value:
+    (a,) = arguments
+    if a.kind.sort == "f":
+        return _instruction("llvm.fabs", arguments, scope)
+    a = scope.function.converted(a, INT)
+    negative = Value(INT, scope.function.new(f"sub i64 0, {a.text}"))
+    is_negative = scope.function.new(f"icmp slt i64 {a.text}, 0")
+    return _selected(Value(BOOL, is_negative), negative, a, scope)
+
+
+_BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
+    "min": _extreme("slt"),
+    "max": _extreme("sgt"),
+    "abs": _size,
+}
+
+
+def _written_out(
+    parameters: ast.arguments, body: list[ast.stmt], arguments: list[Value], scope: Scope
+) -> tuple[Value, ...]:
+    """The results of a function of the library, whose lines are written where it is called."""
+    for parameter, value in zip(parameters.args, arguments, strict=True):
+        scope.store(parameter.arg, value)
+    for statement in body[:-1]:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+            raise Unknown(f"{type(statement).__name__} in a function")
+        target = statement.targets[0]
+        names = target.elts if isinstance(target, ast.Tuple) else [target]
+        for name, value in zip(names, results(statement.value, scope), strict=True):
+            if not isinstance(name, ast.Name):
+                raise Unknown("an assignment to an element in a function")
+            _bind(name.id, value, scope)
+    last = body[-1]
+    if not isinstance(last, ast.Return) or last.value is None:
+        raise Unknown("a function without a result")
+    return results(last.value, scope)
+
+
+def _bind(name: str, value: Value, scope: Scope) -> None:
+    """A name in straight lines is whatever was assigned last, and may change its kind."""
+    known = scope.names.get(name)
+    if isinstance(known, tuple) and known[0] is not value.kind:
+        del scope.names[name]
+    scope.store(name, value)
+
+
+def _named(value: ast.expr, arguments: list[Value], scope: Scope) -> tuple[Value, ...]:
+    """The result of a function that a module defines by an expression: an instruction, or a lambda."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
+        raise Unknown("a function")
+    maker, given = value.func.id, value.args[0]
+    if maker == "_strict" and isinstance(given, ast.Lambda):
+        return _written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
+    if maker == "_llvm" and isinstance(given, ast.Constant):
+        return (_instruction(str(given.value), arguments, scope),)
+    if maker == "_relaxed" and isinstance(given, ast.Constant):
+        return (_relaxed(str(given.value), arguments, scope),)
+    if maker == "_reinterpret" and isinstance(given, ast.Attribute):
+        kind = KINDS[given.attr]
+        (a,) = arguments
+        return (Value(kind, scope.function.new(f"bitcast {a.kind.llvm} {a.text} to {kind.llvm}")),)
+    raise Unknown(maker)
+
+
+def _instruction(name: str, arguments: list[Value], scope: Scope) -> Value:
+    kind = arguments[0].kind
+    full = f"@{name}.f{kind.bits}"
+    _all_of(kind, arguments)
+    scope.function.declarations.add(f"declare {kind.llvm} {full}({', '.join(kind.llvm for _ in arguments)})")
+    texts = ", ".join(f"{kind.llvm} {a.text}" for a in arguments)
+    return Value(kind, scope.function.new(f"call {kind.llvm} {full}({texts})"))
+
+
+def _relaxed(instruction: str, arguments: list[Value], scope: Scope) -> Value:
+    a, b = arguments
+    _all_of(a.kind, arguments)
+    return Value(a.kind, scope.function.new(f"{instruction} reassoc nsz {a.kind.llvm} {a.text}, {b.text}"))
+
+
+def _all_of(kind: Kind, arguments: list[Value]) -> None:
+    if kind.sort != "f" or any(a.kind is not kind for a in arguments):
+        raise Unknown(f"an instruction on {[a.kind.name for a in arguments]}")

@@ -1,0 +1,144 @@
+"""Kernel texts compiled without Numba: what they compute, what is Numba's, and that a training step needs none."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lazytensor.dtype import bfloat16, cbfloat16, float16, round_to
+from lazytensor.native import emit
+from lazytensor.native.bound_code import Kernel
+from lazytensor.native.kinds import Unknown
+from lazytensor.runtime import jit
+
+TEXT = """\
+import numpy as np
+from lazytensor.machine_code import kept
+from lazytensor.runtime.intrinsics import max_f4, sum_f4
+from lazytensor.runtime.rounding import round_bfloat16, round_cbfloat16, round_float16
+from lazytensor.runtime.vecmath import exp_f4, exp_f8, sin_f4
+
+
+@kept("void({signature})", nogil=True)
+def kernel({arguments}):
+{body}
+"""
+
+
+def text(signature, body):
+    arguments = ", ".join(f"a{k}" for k in range(len(signature.split(","))))
+    return TEXT.format(signature=signature, arguments=arguments, body="\n".join(f"    {x}" for x in body.splitlines()))
+
+
+def compiled(expression, *values):
+    """An expression over the elements t0, t1, ... of arrays, and what NumPy and Python say of it."""
+    out = "float64[::1]" if "f8" in expression else "float32[::1]"
+    types = [out, *(f"{'boolean' if v.dtype == bool else v.dtype.name}[::1]" for v in values)]
+    body = [f"for i in range({len(values[0])}):", *(f"    t{k} = a{k + 1}[i]" for k in range(len(values)))]
+    kernel = jit.load(text(", ".join(types), "\n".join([*body, f"    a0[i] = {expression}"])))
+    assert isinstance(kernel, Kernel), "Numba compiled it"
+    result = np.zeros(len(values[0]), out.partition("[")[0])
+    kernel(result, *values)
+    return result
+
+
+FLOATS = np.array([-2.5, -0.0, 0.0, 1.0, 3.75, np.inf, np.nan, 1e30], np.float32)
+WHOLE = np.array([-7, -1, 0, 1, 2, 100, 127, -128], np.int8)
+CASES = {
+    "(t0 * t0) - t0 / np.float32(3)": lambda x: x * x - x / np.float32(3),
+    "-t0": np.negative,
+    "t0 if t0 > np.float32(1) else np.float32(0)": lambda x: np.where(x > 1, x, np.float32(0)),
+    "np.float32(t0 != t0)": lambda x: np.isnan(x).astype("f4"),
+    "(t0 < np.float32(0)) | (t0 == np.float32(1))": lambda x: ((x < 0) | (x == 1)).astype("f4"),
+    "not (t0 >= np.float32(0) and t0 < np.float32(np.inf))": lambda x: (~((x >= 0) & (x < np.inf))).astype("f4"),
+    "np.float32(0) < t0 < np.float32(2)": lambda x: ((x > 0) & (x < 2)).astype("f4"),
+    "max_f4(t0, np.float32(1))": lambda x: np.maximum(x, np.float32(1)),
+    "round_float16(t0)": lambda x: round_to(x.copy(), float16),
+    "round_cbfloat16(t0)": lambda x: round_to(x.copy(), cbfloat16),
+    "round_bfloat16(t0)": lambda x: round_to(x.copy(), bfloat16),
+}
+WHOLE_CASES = {
+    "np.float32(np.int8((t0 * t0)))": lambda x: (x * x).astype("f4"),
+    "np.float32(np.int8((-t0)))": lambda x: (-x).astype("f4"),
+    "np.float32(np.uint8(t0))": lambda x: x.astype("u1").astype("f4"),
+    "np.float32(abs(t0))": lambda x: abs(x.astype("i8")).astype("f4"),
+    "np.float32(min(max(t0, 0), 9))": lambda x: np.clip(x, 0, 9).astype("f4"),
+    "np.float32((t0 >> 1) ^ (~t0 & 3))": lambda x: ((x.astype("i8") >> 1) ^ (~x & 3)).astype("f4"),
+}
+
+
+@pytest.mark.parametrize("expression", CASES)
+def test_expressions_over_float32_are_numpys(expression):
+    with np.errstate(all="ignore"):
+        expected = CASES[expression](FLOATS)
+    np.testing.assert_array_equal(compiled(expression, FLOATS), expected)
+
+
+@pytest.mark.parametrize("expression", WHOLE_CASES)
+def test_whole_numbers_wrap_as_their_type_says(expression):
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(compiled(expression, WHOLE), WHOLE_CASES[expression](WHOLE))
+
+
+def test_truth_takes_a_byte_and_double_precision_asks_the_c_library():
+    truth = np.array([True, False, True])
+    np.testing.assert_array_equal(compiled("np.float32(t0) + np.float32(1)", truth), [2, 1, 2])
+    x = np.linspace(-2, 2, 9)
+    np.testing.assert_array_max_ulp(compiled("exp_f8(t0)", x), np.exp(x), 2)
+
+
+def test_long_sums_in_loops_with_steps_and_conditions():
+    body = """\
+s = np.float32(0)
+for block in range(0, 10000, 4096):
+    part = np.float32(0)
+    for i in range(block, min(block + 4096, 10000)):
+        part = sum_f4(part, a1[i])
+    s = s + part
+if s > np.float32(9999):
+    a0[0] = s
+else:
+    a0[0] += np.float32(7)"""
+    kernel = jit.load(text("float32[::1], float32[::1]", body))
+    for value, expected in ((1, 10000), (0.5, 7)):
+        out = np.zeros(1, np.float32)
+        kernel(out, np.full(10000, value, np.float32))
+        assert out[0] == expected
+
+
+@pytest.mark.parametrize("body", ["a0[0] = sin_f4(a0[0])", "a0[0] = a0[1] // a0[0]", "x = 1\nx = a0[0]", "print(1)"])
+def test_what_is_not_known_is_left_to_numba(body):
+    with pytest.raises(Unknown):
+        emit.kernel_text(text("float32[::1]", body), "k")
+
+
+def test_a_kernel_takes_the_arrays_of_its_signature_only():
+    kernel = jit.load(text("float32[::1]", "a0[0] = np.float32(1)"))
+    for wrong in ((np.zeros(1),), (np.zeros((4, 4), "f4").T,), (), (np.zeros(1, "f4"),) * 2):
+        with pytest.raises(TypeError, match="a kernel"):
+            kernel(*wrong)
+
+
+@pytest.mark.slow
+def test_a_training_step_needs_no_numba():
+    script = """\
+import sys, numpy as np
+from lazytensor.compiler.pipeline import HOST, compile_graph
+from lazytensor.dtype import float32, int64
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.store import Store
+from tests.strategies import batch
+x, w, labels = batch(0, Type((8, 16), float32)), batch(1, Type((16,), float32)), batch(2, Type((8,), int64))
+hidden = call("gelu", call("layer_norm", x, w, w, eps=1e-5), approximate="tanh")
+loss = call("result", call("softmax_cross_entropy", hidden, labels), index=0)
+rng = np.random.default_rng(0)
+values = rng.standard_normal((8, 16), "f4"), rng.standard_normal(16, "f4"), np.zeros(8, "i8")
+compiled = compile_graph(Graph((x, w, labels), {}, (loss,), {}), HOST)
+(result,) = HostBackend().compile(compiled, Store()).step(values)
+assert np.isfinite(result).all() and "llvmlite" in sys.modules and "numba" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
