@@ -4,6 +4,7 @@ A cell points to the node that is its present value. Outside a step, nodes are r
 step (see `capture`) is told of every cell that is read, written or made.
 """
 
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -12,8 +13,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lazytensor import source
+from lazytensor.dtype import float32
 from lazytensor.errors import StateError, TraceError
-from lazytensor.ir.graph import Node, leaf, node, topological, unique
+from lazytensor.ir.graph import Node, leaf, topological, unlike_others
 from lazytensor.ir.types import Type
 from lazytensor.runtime.reference import evaluate
 
@@ -156,7 +158,7 @@ def adopt(n: Node) -> Cell:
 
 def without_value(type: Type) -> Node:
     """A new leaf that has a type and stands for no array."""
-    return node("leaf", (), {"uid": unique()}, type)
+    return unlike_others("leaf", type)
 
 
 def has_no_value(n: Node) -> bool:
@@ -183,11 +185,13 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
             return
         if cell.home is not None:
             cell.home.claim(cell.state)
-        if cell.node is not None and is_counted:
-            _replaced(cell, cell.node, n)
-        elif n.memo is not None and REPLACED in n.memo:
-            # A constant that the cell began with may come back by a write that nobody counts: `weight.data.zero_()`.
+        # It shows this value again, perhaps: a constant that it began with may come back, as by `weight.data.zero_()`.
+        if n.memo is not None and REPLACED in n.memo:
             n.memo[REPLACED].pop(id(cell), None)
+        if is_counted and cell.node is not None and cell.node is not n:
+            n.cells += 1
+            if _holders(cell.node) > _ALONE:
+                _replaced(cell, cell.node, n)
     elif cell.epoch is not here.current:
         here.current.touch(cell)
     cell.node = n
@@ -199,18 +203,23 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
         here.current.bear(cell)
 
 
+def _holders(n: Node) -> int:
+    """How many references to a node there are, in Python's count, which has some for this call itself."""
+    return sys.getrefcount(n)
+
+
+_probe = Cell(without_value(Type((), float32)))
+_ALONE = _holders(_probe.node)  # type: ignore[arg-type]
+"""The count of a node that only its cell has: no gradient can need it, so that nobody has to hear that it is gone."""
+
+
 def _replaced(cell: Cell, old: Node, n: Node) -> None:
     """Note that a cell shows a value no more: a gradient that needs it would be that of a tensor that is gone."""
-    if old is n:
-        return
-    n.cells += 1
-    if n.memo is not None and REPLACED in n.memo:
-        n.memo[REPLACED].pop(id(cell), None)  # it shows this value again
     if old.memo is None:
         old.memo = {}
     losses = old.memo.setdefault(REPLACED, {})
-    # A constant may be the first value of any number of cells.
-    if len(losses) >= LOSSES_KEPT:
+    # A constant may be the first value of any number of cells: looked through each time they are twice as many.
+    if len(losses) >= LOSSES_KEPT and not len(losses) & (len(losses) - 1):
         for key in [key for key, lost in losses.items() if lost.cell() is None]:
             del losses[key]
     losses[id(cell)] = Replaced(weakref.ref(cell), cell.version, weakref.ref(n))

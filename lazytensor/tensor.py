@@ -142,6 +142,9 @@ class Tensor(Methods):
             if not n.type.size:
                 return
             n = self._put(read(self.cell), self.lens, n)
+        else:
+            # What was seen last is not needed any more, and by nobody perhaps.
+            self._seen = self._node = None
         write(self.cell, n, not (self.__dict__ and self.__dict__.get("_is_silent")))
 
     def _put(self, base: Node, lens: Lens, value: Node) -> Node:

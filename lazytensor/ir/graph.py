@@ -139,9 +139,14 @@ def unique() -> int:
 
 def leaf(array: np.ndarray, type: Type, tracks: bool = False) -> Node:
     """A new leaf that stands for `array`, which must not be written to afterwards."""
-    new = node("leaf", (), {"uid": unique()}, type)
+    new = unlike_others("leaf", type)
     new.value, new.tracks = array, tracks
     return new
+
+
+def unlike_others(op: str, type: Type) -> Node:
+    """A node without inputs that is equal to no other, so that no table has to know it."""
+    return Node(op, (), _NO_ATTRS, type)
 
 
 def topological(

@@ -172,3 +172,62 @@ def test_long_loop_keeps_no_graph():
     nodes, pending = steps(5)
     more_nodes, more_pending = steps(100)
     assert more_nodes <= nodes + 10 and more_pending <= pending + 10
+
+
+SHAPES = [(3,), (2, 4), (), (0,), (5, 1), (70, 70)]  # the last one is too large to join others
+
+
+def steps_of(optimizers, params, inputs):
+    for x in inputs:
+        for p, array in zip(params, x, strict=True):
+            p.grad = lt.tensor(array, dtype=p.dtype)
+        for optimizer in optimizers:
+            optimizer.step()
+    return [p.detach().float().numpy() for p in params]
+
+
+@pytest.mark.parametrize("dtype", [lt.float32, lt.bfloat16])
+@pytest.mark.parametrize("name", sorted(cases.OPTIMIZERS))
+def test_parameters_that_are_updated_together_get_the_bits_of_each_alone(name, dtype):
+    kind, settings = cases.OPTIMIZERS[name][:2]
+    rng = np.random.default_rng(3)
+    start = [rng.normal(size=s).astype(np.float32) for s in SHAPES]
+    inputs = [[rng.normal(size=s).astype(np.float32) for s in SHAPES] for _ in range(3)]
+    build = getattr(eager, kind)
+
+    def fresh():
+        return [lt.tensor(a, dtype=dtype).requires_grad_() for a in start]
+
+    together, apart = fresh(), fresh()
+    results = steps_of([build(together, **settings)], together, inputs)
+    expected = steps_of([build([p], **settings) for p in apart], apart, inputs)
+    for a, b in zip(results, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_rule_is_asked_once_for_all_small_parameters(monkeypatch):
+    calls = []
+    rule = eager.Adam.rule
+    monkeypatch.setattr(eager.Adam, "rule", lambda *a: calls.append(1) or rule(*a))
+    params = [lt.zeros(3).requires_grad_() for _ in range(300)]
+    optimizer = eager.Adam(params)
+    for p in params:
+        p.grad = lt.ones(3)
+    optimizer.step()
+    # One that joins later has a count of steps of its own.
+    late = lt.zeros(3).requires_grad_()
+    optimizer.add_param_group({"params": [late]})
+    optimizer.step()
+    assert len(calls) == 2
+
+
+def test_value_that_only_its_tensor_had_leaves_no_note_behind(monkeypatch):
+    notes = []
+    monkeypatch.setattr(cells, "_replaced", lambda *a: notes.append(a))
+    t = lt.ones(4).mul(2)
+    t.numpy()
+    t.write(graph.leaf(np.zeros(4, np.float32), t.spec))
+    assert not notes
+    used = t * 3  # its gradient may ask for t
+    t.write(graph.leaf(np.ones(4, np.float32), t.spec))
+    assert len(notes) == 1 and used.numpy().sum() == 0

@@ -13,21 +13,21 @@ import numpy as np
 
 from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor.dtype import DType, round_to
+from lazytensor.dtype import round_to
 from lazytensor.errors import TraceError, refuse
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
+from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts
 from lazytensor.optim.eager.recorded import RecordedArray, RecordedState
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, from_array, grad_mode, untracked, wrap
+from lazytensor.tensor import Tensor, grad_mode, untracked, wrap
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
 State = dict[str, Any]
 """Arrays by the names that PyTorch's state dict gives them, and the host's float32 numbers for the 0-d ones."""
-# PyTorch's state dicts have them as tensors without dimensions.
-SCALARS = ("step", "eta", "mu", "mu_product")
-"""State that is a float32 scalar whatever the parameter is."""
+NUMBER = Type((), dt.float32)
+"""What a scalar of the state is as a tensor."""
 
 
 def refuse_negative(what: str, value: Any) -> None:
@@ -88,26 +88,39 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             for group in self.param_groups:
                 # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
-                for p in group["params"]:
-                    if p.grad is not None:
-                        (self._apply if cells.here.current is None else self._record)(plain, p)
+                ready = [p for p in group["params"] if p.grad is not None]
+                if cells.here.current is None:
+                    for batch, numbers in batches(ready, self.state):
+                        self._apply(plain, batch, dict(numbers))
+                else:
+                    for p in ready:
+                        self._record(plain, p)
         self.steps_taken += 1
         return loss
 
-    def _apply(self, group: dict[str, Any], p: Tensor) -> None:
-        state = self.state[p]
-        # Scalars as Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
-        arrays = {k: v.array().item() if k in SCALARS else v.array() for k, v in state.items()}
-        g = p.grad.array()  # type: ignore[union-attr]
+    def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
+        """The rule on parameters that go together; `numbers` are the scalars of their state."""
+        states = [self.state[p] for p in batch]
+        names = [name for name in states[0] if name not in SCALARS]
+        new: State = {**numbers, **{name: joined([s[name].array() for s in states]) for name in names}}
+        g = joined([p.grad.array() for p in batch])  # type: ignore[union-attr]
         # Before the rule, whose weight decay is not turned round with the gradient.
         if group.get("maximize"):
             g = -g
         # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
         # each operation.
-        updated = self.rule(group, p.array(), g, arrays)
-        for name, value in arrays.items():
-            _set(state, name, np.asarray(value, np.float32 if name in SCALARS else value.dtype), p)
-        p.write(_leaf(updated, p.dtype))
+        updated = self.rule(group, joined([p.array() for p in batch]), g, new)
+        dtype = batch[0].dtype
+        for name, value in new.items():
+            if name in SCALARS:
+                number = np.asarray(value, np.float32)
+                for s in states:
+                    _set(s, name, number, NUMBER)
+            else:
+                for s, p, part in zip(states, batch, parts(value, batch, dtype), strict=True):
+                    _set(s, name, part, p.spec)
+        for p, part in zip(batch, parts(updated, batch, dtype), strict=True):
+            p.write(leaf(part, p.spec))
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
         """The rule as nodes of the step that is recorded."""
@@ -135,9 +148,10 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         # Old files have the step as a number, newer ones as a tensor; the rest takes the type of the parameter.
         if name in SCALARS:
             number = value.item() if isinstance(value, Tensor) else value
-            _set(self.state[p], name, np.asarray(number, np.float32), p)
+            _set(self.state[p], name, np.asarray(number, np.float32), NUMBER)
         elif value is not None:
-            _set(self.state[p], name, np.array(value.array(), p.dtype.host), p)
+            array = np.array(value.array(), p.dtype.host)
+            _set(self.state[p], name, round_to(array, p.dtype), Type(array.shape, p.dtype))
 
     # What PyTorch's optimizers pickle. The number that names state in a graph is not part of it.
     def __getstate__(self) -> dict[str, Any]:
@@ -149,15 +163,9 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.__dict__.setdefault("steps_taken", 0)
 
 
-def _leaf(array: np.ndarray, dtype: DType) -> Any:
-    array = round_to(np.asarray(array, dtype.host), dtype)
-    return leaf(array, Type(array.shape, dtype))
-
-
-def _set(state: dict[str, Tensor], name: str, array: np.ndarray, p: Tensor) -> None:
-    dtype = dt.float32 if name in SCALARS else p.dtype
+def _set(state: dict[str, Tensor], name: str, array: np.ndarray, type: Type) -> None:
     # The state stays one tensor for its whole life, so that a state dict taken before a step sees what comes after.
     if name in state:
-        state[name].write(_leaf(array, dtype))
+        state[name].write(leaf(array, type))
     else:
-        state[name] = from_array(array, dtype) if name in SCALARS else wrap(_leaf(array, dtype))
+        state[name] = wrap(leaf(array, type))
