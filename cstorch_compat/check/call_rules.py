@@ -180,11 +180,11 @@ def judge(call: FunctionCall, findings: Findings) -> bool:
     for rule, applies in PREDICATES.items():
         detail = applies(call)
         if detail is not None:
-            findings.add(rule, call.where, str(call), detail)
+            findings.add(rule, call.where, str(call), detail, shapes=call.shapes)
     for row in table().get(public_name(call.short), ()):
         # Without a gradient an operation that has none is fine.
         if (row.rule != "no gradient" or _is_tracked(call)) and _has(call, row.argument):
-            findings.add(row.rule, call.where, str(call), row.says)
+            findings.add(row.rule, call.where, str(call), row.says, shapes=call.shapes)
     return findings.count("refused") > before
 
 

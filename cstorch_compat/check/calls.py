@@ -65,6 +65,11 @@ class FunctionCall:
             tensors += [t for t in parts if isinstance(t, Tensor)]
         return tensors
 
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the tensors among the arguments."""
+        return tuple(t.spec.shape for t in self.tensors())
+
     def __str__(self) -> str:
         arguments = [_shown(a) for a in self.args] + [f"{k}={_shown(v)}" for k, v in self.kwargs.items()]
         return f"{self.name}({', '.join(arguments)})"

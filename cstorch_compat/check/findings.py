@@ -5,7 +5,7 @@ import linecache
 from dataclasses import dataclass, field
 
 from cstorch_compat.check.rules import RULES, Rule
-from cstorch_compat.check.suggest import suggestion
+from cstorch_compat.check.suggest import Place, Shape, suggestion
 from lazytensor import source
 from lazytensor.ir.types import Where
 
@@ -17,7 +17,8 @@ class Finding:
     """One rule that applies at one line of the user's code.
 
     `operation` is what was called, with shapes and dtypes; `detail` says what is particular to this place; `columns`
-    are where it begins and ends in the line, counted from 0, if it was seen while the line ran.
+    are where it begins and ends in the line, in bytes from 0, if it was seen while the line ran; `shapes` are those of
+    the tensors that were given.
     """
 
     rule: Rule
@@ -28,6 +29,7 @@ class Finding:
     scope: str = ""
     way_out: str = ""
     columns: tuple[int, int] | None = None
+    shapes: tuple[Shape, ...] = ()
     count: int = 1
 
     @property
@@ -38,8 +40,10 @@ class Finding:
     @property
     def suggestion(self) -> str:
         """The line of code to write instead, where one expression can take the place of another."""
-        line = linecache.getline(self.file, self.line) if self.file else ""
-        return suggestion(self.rule.key, line, self.columns)
+        if not self.file:
+            return ""
+        line, script = linecache.getline(self.file, self.line), "".join(linecache.getlines(self.file))
+        return suggestion(Place(self.rule.key, line, self.columns, self.shapes, script))
 
     def as_dict(self) -> dict[str, object]:
         """The finding as --json prints it."""
@@ -74,8 +78,13 @@ class Findings:
         operation: str = "",
         detail: str = "",
         way_out: str = "",
+        shapes: tuple[Shape, ...] = (),
+        columns: tuple[int, int] | None = None,
     ) -> Finding:
-        """Note that a rule applies at a place; without one at the line that is being executed."""
+        """Note that a rule applies at a place; without one at the line that is being executed.
+
+        `columns` are asked of that line, unless they were seen when it ran before.
+        """
         at = place or source.where()
         row = RULES[rule]
         # The same call in a Python loop is one finding with a count.
@@ -91,7 +100,8 @@ class Findings:
             detail=detail,
             scope=at.scope,
             way_out=way_out,
-            columns=_columns(at),
+            columns=columns or columns_of(at),
+            shapes=shapes,
         )
         self.items.append(finding)
         return finding
@@ -109,7 +119,7 @@ class Findings:
         return sum(f.rule.severity == severity for f in self.items)
 
 
-def _columns(place: Where) -> tuple[int, int] | None:
+def columns_of(place: Where) -> tuple[int, int] | None:
     """The part of a line that is being executed, if that line is the one."""
     frame = source.user_frame()
     if (frame.f_code.co_filename, frame.f_lineno) != (place.file, place.line):

@@ -4,7 +4,7 @@ import functools
 import types
 from typing import Any
 
-from cstorch_compat.check.findings import Findings
+from cstorch_compat.check.findings import Findings, columns_of
 from lazytensor import source
 from lazytensor.data.dataset import IterableDataset
 from lazytensor.data.loader import DataLoader
@@ -41,10 +41,11 @@ class LoaderWatch:
 
     def _made(self, loader: DataLoader[Any]) -> None:
         # The line of its making, where drop_last would have to be written; iterating happens elsewhere.
-        loader.__dict__["_made_at"] = source.where()
+        place = source.where()
+        loader.__dict__["_made_at"] = place, columns_of(place)
 
     def _begun(self, loader: DataLoader[Any]) -> None:
-        place = loader.__dict__["_made_at"]
+        place, columns = loader.__dict__["_made_at"]
         # A loader is used once in each epoch.
         if place in self.used:
             return
@@ -55,4 +56,4 @@ class LoaderWatch:
         rows = len(loader.dataset)  # type: ignore[arg-type]
         if rest := rows % loader.batch_size:
             detail = f"{rows} samples in batches of {loader.batch_size} leave {rest} for the last one"
-            self.findings.add("uneven batches", place, "DataLoader", detail)
+            self.findings.add("uneven batches", place, "DataLoader", detail, columns=columns)

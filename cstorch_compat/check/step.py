@@ -150,7 +150,7 @@ class Recorder:
             rule, is_scalar = READS.get(what, "read"), kind.endswith("[]")
             # An operation that the original has reads no data there; it still takes no tensor for a number.
             if rule != "read" or is_scalar or not is_known_good({call.short}):
-                self.findings.add(rule, operation=str(call))
+                self.findings.add(rule, operation=str(call), shapes=call.shapes)
         else:
             branch = "The branch that the first batch takes was followed; the other one was not seen."
             detail = branch if what == "bool()" else ""

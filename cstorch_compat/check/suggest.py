@@ -1,56 +1,153 @@
-"""Rewrites the expression that a finding points at, where the way out is another expression of the same value."""
+"""Rewrites the expression that a finding points at, where another one gives the same numbers and breaks no rule.
+
+A way out that changes what a program computes is told in words only: a line to copy has to be right as it stands.
+"""
 
 import ast
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
-Rewrite = Callable[[list[ast.expr], dict[str, ast.expr]], str | None]
+Shape = tuple[int, ...]
 
 
-def suggestion(key: str, line: str, columns: tuple[int, int] | None) -> str:
-    """The line of code that the rule `key` proposes in place of this one, without indentation; "" if there is none."""
+@dataclass(frozen=True)
+class Place:
+    """What is known of a finding: its rule, the text around it, and the shapes of the tensors that were given.
+
+    `columns` count bytes of the line, as Python does; `script` is the text of the whole file, for its imports.
+    """
+
+    key: str
+    line: str
+    columns: tuple[int, int] | None
+    shapes: tuple[Shape, ...] = ()
+    script: str = "import torch\nimport torch.nn.functional as F"
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A call as it is spelled: of a method the object is the first argument, of a @ b both sides are."""
+
+    name: str
+    args: list[ast.expr]
+    kwargs: dict[str, ast.expr] = field(default_factory=dict)
+    function: str = ""
+    shapes: tuple[Shape, ...] = ()
+    names: dict[str, str] = field(default_factory=dict)
+
+
+Rewrite = Callable[[Spelled], str | None]
+
+
+def suggestion(place: Place) -> str:
+    """The line of code to write instead, without indentation; "" if there is none."""
     # Without a position the expression cannot be told from the rest of the line.
-    if columns is None:
+    if place.columns is None:
         return ""
-    begin, end = columns
+    whole = place.line.encode()
+    expression = _expression(whole[slice(*place.columns)].decode())
+    if expression is None:
+        return ""
+    begin, end = place.columns
+    if place.key == "shape from data":
+        # What is selected has no other expression of known shape; what it adds up to has.
+        reduction = _around(whole, place.columns)
+        if reduction is None:
+            return ""
+        expression, begin, end = reduction
+    text = _rewritten(place, expression)
+    return f"{whole[:begin].decode()}{text}{whole[end:].decode()}".strip() if text else ""
+
+
+def _expression(text: str) -> ast.expr | None:
     try:
-        expression = ast.parse(line[begin:end].strip(), mode="eval").body
+        return ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
-        return ""
-    text = _rewritten(key, expression)
-    return f"{line[:begin]}{text}{line[end:]}".strip() if text else ""
-
-
-def _rewritten(key: str, expression: ast.expr) -> str | None:
-    if isinstance(expression, ast.Subscript):
-        return _of_subscript(key, expression)
-    name, args, kwargs = _call(expression)
-    rewrite = REWRITES.get((key, name))
-    try:
-        return rewrite(args, kwargs) if rewrite is not None else None
-    except (IndexError, KeyError):  # the call is spelled in another way
         return None
 
 
-def _call(expression: ast.expr) -> tuple[str, list[ast.expr], dict[str, ast.expr]]:
-    """The function's short name and arguments; of a method the object is the first one, of a @ b both sides."""
+def _around(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] | None:
+    """The call that reduces what stands at these columns, with its own."""
+    indent = len(line) - len(line.lstrip())
+    try:
+        tree = ast.parse(line.strip())
+    except SyntaxError:  # a part of a longer statement, or the head of a block
+        return None
+    for call in ast.walk(tree):
+        if (
+            isinstance(call, ast.Call)
+            and _spelled(call, {}).name in ("sum", "mean")
+            and call.end_col_offset is not None
+        ):
+            args = _spelled(call, {}).args
+            is_it = args and (args[0].col_offset, args[0].end_col_offset) == (columns[0] - indent, columns[1] - indent)
+            if is_it and len(args) == 1 and not call.keywords:
+                return call, call.col_offset + indent, call.end_col_offset + indent
+    return None
+
+
+def _rewritten(place: Place, expression: ast.expr) -> str | None:
+    names = imported(place.script)
+    call = _spelled(expression, names)
+    rewrite = REWRITES.get((place.key, call.name))
+    # A star hides arguments, of which nothing can be said.
+    if rewrite is None or any(isinstance(a, ast.Starred) for a in call.args) or "" in call.kwargs:
+        return None
+    try:
+        return rewrite(replace(call, shapes=place.shapes, names=names))
+    except (IndexError, KeyError):  # the call is spelled in another way, or the module is not imported
+        return None
+
+
+def _spelled(expression: ast.expr, names: dict[str, str]) -> Spelled:
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
-        return "matmul", [expression.left, expression.right], {}
+        return Spelled(name="matmul", args=[expression.left, expression.right])
+    if isinstance(expression, ast.Subscript):
+        return Spelled(name="[]", args=[expression.value, expression.slice])
     if not isinstance(expression, ast.Call):
-        return "", [], {}
-    kwargs = {k.arg: k.value for k in expression.keywords if k.arg is not None}
+        return Spelled(name="", args=[])
+    kwargs = {k.arg or "": k.value for k in expression.keywords}
+    function = ast.unparse(expression.func)
     if not isinstance(expression.func, ast.Attribute):
-        return ast.unparse(expression.func), list(expression.args), kwargs
-    owner = ast.unparse(expression.func.value)
+        return Spelled(name=function, args=list(expression.args), kwargs=kwargs, function=function)
+    owner = expression.func.value
     # `torch.add(a, b)` and `a.add(b)` are one rewrite: the object is the first argument of the method.
-    is_module = owner in ("torch", "F") or owner.startswith(("torch.", "nn."))
-    return expression.func.attr, [*([] if is_module else [expression.func.value]), *expression.args], kwargs
+    text = ast.unparse(owner)
+    is_module = text in ("torch", "F", *names.values()) or text.startswith(("torch.", "nn."))
+    args = [*([] if is_module else [owner]), *expression.args]
+    return Spelled(name=expression.func.attr, args=args, kwargs=kwargs, function=function)
 
 
-def _of_subscript(key: str, expression: ast.Subscript) -> str | None:
-    owner, index = ast.unparse(expression.value), ast.unparse(expression.slice)
-    if key == "indexed weight":
-        return f"F.embedding({index}, {owner})"
-    return f"torch.where({index}, {owner}, 0)" if key == "shape from data" else None
+@functools.lru_cache(maxsize=64)
+def imported(script: str) -> dict[str, str]:
+    """How a script says `torch` and `F` (torch.nn.functional), of the two those that it can say."""
+    spelled = {}
+    try:
+        paths = dict(_imports(ast.parse(script)))
+    except SyntaxError:
+        return {}
+    for name, path in (("torch", "torch"), ("F", "torch.nn.functional")):
+        # By its own name, or through a module above it.
+        parts = path.split(".")
+        for n in range(len(parts), 0, -1):
+            above = paths.get(".".join(parts[:n]))
+            if above is not None:
+                spelled[name] = ".".join([above, *parts[n:]])
+                break
+    return spelled
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Each module that is imported, and the name that it is given."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                # `import a.b` binds a; `import a.b as c` binds c.
+                yield (alias.name, alias.asname) if alias.asname else (alias.name.partition(".")[0],) * 2
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            for alias in statement.names:
+                yield f"{statement.module}.{alias.name}", alias.asname or alias.name
 
 
 def _plain(e: ast.expr) -> str:
@@ -59,52 +156,97 @@ def _plain(e: ast.expr) -> str:
     return text if isinstance(e, ast.Name | ast.Attribute | ast.Call | ast.Constant | ast.Subscript) else f"({text})"
 
 
-def _linear(a: list[ast.expr], k: dict[str, ast.expr]) -> str | None:
-    x, w = a[0], a[1]
-    # x @ w.t() and x @ w.T are linear layers in disguise.
-    if isinstance(w, ast.Call) and isinstance(w.func, ast.Attribute) and w.func.attr == "t":
-        w = w.func.value
-    elif isinstance(w, ast.Attribute) and w.attr in ("T", "mT"):
-        w = w.value
-    else:
+def _masked(c: Spelled) -> str | None:
+    """A sum or mean of what a mask selects: what it leaves out becomes 0, and does not count."""
+    inner = _spelled(c.args[0], c.names)
+    if inner.name not in ("[]", "masked_select") or len(inner.args) != 2 or isinstance(inner.args[1], ast.Tuple):
         return None
-    return f"F.linear({ast.unparse(x)}, {ast.unparse(w)})"
+    owner, mask = (_plain(a) for a in inner.args)
+    (of_owner, of_mask), where = c.shapes[:2], c.names["torch"]
+    # A mask of fewer dimensions selects whole rows: it is spread over the rest of theirs.
+    rest = len(of_owner) - len(of_mask)
+    spread = f"{mask}[{', '.join(['...', *['None'] * rest])}]" if rest else ast.unparse(inner.args[1])
+    total = f"{where}.where({spread}, {owner}, 0).sum()"
+    if c.name == "sum":
+        return total
+    # As many numbers to each element of the mask.
+    each = "".join(f" * {owner}.shape[{d - rest}]" for d in range(rest))
+    return f"({total} / ({mask}.sum(){each}))" if each else f"({total} / {mask}.sum())"
 
 
-def _matrix_vector(a: list[ast.expr], k: dict[str, ast.expr]) -> str:
-    return f"({_plain(a[0])} * {_plain(a[1])}).sum(-1)"
+def _embedding(c: Spelled) -> str | None:
+    owner, index = c.args
+    # An embedding looks rows up, of a table.
+    if isinstance(index, ast.Tuple | ast.Slice) or len(c.shapes[0]) != 2:
+        return None
+    return f"{c.names['F']}.embedding({ast.unparse(index)}, {ast.unparse(owner)})"
 
 
-def _one_hot(a: list[ast.expr], k: dict[str, ast.expr]) -> str:
-    y, n = _plain(a[0]), ast.unparse(a[1] if len(a) > 1 else k["num_classes"])
-    return f"({y}.unsqueeze(-1) == torch.arange({n}, device={y}.device)).long()"
+def _linear(c: Spelled) -> str | None:
+    # x @ w.t() and x @ w.T are linear layers in disguise. Of a stack of matrices there is no layer, and where both
+    # sides are transposed the weight may be the left one.
+    x, w = c.args[0], _transposed(c.args[1])
+    if w is None or _transposed(x) is not None or c.kwargs or len(c.shapes[1]) != 2:
+        return None
+    return f"{c.names['F']}.linear({ast.unparse(x)}, {ast.unparse(w)})"
 
 
-def _lerp(a: list[ast.expr], k: dict[str, ast.expr]) -> str:
-    x, y, w = _plain(a[0]), _plain(a[1]), _plain(a[2] if len(a) > 2 else k["weight"])
+def _transposed(e: ast.expr) -> ast.expr | None:
+    """What an expression is the transpose of."""
+    if isinstance(e, ast.Call) and isinstance(e.func, ast.Attribute) and e.func.attr == "t":
+        return e.func.value
+    return e.value if isinstance(e, ast.Attribute) and e.attr in ("T", "mT") else None
+
+
+def _matrix_vector(c: Spelled) -> str:
+    return f"({_plain(c.args[0])} * {_plain(c.args[1])}).sum(-1)"
+
+
+def _one_hot(c: Spelled) -> str | None:
+    count = c.args[1] if len(c.args) > 1 else c.kwargs["num_classes"]
+    y, n = _plain(c.args[0]), ast.unparse(count)
+    # -1 asks for as many classes as there are, which only the values tell.
+    if n == "-1":
+        return None
+    return f"({y}.unsqueeze(-1) == {c.names['torch']}.arange({n}, device={y}.device)).long()"
+
+
+def _lerp(c: Spelled) -> str:
+    x, y, w = _plain(c.args[0]), _plain(c.args[1]), _plain(c.args[2] if len(c.args) > 2 else c.kwargs["weight"])
     return f"({x} + {w} * ({y} - {x}))"
 
 
 def _summed(sign: str) -> Rewrite:
-    return lambda a, k: f"({_plain(a[0])} {sign} {_plain(k['alpha'])} * {_plain(a[1])})"
+    return lambda c: f"({_plain(c.args[0])} {sign} {_plain(c.kwargs['alpha'])} * {_plain(c.args[1])})"
 
 
 def _fused(sign: str) -> Rewrite:
-    return lambda a, k: f"({_plain(a[0])} + {_plain(k['value'])} * {_plain(a[1])} {sign} {_plain(a[2])})"
+    return lambda c: (
+        f"({_plain(c.args[0])} + {_plain(c.kwargs['value'])} * {_plain(c.args[1])} {sign} {_plain(c.args[2])})"
+    )
 
 
-def _dropping(a: list[ast.expr], k: dict[str, ast.expr]) -> str:
-    arguments = [*(ast.unparse(e) for e in a), *(f"{n}={ast.unparse(v)}" for n, v in k.items() if n != "drop_last")]
-    return f"torch.utils.data.DataLoader({', '.join([*arguments, 'drop_last=True'])})"
+def _hypotenuse(c: Spelled) -> str:
+    return f"{c.names['torch']}.sqrt({_plain(c.args[0])} ** 2 + {_plain(c.args[1])} ** 2)"
+
+
+def _dropping(c: Spelled) -> str:
+    own = [
+        *(ast.unparse(e) for e in c.args),
+        *(f"{n}={ast.unparse(v)}" for n, v in c.kwargs.items() if n != "drop_last"),
+    ]
+    return f"{c.function}({', '.join([*own, 'drop_last=True'])})"
 
 
 REWRITES: dict[tuple[str, str], Rewrite] = {
     **{("transposed weight", name): _linear for name in ("matmul", "mm")},
+    **{("shape from data", name): _masked for name in ("sum", "mean")},
     **{("no lowering", name): _matrix_vector for name in ("matmul", "mv")},
+    ("indexed weight", "[]"): _embedding,
     ("no lowering", "lerp"): _lerp,
-    ("no kernel", "erfc"): lambda a, k: f"(1 - torch.erf({ast.unparse(a[0])}))",
-    ("no kernel", "exp2"): lambda a, k: f"(2.0 ** {_plain(a[0])})",
-    ("no kernel", "hypot"): lambda a, k: f"torch.sqrt({_plain(a[0])} ** 2 + {_plain(a[1])} ** 2)",
+    ("no kernel", "erfc"): lambda c: f"(1 - {c.names['torch']}.erf({ast.unparse(c.args[0])}))",
+    ("no kernel", "exp2"): lambda c: f"(2.0 ** {_plain(c.args[0])})",
+    ("no kernel", "hypot"): _hypotenuse,
     ("counting", "one_hot"): _one_hot,
     ("decay", "add"): _summed("+"),
     ("decay", "sub"): _summed("-"),

@@ -24,12 +24,26 @@ def server() -> Iterator[subprocess.Popen]:
         process.stdin.close()
 
 
+Check = Callable[..., dict]
+
+
 @pytest.fixture
-def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Callable[..., dict]:
+def checked(server: subprocess.Popen, tmp_path: pathlib.Path) -> Check:
     """Check a script, given as text or path; returns what --json prints, with the exit status as "exit".
 
     With form="text" the report is under "text".
     """
+    return checker(server, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def check_script(server: subprocess.Popen, tmp_path_factory: pytest.TempPathFactory) -> Check:
+    """The same for answers that several tests look at."""
+    return checker(server, tmp_path_factory.mktemp("scripts"))
+
+
+def checker(server: subprocess.Popen, tmp_path: pathlib.Path) -> Check:
+    """What checks scripts, written to a folder, in the process of the server."""
     numbers = itertools.count()
 
     def check(script: str | pathlib.Path, *args: str, api: str | None = None, form: str = "json") -> dict:

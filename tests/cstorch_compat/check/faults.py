@@ -89,6 +89,16 @@ def script(*faults: Fault) -> str:
     return text
 
 
+def applied(text: str, findings: list[dict]) -> str:
+    """The script with the proposed lines in place of those that were found."""
+    lines = text.splitlines()
+    for finding in findings:
+        if finding["suggestion"]:
+            old = lines[finding["line"] - 1]
+            lines[finding["line"] - 1] = old[: len(old) - len(old.lstrip())] + finding["suggestion"]
+    return "\n".join(lines) + "\n"
+
+
 ATTENTION = "self.attend = nn.MultiheadAttention(8, 2, batch_first=True)"
 LATE_STATE = """
 class Late(cstorch.optim.Optimizer):

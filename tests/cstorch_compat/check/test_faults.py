@@ -7,7 +7,7 @@ import pytest
 
 from cstorch_compat.check.findings import SEVERITIES
 from cstorch_compat.check.rules import RULES
-from tests.cstorch_compat.check.faults import FAULTS, Fault, script
+from tests.cstorch_compat.check.faults import FAULTS, Fault, applied, script
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -30,6 +30,10 @@ def test_planted_fault_is_found_at_its_line(checked, fault: Fault):
     found = [(f["id"], f["line"]) for f in answer["findings"] if f["id"] not in fault.also]
     assert found == [(fault.rule, fault_line(text))], answer
     assert answer["exit"] == any(f["severity"] == "refused" for f in answer["findings"])
+    # A line to copy is right as it stands.
+    if any(f["suggestion"] for f in answer["findings"]):
+        again = checked(applied(text, answer["findings"]))
+        assert (again["findings"], again["crash"]) == ([], None)
 
 
 def test_every_rule_has_a_planted_fault():

@@ -1,67 +1,147 @@
-"""Suggestions: a rewritten expression has the value of the one that it replaces."""
+"""Lines to copy: what `check` proposes has the value of the line that it replaces, and breaks no rule."""
 
 import ast
+import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cstorch_compat.check.suggest import REWRITES, suggestion
+from cstorch_compat.check.rules import RULES
+from cstorch_compat.check.suggest import REWRITES, Place, suggestion
+from tests.cstorch_compat.check.faults import Fault, applied, script
 
+LAYERS = "self.fc3 = nn.Linear(8, 8)"
 SETUP = """
 from cstorch_compat.names.mirror import mirror
-torch, F = mirror("torch"), mirror("torch.nn.functional")
+torch, nn, F = (mirror(path) for path in ("torch", "torch.nn", "torch.nn.functional"))
 torch.manual_seed(0)
-x, y, w, v = torch.randn(4, 6), torch.rand(4, 6) + 1, torch.randn(3, 6), torch.randn(6)
-i, t = torch.tensor([2, 0, 1]), torch.tensor(0.25)
+x, y, token = torch.randn(4, 6), torch.arange(4) % 3, torch.arange(4)
+out, h, Data = torch.rand(4, 3) + 0.1, torch.randn(4, 8), lambda: [torch.ones(6)] * 16
+self = nn.Module()
+self.fc1, self.fc3, self.table = nn.Linear(6, 8), nn.Linear(8, 8), nn.Embedding(8, 8)
 """
-EXPRESSIONS = [
-    ("transposed weight", "x @ w.t()"),
-    ("transposed weight", "torch.matmul(x, w.T)"),
-    ("transposed weight", "x.mm(w.t())"),
-    ("no lowering", "x @ v"),
-    ("no lowering", "torch.mv(x, v)"),
-    ("no lowering", "torch.lerp(x, y, 0.25)"),
-    ("no lowering", "x.lerp(y + 1, weight=0.25)"),
-    ("no kernel", "torch.erfc(x)"),
-    ("no kernel", "torch.exp2(x)"),
-    ("no kernel", "torch.hypot(x, y)"),
-    ("counting", "F.one_hot(i, 4)"),
-    ("counting", "F.one_hot(i, num_classes=3)"),
-    ("decay", "torch.add(x, y * 2, alpha=t)"),
-    ("decay", "x.sub(y, alpha=t)"),
-    ("decay", "torch.addcmul(x, x, y, value=t)"),
-    ("decay", "x.addcdiv(x, y, value=t)"),
-    ("indexed weight", "w[i]"),
+"""What the lines of the frame of planted faults see, without a wafer."""
+ADVISED = [
+    ("LW105", "step", "kept = out[out > 0.5].sum()"),
+    ("LW105", "step", "kept = out[out.sum(-1) > 1.0].sum() + 1"),
+    ("LW105", "step", "kept = out[out.sum(-1) > 1.0].mean()"),
+    ("LW105", "step", "kept = torch.mean(out[out > 0.5])"),
+    ("LW105", "step", "kept = (x[x != 0]).mean()"),
+    ("LW105", "step", "kept = out.masked_select(out > 0.5).sum()"),
+    ("LW105", "step", "ö, kept = 1, torch.sum(out[(out > 0.5) & (out < 2)])"),
+    ("LW105", "step", "cube = x.reshape(4, 3, 2); kept = cube[y != 0].mean()"),
+    ("LW106", "step", "out = torch.add(out, out * 2, alpha=out.mean())"),
+    ("LW106", "step", "out = out.sub(out, alpha=out.mean())"),
+    ("LW106", "step", "out = torch.addcmul(out, out, out, value=out.mean())"),
+    ("LW106", "step", "out = out.addcdiv(out, out + 1, value=out.mean())"),
+    ("LW107", "step", "hot = F.one_hot(y, 3)"),
+    ("LW107", "step", "hot = F.one_hot(y + 1, num_classes=4).float()"),
+    ("LW201", "step", "far = torch.erfc(out)"),
+    ("LW201", "step", "far = out.exp2()"),
+    ("LW201", "step", "far = torch.hypot(out, out - 1)"),
+    ("LW202", "step", "out = torch.lerp(out, out * 2, 0.25)"),
+    ("LW202", "step", "out = out.lerp(out + 1, weight=0.25)"),
+    ("LW202", "forward", "row = torch.mv(h, self.fc1.bias)"),
+    ("LW202", "forward", "row = h @ self.fc1.bias + 1"),
+    ("LW305", "forward", "h = h @ self.fc3.weight.t()"),
+    ("LW305", "forward", "h = torch.matmul(h, self.fc3.weight.T) * 2"),
+    ("LW305", "forward", "h = h.mm(self.fc3.weight.mT)"),
+    ("LW306", "forward", "h = h + self.table.weight[token]"),
 ]
+"""Rule, slot and line: every rewrite of the table, in its spellings."""
+LOADER = "return torch.utils.data.DataLoader(Data(), batch_size=4, drop_last=True)"
+WORDS_ONLY = [
+    ("LW105", "step", "kept = out[out > 0.5]"),  # its shape is the question
+    ("LW105", "step", "kept = out[out > 0.5].max()"),  # zeros would count
+    ("LW105", "step", "kept = out[out > 0.5].sum(0)"),
+    ("LW105", "step", "kept = F.relu(out[y != 0]).sum()"),
+    ("LW107", "step", "hot = F.one_hot(y)"),
+    ("LW107", "step", "hot = F.one_hot(y, -1)"),
+    ("LW305", "forward", "g = self.fc3.weight.t() @ h.t()"),
+    ("LW306", "forward", "g = self.fc1.bias[token]"),  # no table of rows
+    ("LW306", "forward", "h = h + self.table.weight[token, token].sum()"),
+]
+"""Findings whose way out is told in words: no other line is known to have the same value."""
 
 
-@pytest.mark.parametrize(("rule", "expression"), EXPRESSIONS)
-def test_suggestion_keeps_the_value(rule, expression):
-    line = f"    out = {expression} + 0  # here"
-    found = suggestion(rule, line, (10, 10 + len(expression)))
-    assert found.startswith("out = ") and found.endswith(" + 0  # here")
-    other = found.removeprefix("out = ").removesuffix(" + 0  # here")
-    assert other != expression
-    ast.parse(other, mode="eval")
-    values = _values(expression, other)
-    np.testing.assert_allclose(values[0], values[1], rtol=1e-5, atol=1e-6)
+@pytest.fixture(scope="module")
+def advised(check_script) -> dict[str, dict[str, Any]]:
+    """The finding of each line above, all in one script, and what a check says when all advice is taken."""
+    lines = [(slot, line) for _, slot, line in ADVISED + WORDS_ONLY]
+    faults = [Fault("", slot, line) for slot, line in lines]
+    text = script(*faults, Fault("", "layers", LAYERS))
+    answer = check_script(text)
+    found = {(f["source_line"], f["id"]): f for f in answer["findings"]}
+    again = check_script(applied(text, answer["findings"]))
+    return {"found": found, "again": again}
 
 
-def _values(*expressions: str) -> list[np.ndarray]:
-    space: dict = {}
+def values(line: str) -> dict[str, Any]:
+    """What a line assigns, in a scope like that of the frame."""
+    space: dict[str, Any] = {}
     exec(SETUP, space)
-    return [eval(e, space).numpy() for e in expressions]
+    exec(line, space)
+    targets = {n.id for n in ast.walk(ast.parse(line)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return {n: np.asarray(space[n].detach() if hasattr(space[n], "detach") else space[n]) for n in targets}
 
 
-def test_loader_is_told_to_drop_the_last_batch():
-    line = "return DataLoader(data, batch_size=3, shuffle=True)"
-    found = suggestion("uneven batches", line, (7, len(line)))
-    assert found == "return torch.utils.data.DataLoader(data, batch_size=3, shuffle=True, drop_last=True)"
+@pytest.mark.parametrize(("rule", "slot", "line"), ADVISED)
+def test_advice_leaves_no_finding_and_keeps_the_numbers(advised, rule, slot, line):
+    other = advised["found"][line, rule]["suggestion"]
+    assert other and other != line
+    assert [f for f in advised["again"]["findings"] if f["source_line"] == other] == []
+    before, after = values(line), values(other)
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_allclose(after[name], value, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("line", ["x @ y", "torch.lerp(*a)", "F.one_hot(y)", "not python ("])
-def test_what_cannot_be_rewritten_gets_no_suggestion(line):
+@pytest.mark.parametrize(("rule", "slot", "line"), WORDS_ONLY)
+def test_where_no_line_has_the_same_value_there_is_none_to_copy(advised, rule, slot, line):
+    assert advised["found"][line, rule]["suggestion"] is None
+
+
+def test_every_rewrite_is_applied_by_a_test():
+    ids = {rule.key: rule.id for rule in RULES.values()}
+    for key, name in REWRITES:
+        word = {"[]": "[", "matmul": "@"}.get(name, name)
+        assert key == "uneven batches" or any(ids[key] == rule and word in line for rule, _, line in ADVISED), name
+
+
+def test_advice_for_a_short_last_batch_is_to_drop_it(check_script):
+    other = LOADER.replace("batch_size=4, drop_last=True", "batch_size=5, shuffle=False")
+    text = script(Fault("LW404", "setup", "", ((LOADER, other),)))
+    answer = check_script(text)
+    assert [f["id"] for f in answer["findings"]] == ["LW404"]
+    assert check_script(applied(text, answer["findings"]))["findings"] == []
+    # The batches that stay are those that were.
+    new = answer["findings"][0]["suggestion"].replace("return ", "b = list(") + ")"
+    assert values(new)["b"].shape == (3, 5, 6)
+
+
+IMPORTS = {
+    "import torch as th": "th.sum(x)",
+    "from torch import nn\nimport torch": "nn.functional.linear(x, w)",
+    "import torch\nfrom torch.nn import functional as fun": "fun.linear(x, w)",
+    "from torch import nn": "nn.functional.linear(x, w)",
+}
+
+
+@pytest.mark.parametrize(("imports", "answer"), IMPORTS.items())
+def test_names_are_spelled_as_the_script_imports_them(imports, answer):
+    line = "th.mean(x)" if "sum" in answer else "out = x @ w.t()"
+    if "sum" in answer:
+        place = Place("no kernel", "out = th.hypot(a, b)", (6, 20), (), imports)
+        assert suggestion(place) == "out = th.sqrt(a ** 2 + b ** 2)"
+    else:
+        place = Place("transposed weight", line, (6, len(line)), ((4, 6), (6, 3)), imports)
+        assert suggestion(place) == f"out = {answer}"
+
+
+@pytest.mark.parametrize("line", ["torch.lerp(*a)", "F.one_hot(y, **options)", "not python (", "x @ v"])
+def test_what_cannot_be_read_gets_no_line(line):
     for rule, _ in REWRITES:
-        if (rule, line) != ("no lowering", "x @ y"):
-            assert suggestion(rule, line, (0, len(line))) == ""
-    assert suggestion("no lowering", "x @ y", None) == ""
+        if (rule, line) != ("no lowering", "x @ v"):
+            assert suggestion(Place(rule, line, (0, len(line)))) == ""
+    assert suggestion(Place("no lowering", textwrap.dedent(line), None)) == ""
