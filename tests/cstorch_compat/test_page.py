@@ -4,6 +4,7 @@ import base64
 import gzip
 import html.parser
 import json
+import pathlib
 import re
 
 import pytest
@@ -34,6 +35,27 @@ model = Net()
 optimizer = torch.optim.Adam(model.parameters())
 data = torch.utils.data.TensorDataset(torch.randn(32, 16), torch.randint(0, 3, (32,)))
 for x, y in torch.utils.data.DataLoader(data, batch_size=8):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+RESIDUAL = """
+import torch, torch.nn as nn, torch.nn.functional as F
+
+class Block(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv1, self.conv2 = (nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(2))
+        self.bn1, self.bn2 = nn.BatchNorm2d(channels), nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return F.relu(x + self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+
+head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
+model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.MaxPool2d(2), Block(4), *head)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(8, 3, 10, 10), torch.arange(8) % 3), 4)
+for x, y in loader:
     optimizer.zero_grad()
     F.cross_entropy(model(x), y).backward()
     optimizer.step()
@@ -93,6 +115,11 @@ def plain(tmp_path_factory):
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile")
     return page(folder, name=HOSTILE_FILE, text=SCRIPT.replace('"first"', repr(HOSTILE)))
+
+
+@pytest.fixture(scope="module")
+def residual(tmp_path_factory):
+    return page(tmp_path_factory.mktemp("residual"), text=RESIDUAL)
 
 
 @pytest.fixture(scope="module")
@@ -247,6 +274,32 @@ def test_memory_is_shown_by_stage_and_over_time(window, plain):
     pes = 750 * 994
     assert -(-max(modes["streaming"]["held"]) // pes) == modes["streaming"]["peak_bytes_per_pe"]
     assert window.value("document.querySelectorAll('#course .catch').length") == len(modes["streaming"]["held"])
+
+
+@pytest.mark.slow
+def test_a_residual_net_shows_its_convolutions_at_their_lines(window, residual):
+    window.open(residual)
+    press(window, "#choices", "pipelined")
+    labels = window.value("[...document.querySelectorAll('#layers tbody td:first-child')].map((d) => d.innerText)")
+    convolution = next(n for n, label in enumerate(labels) if label.startswith("model.2.conv1"))
+    window.value(f"document.querySelectorAll('#layers tbody button')[{convolution}].click()")
+    assert window.text("#detail").startswith("model.2.conv1")
+    assert "self.bn1(self.conv1(x))" in window.text("#detail mark")
+    assert window.value("document.querySelectorAll('#timeline .span').length") > 10
+    window.value("openModule('model.2.conv1')")
+    window.until("document.querySelector('details[data-path=\"model.2.conv1\"]')?.open")
+    assert window.faults == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_no_fault_in_the_page(window, residual, dark):
+    axe_core = pytest.importorskip("axe_core_python", reason="axe-core-python is an extra of the tests")
+    window.open(residual, dark=dark)
+    window.value("openModule('')")
+    window.value((pathlib.Path(axe_core.__file__).parent / "axe.min.js").read_text(encoding="utf-8") + "; 1")
+    assert window.value("axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}`))") == []
+    assert window.value("axe.run().then((r) => r.passes.length)") > 15
 
 
 @pytest.mark.slow
