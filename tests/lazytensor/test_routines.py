@@ -1,6 +1,7 @@
 """Routines: compiled kernels in parts, held to the NumPy meaning of their operations; and the team that runs them."""
 
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -127,6 +128,18 @@ def test_a_product_in_parts_is_the_product():
         for part in reversed(parts):
             part()
         np.testing.assert_allclose(out, a @ b, atol=1e-4)
+
+
+def test_product_in_parts_copies_no_operand():
+    a, b, out = np.ones((600, 800), "f4"), np.ones((600, 500), "f4"), np.zeros((800, 500), "f4")
+    parts = MATMUL.cut({"transpose_a": True, "transpose_b": False}, (out,), (a, b))
+    assert len(parts) > 1
+    tracemalloc.start()
+    for part in parts:
+        part()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < a.nbytes // len(parts) // 4
 
 
 def test_blas_has_its_threads_again_after_a_step():
