@@ -109,7 +109,8 @@ class RNNBase(Module):
 
         A packed sequence, known by its `batch_sizes`, gives a packed one.
         """
-        if hasattr(input, "batch_sizes"):
+        # A tensor that is asked for what it lacks looks for names that are like it, which takes ten milliseconds.
+        if not isinstance(input, Tensor) and hasattr(input, "batch_sizes"):
             return self._of_packed(input, hx)
         if input.ndim not in (2, 3) or input.spec.shape[-1] != self.input_size:
             raise ShapeError(
