@@ -178,6 +178,22 @@ def collapse(nest: Nest) -> Nest:
     return reorder(replace(nest, loops=tuple(loops)), tuple(keep))
 
 
+def rebased(nest: Nest, slots: tuple[int, ...]) -> tuple[Nest, tuple[int, ...]]:
+    """The nest over arrays that begin with the first element it touches, and which element that was, for each slot.
+
+    `slots` gives the array of each input, then of each output. Equal steps of a loop over time read other parts of the
+    same arrays: from there on they are one nest.
+    """
+    accesses = (*nest.reads, *nest.writes)
+    first: dict[int, int] = {}
+    for slot, access in zip(slots, accesses, strict=True):
+        low, _ = _bounds(access, nest.loops)
+        first[slot] = min(first.get(slot, low), low)
+    moved = tuple(replace(a, offset=a.offset - first[s]) for s, a in zip(slots, accesses, strict=True))
+    count = len(nest.reads)
+    return replace(nest, reads=moved[:count], writes=moved[count:]), tuple(first[s] for s in sorted(first))
+
+
 def reorder(nest: Nest, order: tuple[int, ...]) -> Nest:
     """The nest with only the loops numbered `order`, in that order."""
 

@@ -15,7 +15,7 @@ from lazytensor.compiler.arena import ALIGNMENT, Arena, lay_out
 from lazytensor.compiler.codegen import distinct_slots, generate, parts_of
 from lazytensor.dtype import DType, float32, round_to
 from lazytensor.errors import CompileError, ShapeError
-from lazytensor.ir.nest import Nest, Scalar, elementwise
+from lazytensor.ir.nest import Nest, Scalar, elementwise, rebased
 from lazytensor.ir.nest_oracle import evaluate
 from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
@@ -194,7 +194,7 @@ def _binder(instr: Instr, program: Program) -> Bind:
     elif kernel.source is not None and config.current().jit:
         function = jit.load(kernel.source(instr.attrs, outs, ins))
         bounds = kernel.parts(outs, ins) if kernel.parts is not None else ()
-        first = partial(_shared_steps, function, bounds, range(len(ins) + len(outs)))
+        first = partial(_shared_steps, function, bounds, [(k, 0) for k in range(len(ins) + len(outs))])
     elif kernel.cut is not None:
         first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
     else:
@@ -216,15 +216,18 @@ def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
         count = len(nest.inputs)
         return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
     slots = distinct_slots(operands)
+    nest, starts = rebased(nest, slots)
     function = jit.load(generate(nest, slots))
     # For each argument of the compiled function the first operand that is this buffer.
-    first = [slots.index(k) for k in range(max(slots) + 1)]
+    first = [(slots.index(k), start) for k, start in enumerate(starts)]
     return partial(_shared_steps, function, parts_of(nest), first)
 
 
-def _shared_steps(function: Any, bounds: Bounds, order: Sequence[int], arrays: list[np.ndarray]) -> list[Step]:
-    """A compiled loop over the operands `order`, in parts for the team if there are several."""
-    flat = tuple(arrays[k].reshape(-1) for k in order)
+def _shared_steps(
+    function: Any, bounds: Bounds, order: Sequence[tuple[int, int]], arrays: list[np.ndarray]
+) -> list[Step]:
+    """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
+    flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = [jit.bound(function, *part, *flat) for part in bounds or ((),)]
     return runs if len(runs) == 1 else [partial(team.team().share, lambda part, thread: runs[part](), len(runs))]
 

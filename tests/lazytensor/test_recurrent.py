@@ -7,11 +7,13 @@ from hypothesis import strategies as st
 
 import lazytensor as lt
 from lazytensor import config, nn
+from lazytensor.compiler.codegen import distinct_slots, generate
 from lazytensor.compiler.lower import lower_to_cirh
 from lazytensor.compiler.pipeline import HOST, Compilation
 from lazytensor.dtype import float32
 from lazytensor.gradients import grad
 from lazytensor.ir.graph import Graph
+from lazytensor.ir.nest import rebased
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from lazytensor.kernels import recurrent
@@ -126,3 +128,22 @@ def test_layer_is_unrolled_where_the_wafer_is_asked():
     graph = Graph(inputs, {}, (call("result", call("recurrent", *inputs, **attrs), index=0),), {})
     ops = {n.op for n in lower_to_cirh(graph).nodes()}
     assert "matmul" in ops and not any(op.startswith("recurrent") for op in ops)
+
+
+def loop_texts(times: int) -> set[str]:
+    """The kernels of a training step of a loop over a cell, as text."""
+    cell, head = nn.LSTMCell(3, 4), nn.Linear(4, 2)
+    x, state, outputs = lt.tensor(np.ones((times, 2, 3), "f4")), None, []
+    for t in range(times):
+        state = cell(x[t], state)
+        outputs.append(head(state[0]))
+    loss = (lt.stack(outputs) ** 2).sum()
+    gradients = grad(loss, [*cell.parameters(), *head.parameters()])
+    program = Compilation(Graph((), {}, tuple(g.node for g in gradients), {}), HOST).program
+    nests = [(i.nest, distinct_slots((*i.reads, *i.writes))) for i in program.instrs if i.nest]
+    return {generate(rebased(nest, slots)[0], slots) for nest, slots in nests}
+
+
+@pytest.mark.slow
+def test_loop_over_a_cell_has_as_many_kernels_for_any_number_of_times():
+    assert len(loop_texts(12)) == len(loop_texts(9)) < 30
