@@ -71,6 +71,7 @@ from lazytensor.tensor import Size as Size
 from lazytensor.tensor import Tensor as Tensor
 from lazytensor.tensor import is_grad_enabled as is_grad_enabled
 from lazytensor.tracing import trace as trace
+from lazytensor.tracing import trace_graph as trace_graph
 
 __version__ = "0.1.0"
 
@@ -482,5 +483,6 @@ tril_indices = public(_windows.tril_indices)
 triu_indices = public(_windows.triu_indices)
 unfold_copy = public(_windows.unfold_copy)
 
-PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n == "public" or isinstance(v, _Module)))
+_OURS = ("public", "trace", "trace_graph")
+PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in _OURS or isinstance(v, _Module)))
 """Every function, type and class above: what the PyTorch mirror offers under the same spelling."""

@@ -116,13 +116,13 @@ def record(
     def again(size: int) -> Program:
         tensors = {name: tensor(scaled(t.spec, own, size).shape, t.dtype) for name, t in given.items()}
         call = (lambda: step(**tensors)) if isinstance(batch, Mapping) else (lambda: step(*tensors.values()))
-        return program_of_step(call, tensors, half)
+        return program_of(graph_of_step(call, tensors, half))
 
     return StepFamily(own, again(own), again)
 
 
-def program_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DType | None = None) -> Program:
-    """The program of what `call()` does with the tensors of a batch, without values; it returns what is fetched."""
+def graph_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: DType | None = None) -> Graph:
+    """What `call()` does with the tensors of a batch, without values; it returns what is fetched."""
     with mode():
         capture = AbstractCapture()
         for i, (name, t) in enumerate(batch.items()):
@@ -131,7 +131,7 @@ def program_of_step(call: Callable[[], Any], batch: Mapping[str, Tensor], half: 
             result = call()
             graph = graph_of(capture, result)
         capture.abandon()
-        return program_of(graph)
+        return graph
 
 
 def graph_of(capture: Capture, fetches: Any) -> Graph:

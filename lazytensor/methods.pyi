@@ -101,6 +101,9 @@ class Methods:
     def __sub__(self, other: Operand) -> Tensor: ...
     def __truediv__(self, other: Operand) -> Tensor: ...
     def __xor__(self, other: Operand) -> Tensor: ...
+    def _repr_html_(self) -> str:
+        """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
+
     def abs(self) -> Tensor:
         """The absolute value. Of each element of x, in its shape."""
 

@@ -5,11 +5,13 @@ The rules were worked out from what PyTorch prints. Columns are as wide as the w
 
 import math
 from collections.abc import Callable
+from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lazytensor import dtype as dt
+from lazytensor.drawings import heat_map
 from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import OPS
 from lazytensor.ir.reduction import REDUCTIONS
@@ -53,6 +55,14 @@ def text(x: Tensor) -> str:
         is_long = last + len(note) + len(", )") >= LINE
         body += (",\n" + " " * len(PREFIX) if is_long else ", ") + note
     return body + ")"
+
+
+@method(names="_repr_html_")
+def html(x: Tensor) -> str:
+    """A tensor in a notebook: its type, its numbers as colours if it is no single one, and as text."""
+    shown, array = text(x), x.array("print()")
+    image = heat_map(array.reshape(-1, array.shape[-1])) if array.ndim and array.size > 1 else ""
+    return f"<p><code>{escape(str(x.spec))}</code></p>{image}<pre>{escape(shown)}</pre>"
 
 
 def _gradient_name(n: Node) -> str:

@@ -1,11 +1,12 @@
 """A table as data: columns that know how they are shown, rows of values, and printers that know nothing of either.
 
-A report says once what its columns are; text, Markdown and plain data for JSON are three readings of that, and another
-format is one more function over `heads` and `cells`.
+A report says once what its columns are; text, Markdown, HTML and plain data for JSON are four readings of that, and
+another format is one more function over `heads` and `cells`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 
@@ -52,6 +53,18 @@ class Table:
         head, *rows = ["| " + " | ".join(line) + " |" for line in (self.heads, *self.cells())]
         rule = "".join("|---" if column.is_words else "|---:" for column in self.columns) + "|"
         return "\n".join([head, rule, *rows])
+
+    def html(self) -> str:
+        """A table for a notebook, figures aligned to the right."""
+        rows = (("th", self.heads), *(("td", line) for line in self.cells()))
+        return "<table>" + "".join(self._html_row(kind, line) for kind, line in rows) + "</table>"
+
+    def _html_row(self, kind: str, line: Sequence[str]) -> str:
+        sides = ("left" if column.is_words else "right" for column in self.columns)
+        cells = (
+            f'<{kind} style="text-align:{side}">{escape(cell)}</{kind}>' for cell, side in zip(line, sides, strict=True)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """The values themselves by head, a dictionary for each row, for JSON."""

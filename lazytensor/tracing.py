@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.abstract import program_of_step, tensor
+from lazytensor.abstract import graph_of_step, program_of, tensor
 from lazytensor.dtype import DType, of_array
 from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Program
 from lazytensor.pytree import tree_map
 from lazytensor.tensor import Tensor, leaves
@@ -29,6 +30,16 @@ def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -
     >>> [instr.label for instr in program.instrs]
     ['matmul', 'add_relu_reduce_add']
     """
+    return program_of(trace_graph(step, *examples, half=half))
+
+
+def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = None) -> Graph:
+    """The graph of `step(*examples)` as it is recorded, before any pass; for the rest see `trace`.
+
+    >>> import lazytensor as lt
+    >>> [node.op for node in lt.trace_graph(lambda x: (x + x).tanh(), lt.ones(3)).nodes()]
+    ['batch', 'add', 'tanh']
+    """
     inputs: list[Tensor] = []
 
     def without_value(example: Any) -> Any:
@@ -46,7 +57,7 @@ def trace(step: Callable[..., Any], *examples: Any, half: DType | None = None) -
     # Cells go back by themselves; a gradient is a new tensor, which nothing outside of the step could compute.
     gradients = [(t, t.grad) for t in leaves.values()]
     try:
-        return program_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half)
+        return graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half)
     finally:
         for t, gradient in gradients:
             t.grad = gradient

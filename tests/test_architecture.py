@@ -24,6 +24,7 @@ LAYERS = """
     lazytensor.native
     lazytensor.dtype
     lazytensor.dialect
+    lazytensor.drawings
     lazytensor.ir
     lazytensor.runtime.backend  lazytensor.source  lazytensor.encoding
     lazytensor.lazyarray  lazytensor.life_cycle  lazytensor.cirh
@@ -45,7 +46,7 @@ LAYERS = """
     lazytensor.serialization
     lazytensor
 
-    wse_sim.machine
+    wse_sim.machine  wse_sim.floors
     wse_sim.layout  wse_sim.isa  wse_sim.host  wse_sim.bands
     wse_sim.phase  wse_sim.numbers.local  wse_sim.price.collectives  wse_sim.placement
     wse_sim.price.reduction_tree

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from lazytensor.errors import LazyError
+from lazytensor.table import Column, Table
 
 Sourced = Mapping[str, tuple[float, str]]
 """Field name -> (value, where it comes from)."""
@@ -73,6 +74,12 @@ class Machine:
                 raise LazyError(f"machine {self.name!r} has {name} = {value}", hint="Give a positive number.")
         if self.usable_width < 1 or self.usable_height < 1:
             raise LazyError(f"machine {self.name!r} reserves its whole mesh", hint="Reserve fewer rows or columns.")
+
+    def _repr_html_(self) -> str:
+        """Its numbers, each with its source."""
+        rows = [(name, f"{getattr(self, name):,}", self.sources.get(name, "")) for name in NUMERIC_FIELDS]
+        columns = (Column("", is_words=True), Column(self.name), Column("source", is_words=True))
+        return Table(columns, rows).html()
 
     @classmethod
     def by_name(cls, name: str) -> "Machine":

@@ -6,15 +6,21 @@ node is known to stand for; it never changes once set, because leaves of differe
 
 import itertools
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from lazytensor.drawings import Box, layers
 from lazytensor.errors import CompileError
 from lazytensor.ir.algebra import Algebra
 from lazytensor.ir.types import Type, Where
+from lazytensor.table import Column, Table
 
+DRAWN_NODES = 120
+"""Nodes up to which a graph is drawn."""
+FILLS = {"batch": "#b8d8b0", "state": "#a9c4d6"}
 Attrs = Mapping[str, Any]
 InternKey = tuple[Any, ...]
 """Operation, inputs and attributes: what makes two nodes the same."""
@@ -181,6 +187,19 @@ def topological(
     return order
 
 
+def _box(n: Node, end: str, numbers: Mapping[Node, int]) -> Box:
+    """How a node is drawn: batches and state have their names, results a colour."""
+    name = str(n.attrs.get("name", n.attrs.get("id", n.op))) if n.op in ("batch", "state") else n.op
+    where = f"\nline {n.where.line}" if n.where is not None else ""
+    return Box(
+        title=name,
+        below=str(n.type),
+        hover=f"{n!r}{where}\n{end}".strip(),
+        fill="#f4c99b" if end else FILLS.get(n.op, "#ffffff"),
+        inputs=tuple(dict.fromkeys(numbers[i] for i in n.inputs if i in numbers)),
+    )
+
+
 class Graph:
     """A pure function: `outputs` are fetched, `updates` are the new values of loop-carried state.
 
@@ -216,6 +235,17 @@ class Graph:
     def nodes(self) -> list[Node]:
         """Every node, inputs before users."""
         return topological(self.roots())
+
+    def _repr_html_(self) -> str:
+        """Its nodes from top to bottom, without constants; of a large graph how many there are of each operation."""
+        shown = [n for n in self.nodes() if n.op not in ("full", "const")]
+        if len(shown) > DRAWN_NODES:
+            counts = Counter(n.op for n in shown).most_common()
+            columns = (Column("operation", is_words=True), Column("nodes"))
+            return f"<p>{len(shown)} nodes</p>{Table(columns, counts).html()}"
+        numbers = {n: k for k, n in enumerate(shown)}
+        ends = dict.fromkeys(self.outputs, "returned") | {n: f"new {state}" for state, n in self.updates.items()}
+        return layers([_box(n, ends.get(n, ""), numbers) for n in shown])
 
     def replaced(self, mapping: Callable[[Node], Node]) -> "Graph":
         """The graph with each root replaced by `mapping(root)`; leaves stay."""

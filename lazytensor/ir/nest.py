@@ -13,6 +13,7 @@ the reduction loops with that operation, starting from its identity.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from typing import Any
 
 from lazytensor.dtype import DType
@@ -85,6 +86,11 @@ class Nest:
 
     def __str__(self) -> str:
         return format_nest(self)
+
+    def _repr_html_(self) -> str:
+        """Its loops as text, and what it does in all."""
+        work = f"{self.work.flops:,} flops, {self.work.bytes_read:,} bytes in, {self.work.bytes_written:,} out"
+        return f"<pre>{escape(format_nest(self))}</pre><p>{work}</p>"
 
     @cached_property
     def key(self) -> tuple[Any, ...]:

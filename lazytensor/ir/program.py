@@ -13,6 +13,17 @@ import numpy as np
 from lazytensor.errors import CompileError
 from lazytensor.ir.nest import Nest
 from lazytensor.ir.types import StateId, Type, Where, Work
+from lazytensor.table import Column, Table
+
+SHOWN_INSTRUCTIONS = 60
+_COLUMNS = (
+    Column("kernel", is_words=True),
+    Column("sweep", is_words=True),
+    Column("reads", is_words=True),
+    Column("writes", is_words=True),
+    Column("flops", "{:,}".format),
+    Column("line", is_words=True),
+)
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,26 @@ class Program:
         for instr in self.instrs:
             total = total + instr.work
         return total
+
+    def _repr_html_(self) -> str:
+        """A row for each instruction: what it reads and writes, its work, and the line that it comes from."""
+        rows = [
+            (
+                i.label,
+                i.direction,
+                self._types(i.reads),
+                self._types(i.writes),
+                i.work.flops,
+                str(i.where.line) if i.where else "",
+            )
+            for i in self.instrs[:SHOWN_INSTRUCTIONS]
+        ]
+        rest = len(self.instrs) - len(rows)
+        head = f"{len(self.instrs)} instructions, {len(self.state)} pieces of state, {self.work.flops:,} flops"
+        return f"<p>{head}</p>{Table(_COLUMNS, rows).html()}" + (f"<p>... and {rest} more</p>" if rest else "")
+
+    def _types(self, indices: tuple[int, ...]) -> str:
+        return ", ".join(str(self.buffers[i].type) for i in indices)
 
     def check(self) -> "Program":
         """Raise CompileError unless every read is of something written before; returns self."""

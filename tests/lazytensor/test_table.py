@@ -1,5 +1,7 @@
 """Tables: every printer shows the same cells in the same order."""
 
+from xml.etree import ElementTree
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,3 +47,10 @@ def test_text_and_markdown_show_the_same_cells(rows, gap):
     table = Table(COLUMNS, rows)
     marked = [line.strip("| ").split(" | ") for line in table.markdown().splitlines()]
     assert [line.split() for line in table.text(gap).splitlines()] == [marked[0], *marked[2:]]
+
+
+@given(ROWS)
+def test_html_shows_the_same_cells_and_escapes_them(rows):
+    table = Table(COLUMNS, [*rows, ("<a>", 1, 0.0)])
+    page = ElementTree.fromstring(table.html())
+    assert [tuple(cell.text for cell in row) for row in page] == [table.heads, *table.cells()]

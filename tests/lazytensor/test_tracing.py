@@ -68,3 +68,8 @@ def test_step_without_tensors_or_with_a_read_is_refused():
         lt.trace(lambda x: x, 3)
     with pytest.raises(TraceError, match=r"test_tracing\.py"):
         lt.trace(lambda x: float(x.sum()), lt.ones(3))
+
+
+def test_names_of_ours_are_no_names_of_torch(script):
+    done = script("import torch\nprint(float(torch.trace(torch.eye(3))), hasattr(torch, 'trace_graph'))")
+    assert done.stdout.split() == ["3.0", "False"]

@@ -10,10 +10,10 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
+from wse_sim import floors
 from wse_sim.contest.kgraph import Problem, read
 from wse_sim.contest.scoring import PlacedKernel, Score, score
 from wse_sim.contest.solving import Solution, solve
-from wse_sim.viz import floors
 
 COLUMNS = 72
 """Characters of a line of the drawing."""

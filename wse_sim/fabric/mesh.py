@@ -7,11 +7,14 @@ coordinates (x, y) of the core, for every position; which positions meet at run 
 """
 
 from collections.abc import Iterable, Iterator
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from lazytensor.errors import LazyError, PlacementError
+from lazytensor.table import Column, Table
+from wse_sim import floors
 from wse_sim.isa.core_program import (
     ITEM_BYTES,
     POSITIONS_MOST,
@@ -32,6 +35,8 @@ DIRECTIONS = ("north", "east", "south", "west", "core")
 STEPS = {NORTH: (0, -1), EAST: (1, 0), SOUTH: (0, 1), WEST: (-1, 0)}
 """Direction -> (dx, dy)."""
 _SOURCE_SHIFT = 5
+SHOWN_CORES = 64
+"""Rows and columns of a mesh, and programs, that a notebook shows; of more, each so many-th."""
 
 Cells = Any
 """An index of NumPy for the rows or columns that are meant: an int, a slice or an array."""
@@ -60,6 +65,19 @@ class Mesh:
     def colours(self) -> list[int]:
         """The colours that have routes."""
         return sorted(self._routes)
+
+    def _repr_html_(self) -> str:
+        """Which core has which program, a letter for each, and how many have it."""
+        columns, rows = (max(1, -(-extent // SHOWN_CORES)) for extent in (self.width, self.height))
+        grid = self.program_at[::rows, ::columns]
+        lines = ["".join(floors.letter(int(n)) if n >= 0 else "." for n in line) for line in grid]
+        counts = [int((self.program_at == n).sum()) for n in range(len(self.programs))]
+        listed = [(floors.letter(n), p.name, counts[n], p.words) for n, p in enumerate(self.programs[:SHOWN_CORES])]
+        heads = Column("", is_words=True), Column("program", is_words=True), Column("cores"), Column("words")
+        head = f"{self.width} x {self.height} cores of {self.machine.name}, {len(self.colours)} colours"
+        every = f"; each {rows}th row and {columns}th column" if rows > 1 or columns > 1 else ""
+        picture = escape("\n".join(lines))
+        return f'<p>{escape(head)}{every}</p><pre style="line-height:1">{picture}</pre>{Table(heads, listed).html()}'
 
     @property
     def words(self) -> int:

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from html import escape
 from operator import attrgetter
 from textwrap import fill
 from typing import Any
 
 from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
+from wse_sim import floors
 from wse_sim.machine import Machine
 
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
 _LABEL_WIDTH = 30
+SHOWN_LAYERS = 40
 
 
 @dataclass(frozen=True)
@@ -266,6 +269,26 @@ class Report:
         if self.error_band:
             parts.append(_wrapped(self.error_band))
         return "\n\n".join(parts) + "\n"
+
+    def _repr_html_(self) -> str:
+        """The verdict, the rectangles of a pipeline, and a row for each layer."""
+        first = self.verdict if self.fits else f"It does not fit. {self.chosen.reason}"
+        shown = self.rows[:SHOWN_LAYERS]
+        table = Table(_COLUMNS, [attrgetter(*_FIELDS)(row) for row in shown]).html() if shown else ""
+        rest = f"<p>... and {len(self.rows) - len(shown)} more layers</p>" if len(self.rows) > len(shown) else ""
+        rate = f"{self.step_cycles:,} cycles a step, {self.samples_per_s:,.0f} samples/s"
+        return f"<p><b>{escape(first)}</b></p><p>{self.machine}, {self.mode}: {rate}</p>{self._picture()}{table}{rest}"
+
+    def _picture(self) -> str:
+        # Layers that stream take the mesh in turn: their rectangles lie over each other.
+        placed = [row for row in self.rows if row.rect] if self.mode == "pipelined" else []
+        if not placed:
+            return ""
+        rects = [row.rect for row in placed if row.rect]
+        wide, high = (max(r[k] + r[k + 2] for r in rects) for k in (0, 1))
+        # By the last part of their labels: the first is the model that all of them lie in.
+        drawing = floors.svg([row.label.rpartition("/")[2] for row in placed], rects, (), wide, high)
+        return f'<div style="max-width:480px;background:white">{drawing}</div>'
 
     def _mode_text(self, mode: ModeReport) -> str:
         name = f"{mode.mode}{' (chosen)' if mode.mode == self.mode else ''}"

@@ -1,9 +1,9 @@
 """The floor plan of a report and a timeline of bars, as text."""
 
+from wse_sim import floors
 from wse_sim.machine import Machine
 from wse_sim.plan.report import LayerRow, ModeReport
 from wse_sim.plan.timeline import Timeline, TimeSpan
-from wse_sim.viz import floors
 
 _EMPTY = "."
 
