@@ -3,13 +3,117 @@
 A checker measures what it compares with: it is handed the functions of its chapter, so that it knows no answers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
+import numpy as np
+
+import lazytensor as lt
+from lazytensor.ir.pattern import Rule, RuleSet
+from lazytensor.ir.program import Program
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.reference import evaluate
 from wse_sim import APPLIANCE
 
 TOLERANCE = 0.02
 """How far a number may be from the measured one."""
+
+
+def check_03_1(answer: set[str], identities: Mapping[str, Any], holds: Callable[[str], np.ndarray]) -> None:
+    """Which identities give the same bits for every probe."""
+    if not answer:
+        return _say(False, "put names of identities into `answer_1`.")
+    for name in answer:
+        if name not in identities:
+            return _say(False, f"there is no identity {name!r} above.")
+        if not holds(name).all():
+            return _say(False, f"{name!r} changes bits: look at the zeros and at what is no number.")
+    rest = [name for name in identities if name not in answer and holds(name).all()]
+    if rest:
+        return _say(False, f"all of these hold, and {len(rest)} more.")
+    return _say(True, f"{len(answer)} of {len(identities)}: one more shows that each zero is a number of its own.")
+
+
+def check_03_2(rule: Rule | None) -> None:
+    """A rule that takes away a relu of a relu, and nothing else."""
+    if rule is None:
+        return _say(False, "put a Rule into `rule_2`.")
+    rules = RuleSet("yours", [rule])
+    probes = np.array([-1.0, -0.0, 0.0, 2.0, np.inf, np.nan], np.float32)
+    for name, function, fewest in (
+        ("relu(relu(relu(x)))", lambda x: x.relu().relu().relu(), 1),
+        ("relu(tanh(relu(x)))", lambda x: x.relu().tanh().relu(), 3),
+        ("relu(x) + 1", lambda x: x.relu() + 1, 2),
+    ):
+        graph = lt.trace_graph(function, lt.ones(6))
+        rewritten = rules.rewrite(graph)
+        (before,), (after,) = (evaluate(g.outputs, {graph.inputs[0]: probes}) for g in (graph, rewritten))
+        if not np.array_equal(before.view(np.uint32), after.view(np.uint32)):
+            return _say(False, f"{name} has other bits after your rule.")
+        left = sum(bool(n.inputs) for n in rewritten.nodes())
+        if left != fewest:
+            return _say(False, f"of {name} {left} operations are left, and {fewest} should be.")
+    return _say(True, "three relus become one: a rule is tried again on what it has built.")
+
+
+def check_03_3(x: float, y: float) -> None:
+    """Two numbers of which (x + y) - y is not x."""
+    a, b = np.float32(x), np.float32(y)
+    if not (np.isfinite(a) and np.isfinite(b)):
+        return _say(False, "both numbers have to be finite in float32.")
+    with np.errstate(over="ignore"):
+        back = (a + b) - b
+    if back == a:
+        return _say(False, f"({a} + {b}) - {b} is {back}. What happens to a small number beside a large one?")
+    return _say(True, f"({a} + {b}) - {b} is {back}: what the sum has rounded away does not come back.")
+
+
+def check_04_1(answer: int | None, trace: Callable[[], Program]) -> None:
+    """How many loops of a program go over all elements of its largest array."""
+    if answer is None:
+        return _say(False, "put a number into `answer_1`.")
+    program = trace()
+    most = max(buffer.type.size for buffer in program.buffers)
+    loops = [i for i in program.instrs if i.nest and prod(loop.extent for loop in i.nest.loops) == most]
+    if answer != len(loops):
+        return _say(False, f"{answer} is too {'few' if answer < len(loops) else 'many'}: which sums does it wait for?")
+    return _say(True, f"{', '.join(i.label for i in loops)}. Two end where a sum over a row is needed.")
+
+
+def check_04_2(variance: Callable[[Any], Any]) -> None:
+    """A variance that goes over its samples once."""
+    samples = np.random.default_rng(2).standard_normal((64, 256), dtype=np.float32)
+    program = lt.trace(variance, samples)
+    (own,) = HostBackend().compile(program, {}).step([samples])
+    if own.shape != (64,) or not np.allclose(own, samples.var(-1), atol=1e-4):
+        return _say(False, "this is no variance of each row.")
+    loops = sum(program.batch[0] in i.reads for i in program.instrs)
+    if loops > 1:
+        return _say(False, f"{loops} loops read x. Which two sums of a row are enough?")
+    (far,) = HostBackend().compile(program, {}).step([samples + 1000])
+    error = np.abs(far - samples.var(-1)).max()
+    return _say(
+        True, f"one loop; and where the mean is 1000, the variance is wrong by up to {error:.2f}. That is the price."
+    )
+
+
+def check_04_3(bytes_moved: Callable[[int, int], tuple[float, float]]) -> None:
+    """What a chain moves without fusion and with it."""
+    for k, n in ((1, 64), (4, 1000), (9, 4096)):
+
+        def chain(x: Any, k: int = k) -> Any:
+            for step in range(k):
+                x = x * 1.5 if step % 2 else x + 0.25
+            return x
+
+        nodes = lt.trace_graph(chain, lt.ones(n)).nodes()
+        naive = sum(2 * node.type.nbytes for node in nodes if node.inputs)
+        work = lt.trace(chain, lt.ones(n)).work
+        answer = bytes_moved(k, n)
+        if tuple(answer) != (naive, work.bytes_read + work.bytes_written):
+            return _say(False, f"{k} operations on {n:,} elements move {naive:,} bytes naively; you said {answer}.")
+    return _say(True, "the fused chain moves as much as one operation, however long it is.")
 
 
 def check_05_1(answer: int | None, cycles: Callable[[int], int]) -> None:

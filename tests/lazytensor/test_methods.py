@@ -19,8 +19,8 @@ from tests import method_stub
 from tests.conftest import ROOT
 
 METHODS_ONLY = frozenset(
-    """_repr_html_ as_subclass backward bfloat16 bool byte char contiguous copy cpu cuda data_ptr dim double element_size
-    expand expand_as
+    """_repr_html_ as_subclass backward bfloat16 bool byte char contiguous copy cpu cuda data_ptr dim double
+    element_size expand expand_as
     float half int is_contiguous is_floating_point is_pinned is_set_to long ndimension nelement new new_empty new_full
     new_ones new_tensor new_zeros numel pin_memory register_hook register_post_accumulate_grad_hook repeat reshape_as
     retain_grad short size storage_offset stride sum_to_size to trace type type_as unfold view view_as xpu""".split()
