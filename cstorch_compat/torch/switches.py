@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import numba
-
 from cstorch_compat.run.process import Slot
 from lazytensor.device import CPU, Device, choose_device, chosen_device
 from lazytensor.errors import OptionInvalid
+from lazytensor.runtime import team
 
 _settings: Slot[dict[str, Any]] = Slot(dict)
 PRECISIONS = ("highest", "high", "medium")
@@ -16,20 +15,15 @@ DEBUG_MODES = {"default": 0, "warn": 1, "error": 2}
 
 
 def get_num_threads() -> int:
-    """How many threads compiled loops use."""
-    return int(numba.get_num_threads())
-
-
-def _most_threads() -> int:
-    # Numba refuses more than it has started.
-    return int(getattr(numba.config, "NUMBA_NUM_THREADS", 1))
+    """How many threads share the parts of a kernel."""
+    return team.team().threads
 
 
 def set_num_threads(num: int) -> None:
-    """Let compiled loops use so many threads, or all that there are. Raises RuntimeError below 1."""
+    """Let so many threads share what is compiled from now on. Raises RuntimeError below 1."""
     if num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
-    numba.set_num_threads(min(int(num), _most_threads()))
+    team.limit(int(num))
 
 
 def get_num_interop_threads() -> int:

@@ -6,19 +6,24 @@ from typing import Any
 
 import numpy as np
 
-_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_PROTOTYPES = {
+    "void": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+    "bool": ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p),
+}
+"""By kind of result. A kernel takes the address of its table of arguments."""
 
 
 class Kernel:
     """A compiled `kernel`, called with its numbers and its flat arrays; nobody holds the interpreter's lock then."""
 
     def __init__(self, address: int, kinds: tuple[str, ...]):
-        self._run, self._kinds = _PROTOTYPE(address), kinds
+        result, *self._kinds = kinds
+        self._run = _PROTOTYPES[result](address)
 
-    def __call__(self, *arguments: Any) -> None:
-        self.bound(*arguments)()
+    def __call__(self, *arguments: Any) -> object:
+        return self.bound(*arguments)()
 
-    def bound(self, *arguments: Any) -> Callable[[], None]:
+    def bound(self, *arguments: Any) -> Callable[[], object]:
         """The same with its arguments given: a call that costs a microsecond less for each of them."""
         numbers = sum(not kind.endswith("*") for kind in self._kinds)
         if len(arguments) != len(self._kinds):
@@ -30,7 +35,7 @@ class Kernel:
         run, address = self._run, table.ctypes.data
 
         # The addresses are good for as long as somebody holds the arrays.
-        def call(held: Any = (table, arguments)) -> None:
-            run(address)
+        def call(held: Any = (table, arguments)) -> object:
+            return run(address)
 
         return call

@@ -12,22 +12,23 @@ from collections.abc import Callable, Sequence
 from lazytensor.native import expressions
 from lazytensor.native.function import Function, Scope
 from lazytensor.native.kinds import BOOL, INT, KINDS, Array, Unknown, Value
+from lazytensor.native.tiles import tiles_text
 
-SHORT = 32
+SHORT = 16
 """Loops of no more steps may be written out; of long ones LLVM would make a second of compiling and much code."""
 _SIGNATURE = re.compile(r"(\w+)\((.*)\)")
 
 
 def kernel_text(source: str, name: str) -> tuple[str, tuple[str, ...]]:
-    """LLVM's text of the `kernel` that a module text defines, under a name, and the kinds of its arguments.
+    """LLVM's text of the `kernel` that a module text defines, under a name, and the kinds of its result and arguments.
 
     A kind that ends in `*` is the address of an array. The function takes the address of a table, in which each
     argument has eight bytes: a call from Python takes as long as it has arguments. Raises Unknown where Numba has to
     compile the text.
     """
     definition = _kernel(source)
-    kinds = _signature(definition)
-    function = Function()
+    result, *kinds = _signature(definition)
+    function = Function(_written_out)
     scope = Scope(function, f"<{name}>", source)
     for k, (argument, kind) in enumerate(zip(definition.args.args, kinds, strict=True)):
         given = KINDS.get(kind)
@@ -37,9 +38,13 @@ def kernel_text(source: str, name: str) -> tuple[str, tuple[str, ...]]:
             scope.names[argument.arg] = Array(KINDS[kind[:-1]], value)
         else:
             scope.store(argument.arg, Value(given, value))
-    _Body(scope).run(definition.body)
-    function.line("ret void")
-    return function.module(name), kinds
+    _Body(scope, result).run(definition.body)
+    if result == "void":
+        function.end("void")
+    else:
+        function.line("unreachable")
+    text = function.module(name, "void" if result == "void" else "i1") + tiles_text(function.tiles)
+    return text, (result, *kinds)
 
 
 def _kernel(source: str) -> ast.FunctionDef:
@@ -54,19 +59,20 @@ def _signature(definition: ast.FunctionDef) -> tuple[str, ...]:
     if not isinstance(decorator, ast.Call) or not isinstance(decorator.args[0], ast.Constant):
         raise Unknown("no signature")
     match = _SIGNATURE.fullmatch(str(decorator.args[0].value))
-    if match is None or match[1] != "void":
+    if match is None or match[1] not in ("void", "boolean"):
         raise Unknown("a result")
     kinds = tuple(k.strip().replace("boolean", "bool").replace("[::1]", "*") for k in match[2].split(", "))
     if any(kind.rstrip("*") not in KINDS for kind in kinds):
         raise Unknown(f"arguments of {kinds}")
-    return kinds
+    return match[1].replace("boolean", "bool"), *kinds
 
 
 class _Body:
     """Writes statements one after the other into the function of a scope."""
 
-    def __init__(self, scope: Scope):
-        self.scope, self.function = scope, scope.function
+    def __init__(self, scope: Scope, result: str = ""):
+        self.scope, self.function, self.result = scope, scope.function, result
+        self.depth = 0  # of loops and conditions
 
     def run(self, body: Sequence[ast.stmt]) -> None:
         for statement in body:
@@ -77,7 +83,24 @@ class _Body:
 
     def _expr(self, statement: ast.Expr) -> None:
         if not isinstance(statement.value, ast.Constant):  # a docstring
-            raise Unknown("an expression as a statement")
+            expressions.results(statement.value, self.scope)
+
+    def _annassign(self, statement: ast.AnnAssign) -> None:
+        if statement.value is None:
+            raise Unknown("a name without a value")
+        self._put(statement.target, expressions.results(statement.value, self.scope)[0])
+
+    def _return(self, statement: ast.Return) -> None:
+        if not self.result:
+            raise Unknown("a function that ends in several places")
+        value = expressions.truth(statement.value, self.scope).text if statement.value else ""
+        self.function.end(f"i1 {value}" if value else "void")
+        # What follows is never reached, and LLVM drops it.
+        self.function.begin(*self.function.labels("behind"))
+
+    def _continue(self, statement: ast.Continue) -> None:
+        self.function.line(f"br label %{self.function.nexts[-1]}")
+        self.function.begin(*self.function.labels("behind"))
 
     def _assign(self, statement: ast.Assign) -> None:
         (target,) = statement.targets
@@ -91,10 +114,10 @@ class _Body:
         operation = ast.BinOp(left=target, op=statement.op, right=statement.value)
         self._put(target, expressions.number(operation, self.scope))
 
-    def _put(self, target: ast.expr, value: Value) -> None:
+    def _put(self, target: ast.expr, value: Value | Array) -> None:
         if isinstance(target, ast.Name):
-            self.scope.store(target.id, value)
-        elif isinstance(target, ast.Subscript):
+            self.scope.store(target.id, value, may_change=not self.depth)
+        elif isinstance(target, ast.Subscript) and isinstance(value, Value):
             array, pointer = expressions.element(target, self.scope)
             value = self.function.converted(value, array.kind)
             if array.kind is BOOL:
@@ -110,8 +133,27 @@ class _Body:
         function.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
         for label, body in ((yes, statement.body), (no, statement.orelse)):
             function.begin(label)
-            self.run(body)
+            self._inside(body)
             function.line(f"br label %{end}")
+        function.begin(end)
+
+    def _inside(self, body: Sequence[ast.stmt]) -> None:
+        self.depth += 1
+        self.run(body)
+        self.depth -= 1
+
+    def _while(self, statement: ast.While) -> None:
+        function = self.function
+        head, inside, end = function.labels("head", "body", "end")
+        function.line(f"br label %{head}")
+        function.begin(head)
+        condition = expressions.truth(statement.test, self.scope)
+        function.line(f"br i1 {condition.text}, label %{inside}, label %{end}")
+        function.begin(inside)
+        function.nexts.append(head)
+        self._inside(statement.body)
+        function.nexts.pop()
+        function.line(f"br label %{head}{function.kept_a_loop()}")
         function.begin(end)
 
     def _for(self, statement: ast.For) -> None:
@@ -121,26 +163,51 @@ class _Body:
         numbers = [function.converted(expressions.number(a, scope), INT) for a in call.args]
         first = numbers[0] if len(numbers) > 1 else Value(INT, "0")
         last, step = numbers[min(1, len(numbers) - 1)], numbers[2] if len(numbers) > 2 else Value(INT, "1")
-        if not step.text.isdigit() or not isinstance(statement.target, ast.Name):
-            raise Unknown("a loop with such a step")
+        if not isinstance(statement.target, ast.Name):
+            raise Unknown("a loop of several names")
         self._counted(statement.target.id, first, last, step, statement.body)
 
     def _counted(self, name: str, first: Value, last: Value, step: Value, body: Sequence[ast.stmt]) -> None:
         function = self.function
         counter = function.place(INT)
-        head, inside, end = function.labels("head", "body", "end")
+        head, inside, after, end = function.labels("head", "body", "next", "end")
         function.line(f"store i64 {first.text}, ptr {counter}")
         function.line(f"br label %{head}")
         function.begin(head)
         k = Value(INT, function.new(f"load i64, ptr {counter}"))
         goes_on = function.new(f"icmp slt i64 {k.text}, {last.text}")
+        if not step.text.isdigit():
+            is_down, above = (
+                function.new(f"icmp slt i64 {step.text}, 0"),
+                function.new(f"icmp sgt i64 {k.text}, {last.text}"),
+            )
+            goes_on = function.new(f"select i1 {is_down}, i1 {above}, i1 {goes_on}")
         function.line(f"br i1 {goes_on}, label %{inside}, label %{end}")
         function.begin(inside)
         self.scope.store(name, k)
-        self.run(body)
+        function.nexts.append(after)
+        self._inside(body)
+        function.nexts.pop()
+        function.line(f"br label %{after}")
+        function.begin(after)
         # The loop ends before the sum could overflow: the bounds are those of arrays.
         following = function.new(f"add nsw i64 {k.text}, {step.text}")
         function.line(f"store i64 {following}, ptr {counter}")
         long = not last.text.isdigit() or int(last.text) > SHORT
         function.line(f"br label %{head}{function.kept_a_loop() if long else ''}")
         function.begin(end)
+
+
+def _written_out(
+    parameters: ast.arguments, body: Sequence[ast.stmt], arguments: Sequence[Value | Array], scope: Scope
+) -> tuple[Value | Array, ...]:
+    """The results of a function of the library, whose lines are written where it is called."""
+    for parameter, value in zip(parameters.args, arguments, strict=True):
+        scope.store(parameter.arg, value)
+    *lines, last = body
+    writer = _Body(scope)
+    if not isinstance(last, ast.Return):
+        writer.run(body)
+        return ()
+    writer.run(lines)
+    return expressions.results(last.value, scope) if last.value is not None else ()

@@ -3,11 +3,11 @@
 import ast
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lazytensor.native.function import Scope
 from lazytensor.native.kinds import BOOL, DOUBLE, INT, KINDS, SINGLE, Array, Kind, Unknown, Value, common, literal
-from lazytensor.native.library import meaning
+from lazytensor.native.library import PANELS, Meaning, meaning
 
 ARITHMETIC = {
     ast.Add: ("fadd", "add"),
@@ -38,8 +38,10 @@ C_NAMES = {"power": "pow"} | {name: name for name in C_FUNCTIONS}
 
 def number(node: ast.expr, scope: Scope) -> Value:
     """The one number that an expression gives."""
-    (value,) = results(node, scope)
-    return value
+    values = results(node, scope)
+    if len(values) != 1 or not isinstance(values[0], Value):
+        raise Unknown("something else than a number")
+    return values[0]
 
 
 def truth(node: ast.expr, scope: Scope) -> Value:
@@ -47,8 +49,8 @@ def truth(node: ast.expr, scope: Scope) -> Value:
     return scope.function.converted(number(node, scope), BOOL)
 
 
-def results(node: ast.expr, scope: Scope) -> tuple[Value, ...]:
-    """The numbers that an expression gives; more than one for a tuple. Raises Unknown."""
+def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
+    """What an expression gives, a number or an array; more than one for a tuple. Raises Unknown."""
     folded = _folded(node)
     if folded is not None:
         return (literal(folded, BOOL if isinstance(folded, bool) else INT if isinstance(folded, int) else DOUBLE),)
@@ -56,6 +58,10 @@ def results(node: ast.expr, scope: Scope) -> tuple[Value, ...]:
         return tuple(number(each, scope) for each in node.elts)
     if isinstance(node, ast.Call):
         return _call(node, scope)
+    if isinstance(node, ast.Name) and isinstance(array := scope.names.get(node.id), Array):
+        return (array,)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+        return (_piece(node, node.slice, scope),)
     write = _WRITERS.get(type(node))
     if write is None:
         raise Unknown(type(node).__name__)
@@ -87,11 +93,26 @@ _FOLDS: dict[type, Callable[[float, float], float]] = {
 
 def element(node: ast.Subscript, scope: Scope) -> tuple[Array, str]:
     """The array of `array[index]`, and the address of that element."""
-    array = scope.names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-    if not isinstance(array, Array):
-        raise Unknown("an element of something else")
+    array = _array(node.value, scope)
     at = scope.function.converted(number(node.slice, scope), INT)
     return array, scope.function.new(f"getelementptr inbounds {array.kind.stored}, ptr {array.text}, i64 {at.text}")
+
+
+def _array(node: ast.expr, scope: Scope) -> Array:
+    array = scope.names.get(node.id) if isinstance(node, ast.Name) else None
+    if not isinstance(array, Array):
+        raise Unknown("an element of something else")
+    return array
+
+
+def _piece(node: ast.Subscript, part: ast.Slice, scope: Scope) -> Array:
+    """`array[first:last]`, of which the last does not matter: nothing asks for the length of an array."""
+    array = _array(node.value, scope)
+    first = number(part.lower or ast.Constant(0), scope)
+    if part.step is not None:
+        raise Unknown("every other element")
+    at = scope.function.converted(first, INT).text
+    return Array(array.kind, scope.function.new(f"getelementptr {array.kind.stored}, ptr {array.text}, i64 {at}"))
 
 
 def _subscript(node: ast.Subscript, scope: Scope) -> Value:
@@ -110,9 +131,16 @@ def _name(node: ast.Name, scope: Scope) -> Value:
     if known is not None:
         raise Unknown(f"{node.id} as a number")
     given = meaning(node.id, scope.module, scope.text)
+    if given.number is not None:
+        return literal(given.number, INT)
     if given.value is None:
         raise Unknown(f"{node.id} as a number")
-    return number(given.value, Scope(scope.function, given.module))
+    return number(given.value, _scope_of(given, scope))
+
+
+def _scope_of(given: Meaning, scope: Scope) -> Scope:
+    """A new scope in the module that says what something means."""
+    return Scope(scope.function, given.module, scope.text if given.module == scope.module else "")
 
 
 def _attribute(node: ast.Attribute, scope: Scope) -> Value:
@@ -124,9 +152,11 @@ def _attribute(node: ast.Attribute, scope: Scope) -> Value:
 def _binary(node: ast.BinOp, scope: Scope) -> Value:
     function, operator = scope.function, type(node.op)
     a, b = number(node.left, scope), number(node.right, scope)
+    kind = common(a.kind, b.kind)
+    if operator in (ast.FloorDiv, ast.Mod) and kind.sort != "f":
+        return _divided(operator, function.converted(a, INT), function.converted(b, INT), scope)
     if operator not in ARITHMETIC:
         raise Unknown(operator.__name__)
-    kind = common(a.kind, b.kind)
     if kind is BOOL and operator not in BITS:
         kind = INT
     if operator is ast.Div and kind.sort != "f":
@@ -136,6 +166,30 @@ def _binary(node: ast.BinOp, scope: Scope) -> Value:
         raise Unknown(f"{operator.__name__} of {kind.name}")
     a, b = function.converted(a, kind), function.converted(b, kind)
     return Value(kind, function.new(f"{instruction} {kind.llvm} {a.text}, {b.text}"))
+
+
+def _divided(operator: type, a: Value, b: Value, scope: Scope) -> Value:
+    """Quotient or rest of whole numbers, rounded down as Python does; 0 for a divisor of 0, as NumPy has it."""
+    new = scope.function.new
+    if b.text.isdigit() and int(b.text) > 0:
+        safe = b.text
+    else:
+        # The processor refuses to divide by 0, and the lowest number by -1: both are divided by 1 instead.
+        one, zero = new(f"icmp eq i64 {b.text}, -1"), new(f"icmp eq i64 {b.text}, 0")
+        safe = new(f"select i1 {new(f'or i1 {one}, {zero}')}, i64 1, i64 {b.text}")
+    quotient, rest = new(f"sdiv i64 {a.text}, {safe}"), new(f"srem i64 {a.text}, {safe}")
+    # The processor rounds towards zero: one too many where the signs differ and something is left.
+    differs = new(f"icmp slt i64 {new(f'xor i64 {rest}, {safe}')}, 0")
+    is_low = new(f"and i1 {differs}, {new(f'icmp ne i64 {rest}, 0')}")
+    if operator is ast.Mod:
+        result = new(f"select i1 {is_low}, i64 {new(f'add i64 {rest}, {safe}')}, i64 {rest}")
+    else:
+        result = new(f"select i1 {is_low}, i64 {new(f'sub i64 {quotient}, 1')}, i64 {quotient}")
+        if safe != b.text:
+            result = new(f"select i1 {one}, i64 {new(f'sub i64 0, {a.text}')}, i64 {result}")
+    if safe != b.text:
+        result = new(f"select i1 {zero}, i64 0, i64 {result}")
+    return Value(INT, result)
 
 
 def _unary(node: ast.UnaryOp, scope: Scope) -> Value:
@@ -175,21 +229,60 @@ def _compared(op: ast.cmpop, a: Value, b: Value, scope: Scope) -> Value:
     return Value(BOOL, function.new(f"{'fcmp' if kind.sort == 'f' else 'icmp'} {which} {kind.llvm} {a.text}, {b.text}"))
 
 
+def _reads(node: ast.expr) -> bool:
+    """True if an expression reads an array or calls what may: it must not be computed where nobody asks for it."""
+    return any(isinstance(n, ast.Subscript) for n in ast.walk(node))
+
+
 def _logic(node: ast.BoolOp, scope: Scope) -> Value:
-    if any(isinstance(n, ast.Subscript) for each in node.values[1:] for n in ast.walk(each)):
-        raise Unknown("an element that may not be there")
-    result, *others = (truth(each, scope) for each in node.values)
-    instruction = "and" if isinstance(node.op, ast.And) else "or"
-    for other in others:
-        result = Value(BOOL, scope.function.new(f"{instruction} i1 {result.text}, {other.text}"))
+    function, is_and = scope.function, isinstance(node.op, ast.And)
+    result = truth(node.values[0], scope)
+    for each in node.values[1:]:
+        if not _reads(each):
+            result = Value(
+                BOOL, function.new(f"{'and' if is_and else 'or'} i1 {result.text}, {truth(each, scope).text}")
+            )
+            continue
+        place = function.place(BOOL)
+        more, end = function.labels("more", "end")
+        function.line(f"store i1 {result.text}, ptr {place}")
+        ways = (more, end) if is_and else (end, more)
+        function.line(f"br i1 {result.text}, label %{ways[0]}, label %{ways[1]}")
+        function.begin(more)
+        function.line(f"store i1 {truth(each, scope).text}, ptr {place}")
+        function.line(f"br label %{end}")
+        function.begin(end)
+        result = Value(BOOL, function.new(f"load i1, ptr {place}"))
     return result
 
 
 def _choice(node: ast.IfExp, scope: Scope) -> Value:
-    if any(isinstance(n, ast.Subscript) for side in (node.body, node.orelse) for n in ast.walk(side)):
-        raise Unknown("an element that may not be there")
     condition = truth(node.test, scope)
+    if _reads(node.body) or _reads(node.orelse):
+        return _taken_apart(condition, node.body, node.orelse, scope)
     return _selected(condition, number(node.body, scope), number(node.orelse, scope), scope)
+
+
+def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value:
+    """A choice of which only one side is computed."""
+    function = scope.function
+    yes, no, end = function.labels("yes", "no", "end")
+    function.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
+    # Written first apart from each other, since the kind in which both meet is known behind the second.
+    sides = []
+    for label, side in ((yes, body), (no, orelse)):
+        with function.apart() as lines:
+            function.begin(label)
+            sides.append((lines, number(side, scope)))
+    kinds = [value.kind for _, value in sides]
+    kind = kinds[0] if kinds[0] is kinds[1] else common(*kinds)
+    place = function.place(kind)
+    for lines, value in sides:
+        function.add(lines)
+        function.line(f"store {kind.llvm} {function.converted(value, kind).text}, ptr {place}")
+        function.line(f"br label %{end}")
+    function.begin(end)
+    return Value(kind, function.new(f"load {kind.llvm}, ptr {place}"))
 
 
 def _selected(condition: Value, a: Value, b: Value, scope: Scope) -> Value:
@@ -211,19 +304,59 @@ _WRITERS: dict[type, Callable[..., Value]] = {
 }
 
 
-def _call(node: ast.Call, scope: Scope) -> tuple[Value, ...]:
-    arguments = [number(a, scope) for a in node.args]
+def _call(node: ast.Call, scope: Scope) -> tuple[Value | Array, ...]:
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "empty":
+        return (_empty(node, scope),)
+    arguments = [each for a in node.args for each in results(a, scope)]
     if isinstance(node.func, ast.Attribute):
-        return (_numpy(node.func.attr, arguments, scope),)
+        return (_numpy(node.func.attr, _numbers(arguments), scope),)
     if not isinstance(node.func, ast.Name):
         raise Unknown("a call")
     if node.func.id in _BUILT_IN:
-        return (_BUILT_IN[node.func.id](arguments, scope),)
+        return (_BUILT_IN[node.func.id](_numbers(arguments), scope),)
     given = meaning(node.func.id, scope.module, scope.text)
+    inner = _scope_of(given, scope)
+    if given.module == PANELS:
+        return _of_panels(node.func.id, arguments, scope)
     if given.function is not None:
-        return _written_out(given.function.args, given.function.body, arguments, Scope(scope.function, given.module))
-    assert given.value is not None
-    return _named(given.value, arguments, Scope(scope.function, given.module))
+        return scope.function.written_out(given.function.args, given.function.body, arguments, inner)
+    if given.value is None:
+        raise Unknown(f"a call of {node.func.id}")
+    return _named(given.value, arguments, inner)
+
+
+def _numbers(arguments: Sequence[Value | Array]) -> list[Value]:
+    if any(isinstance(a, Array) for a in arguments):
+        raise Unknown("an array as a number")
+    return [a for a in arguments if isinstance(a, Value)]
+
+
+def _empty(node: ast.Call, scope: Scope) -> Array:
+    """`np.empty(count, np.KIND)`: memory of the call, freed behind it."""
+    count, kind = node.args
+    if not isinstance(kind, ast.Attribute) or kind.attr not in KINDS:
+        raise Unknown("memory of some kind")
+    elements = scope.function.converted(number(count, scope), INT)
+    size = scope.function.new(f"mul i64 {elements.text}, {max(1, KINDS[kind.attr].bits // 8)}")
+    return Array(KINDS[kind.attr], scope.function.memory(size))
+
+
+def _of_panels(name: str, arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value, ...]:
+    """What `lazytensor.runtime.panels` has: addresses of arrays, copies, and register tiles."""
+    function = scope.function
+    if name == "address":
+        (array,) = arguments
+        return (Value(INT, function.new(f"ptrtoint ptr {array.text} to i64")),)
+    numbers = [function.converted(a, INT).text for a in _numbers(arguments)]
+    if name == "copied":
+        source, target = (function.new(f"inttoptr i64 {a} to ptr") for a in numbers[:2])
+        size = function.new(f"mul i64 {numbers[2]}, 4")
+        function.declarations.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+        function.line(f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, i64 {size}, i1 false)")
+        return ()
+    function.tiles.add(name)
+    function.line(f"call void @tile_{name}({', '.join(f'i64 {a}' for a in numbers)})")
+    return ()
 
 
 def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
@@ -282,44 +415,13 @@ _BUILT_IN: dict[str, Callable[[list[Value], Scope], Value]] = {
 }
 
 
-def _written_out(
-    parameters: ast.arguments, body: list[ast.stmt], arguments: list[Value], scope: Scope
-) -> tuple[Value, ...]:
-    """The results of a function of the library, whose lines are written where it is called."""
-    for parameter, value in zip(parameters.args, arguments, strict=True):
-        scope.store(parameter.arg, value)
-    for statement in body[:-1]:
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            continue
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
-            raise Unknown(f"{type(statement).__name__} in a function")
-        target = statement.targets[0]
-        names = target.elts if isinstance(target, ast.Tuple) else [target]
-        for name, value in zip(names, results(statement.value, scope), strict=True):
-            if not isinstance(name, ast.Name):
-                raise Unknown("an assignment to an element in a function")
-            _bind(name.id, value, scope)
-    last = body[-1]
-    if not isinstance(last, ast.Return) or last.value is None:
-        raise Unknown("a function without a result")
-    return results(last.value, scope)
-
-
-def _bind(name: str, value: Value, scope: Scope) -> None:
-    """A name in straight lines is whatever was assigned last, and may change its kind."""
-    known = scope.names.get(name)
-    if isinstance(known, tuple) and known[0] is not value.kind:
-        del scope.names[name]
-    scope.store(name, value)
-
-
-def _named(value: ast.expr, arguments: list[Value], scope: Scope) -> tuple[Value, ...]:
+def _named(value: ast.expr, given_arguments: Sequence[Value | Array], scope: Scope) -> tuple[Value | Array, ...]:
     """The result of a function that a module defines by an expression: an instruction, or a lambda."""
     if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
         raise Unknown("a function")
-    maker, given = value.func.id, value.args[0]
+    maker, given, arguments = value.func.id, value.args[0], _numbers(given_arguments)
     if maker == "_strict" and isinstance(given, ast.Lambda):
-        return _written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
+        return scope.function.written_out(given.args, [ast.Return(value=given.body)], arguments, scope)
     if maker == "_llvm" and isinstance(given, ast.Constant):
         return (_instruction(str(given.value), arguments, scope),)
     if maker == "_relaxed" and isinstance(given, ast.Constant):

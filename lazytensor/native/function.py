@@ -1,13 +1,28 @@
 """Function: the lines of one function of LLVM while it is written, and the names that a text knows in it."""
 
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
 from lazytensor.native.kinds import BOOL, Array, Kind, Unknown, Value, conversion
+
+END = "end "
+
+WrittenOut = Callable[
+    [ast.arguments, Sequence[ast.stmt], Sequence["Value | Array"], "Scope"], tuple["Value | Array", ...]
+]
+"""Writes the lines of a function where it is called: parameters, body, arguments, its scope; what it gives."""
 
 
 class Function:
     """Collects instructions in blocks; what is declared stands outside, places on the stack at the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, written_out: WrittenOut) -> None:
+        self.written_out = written_out
         self.declarations: set[str] = set()
+        self.tiles: set[str] = set()
+        self.nexts: list[str] = []  # where `continue` goes, for each loop around
+        self._memory: list[str] = []
         self._lines: list[str] = []
         self._places: list[str] = []
         self._count = self._loops = 0
@@ -28,6 +43,34 @@ class Function:
         name = self._name("s")
         self._places.append(f"%{name} = alloca {kind.llvm}")
         return f"%{name}"
+
+    def memory(self, size: str) -> str:
+        """A block of so many bytes, freed when the same line asks again, and at the end."""
+        self.declarations |= {"declare ptr @malloc(i64)", "declare void @free(ptr)"}
+        name = self._name("m")
+        self._places += [f"%{name} = alloca ptr", f"store ptr null, ptr %{name}"]
+        self._memory.append(name)
+        self.line(f"call void @free(ptr {self.new(f'load ptr, ptr %{name}')})")
+        block = self.new(f"call ptr @malloc(i64 {size})")
+        self.line(f"store ptr {block}, ptr %{name}")
+        return block
+
+    def end(self, result: str) -> None:
+        """Leave the function with a result, which is a type and a value."""
+        self.line(f"{END}{result}")
+
+    @contextmanager
+    def apart(self) -> Iterator[list[str]]:
+        """Lines that are written now and added later."""
+        before, self._lines = self._lines, []
+        try:
+            yield self._lines
+        finally:
+            self._lines = before
+
+    def add(self, lines: list[str]) -> None:
+        """Lines that were written apart."""
+        self._lines += lines
 
     def labels(self, *names: str) -> list[str]:
         """New labels of blocks."""
@@ -56,13 +99,21 @@ class Function:
             return Value(kind, value.text)
         return Value(kind, self.new(f"{instruction} {value.kind.llvm} {value.text} to {kind.llvm}"))
 
-    def module(self, name: str) -> str:
-        """The whole text."""
-        body = "\n".join(self._lines)
-        declared = "\n".join(sorted(self.declarations))
-        places = "\n".join(self._places)
-        notes = "\n".join(self.notes)
-        return f"{declared}\ndefine void @{name}(ptr %table) {{\nentry:\n{places}\n{body}\n}}\n{notes}\n"
+    def module(self, name: str, result: str) -> str:
+        """The whole text of a function with the result type `result`."""
+        declared, notes = "\n".join(sorted(self.declarations)), "\n".join(self.notes)
+        places, body = "\n".join(self._places), "\n".join(line for each in self._lines for line in self._ended(each))
+        return f"{declared}\ndefine {result} @{name}(ptr %table) {{\nentry:\n{places}\n{body}\n}}\n{notes}\n"
+
+    def _ended(self, line: str) -> list[str]:
+        """A line; where it leaves the function, all memory is freed before."""
+        if not line.startswith(END):
+            return [line]
+        frees = []
+        for name in self._memory:
+            block = self._name("v")
+            frees += [f"%{block} = load ptr, ptr %{name}", f"call void @free(ptr %{block})"]
+        return [*frees, f"ret {line.removeprefix(END)}"]
 
     def _name(self, prefix: str) -> str:
         self._count += 1
@@ -76,13 +127,14 @@ class Scope:
         self.function, self.module, self.text = function, module, text
         self.names: dict[str, Array | tuple[Kind, str]] = {}
 
-    def store(self, name: str, value: Value) -> None:
-        """Give a name its number; the kind is that of the first one."""
+    def store(self, name: str, value: Value | Array, may_change: bool = False) -> None:
+        """Give a name its number or its array; a number keeps its kind, but in straight lines."""
         known = self.names.get(name)
-        if isinstance(known, Array):
-            raise Unknown(f"{name} is an array")
-        if known is None:
+        if isinstance(value, Array):
+            self.names[name] = value
+            return
+        if isinstance(known, Array) or (known and known[0] is not value.kind and not may_change):
+            raise Unknown(f"{name} is {known} and {value.kind.name}")
+        if known is None or known[0] is not value.kind:
             known = self.names[name] = (value.kind, self.function.place(value.kind))
-        elif known[0] is not value.kind:
-            raise Unknown(f"{name} is {known[0].name} and {value.kind.name}")
         self.function.line(f"store {value.kind.llvm} {value.text}, ptr {known[1]}")

@@ -2,33 +2,44 @@
 
 import ast
 import functools
+import importlib
 import pathlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lazytensor.native.kinds import Unknown
+from lazytensor.native.tiles import DOTS, LANES, ROWS, VECTORS
 
 ROOT = pathlib.Path(__file__).parent.parent
-HOMES = ("lazytensor.runtime.", "lazytensor.kernels.")
-"""The rooms from which texts may import; `np` and `math` are known by themselves."""
+HOMES, NUMBERS = "lazytensor.runtime.", "lazytensor.kernels."
+"""The rooms from which texts may import functions and constants, and whole numbers; `np` and `math` are known."""
+PANELS = "lazytensor.runtime.panels"
+SIZES = {"LANES": LANES, "ROWS": ROWS, "VECTORS": VECTORS, "DOTS": DOTS}
+"""What Numba finds in `panels`, which this house has from `tiles`."""
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a name stands for: a function, an expression (an element of one, or all of it), and the module it is in."""
+    """What a name stands for, and the module that says it: a function, an expression, or a whole number."""
 
     module: str
     function: ast.FunctionDef | None = None
     value: ast.expr | None = None
+    number: int | None = None
 
 
 def meaning(name: str, module: str, text: str = "") -> Meaning:
     """What `name` stands for in a module, whose text is given or lies in its file. Raises Unknown if it says not."""
+    node: ast.AST | None = None
     for _ in range(4):  # an import of an import
         node = (_names(text) if text else _file_names(module)).get(name)
         if not isinstance(node, ast.ImportFrom):
             break
         module, text = str(node.module), ""
+        if module == PANELS:
+            return Meaning(module, number=SIZES.get(name))
+        if module.startswith(NUMBERS):
+            return Meaning(module, number=_number(name, module))
         if not module.startswith(HOMES):
             break
     if isinstance(node, ast.FunctionDef):
@@ -36,6 +47,13 @@ def meaning(name: str, module: str, text: str = "") -> Meaning:
     if isinstance(node, ast.expr):
         return Meaning(module, value=node)
     raise Unknown(f"{name} of {module}")
+
+
+def _number(name: str, module: str) -> int:
+    value = getattr(importlib.import_module(module), name)
+    if not isinstance(value, int):
+        raise Unknown(f"{name} of {module}")
+    return value
 
 
 @functools.cache

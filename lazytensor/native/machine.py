@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from lazytensor import private_files
 from lazytensor.native.bound_code import Kernel
 from lazytensor.native.emit import kernel_text
+from lazytensor.native.kinds import Unknown
 
 _SPEED = 3
 _lock = threading.Lock()
@@ -40,7 +41,11 @@ def load(source: str, identity: str) -> Kernel:
 
 
 def _object(text: str) -> bytes:
-    module = llvm.parse_assembly(text)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:  # a value that is not there on every way to its use
+        raise Unknown(str(error)) from error
     machine = _machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=_SPEED)

@@ -18,6 +18,7 @@ import numpy as np
 from lazytensor import config
 from lazytensor.errors import ShapeError
 from lazytensor.kernels.routine import Routine
+from lazytensor.runtime import jit
 
 Part = Callable[[int, int], object]
 """Runs one part: its number, and the number of the thread, 0 for the one that runs the step."""
@@ -114,11 +115,17 @@ def _quota(folder: pathlib.Path) -> int:
 
 
 _teams: dict[int, Team] = {}
+_limit = [0]
+
+
+def limit(threads: int) -> None:
+    """Have programs that are bound from now on run in a team of so many threads, or as before for 0."""
+    _limit[0] = threads
 
 
 def team() -> Team:
-    """The team of this process, of as many threads as `LT_THREADS` says, or as there are cores."""
-    threads = config.current().threads or cores()
+    """The team of this process, of as many threads as a script or `LT_THREADS` says, or as there are cores."""
+    threads = _limit[0] or config.current().threads or cores()
     if threads not in _teams:
         _teams[threads] = Team(threads)
     return _teams[threads]
@@ -131,6 +138,16 @@ if hasattr(os, "register_at_fork"):
 def bind(function: Callable[..., Any], routine: Routine, arrays: tuple[np.ndarray, ...]) -> Callable[[], None]:
     """A step that runs the compiled kernel of a routine."""
     crew, geometry = team(), routine.geometry
+    # By phase, part and thread: the call, and the working memory that it was bound to, which may grow.
+    calls: dict[tuple[int, int, int], tuple[np.ndarray, np.ndarray, Callable[[], object]]] = {}
+
+    def call(phase: int, number: int, thread: int, shared: np.ndarray) -> object:
+        own = crew.memory(thread, routine.own)
+        bound = calls.get((phase, number, thread))
+        if bound is None or bound[0] is not shared or bound[1] is not own:
+            run = jit.bound(function, phase, number, geometry, shared, own, *arrays)
+            bound = calls[phase, number, thread] = shared, own, run
+        return bound[2]()
 
     def run() -> None:
         # Working memory is one for all: two models that train in threads of their own take turns.
@@ -139,7 +156,7 @@ def bind(function: Callable[..., Any], routine: Routine, arrays: tuple[np.ndarra
             for phase, parts in enumerate(routine.parts):
 
                 def part(number: int, thread: int, phase: int = phase) -> None:
-                    if function(phase, number, geometry, shared, crew.memory(thread, routine.own), *arrays):
+                    if call(phase, number, thread, shared):
                         raise ShapeError(routine.refusal)
 
                 crew.share(part, parts)

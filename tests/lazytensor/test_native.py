@@ -107,7 +107,43 @@ else:
         assert out[0] == expected
 
 
-@pytest.mark.parametrize("body", ["a0[0] = sin_f4(a0[0])", "a0[0] = a0[1] // a0[0]", "x = 1\nx = a0[0]", "print(1)"])
+def test_quotients_and_rests_are_pythons_and_zero_of_a_divisor_of_zero():
+    body = "for i in range(5):\n    a1[i] = a2[i] // a3[i]\n    a0[i] = a2[i] % a3[i]"
+    kernel = jit.load(text("int64[::1], int64[::1], int64[::1], int64[::1]", body))
+    a = np.array([-7, 7, -6, 5, -(2**63)], np.int64)
+    for divisor in (3, -3, 2, 0, -1):
+        b, quotients, rests = np.full(5, divisor), np.zeros(5, np.int64), np.zeros(5, np.int64)
+        kernel(rests, quotients, a, b)
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(quotients, a // b)
+            np.testing.assert_array_equal(rests, a % b)
+
+
+def test_loops_end_early_choose_and_count_down():
+    body = """\
+total = 0
+for i in range(6, -1, -2):
+    if i == 4 or a0[i] < 0:
+        continue
+    total += i
+while total < 100:
+    total += a0[total] if total < 3 else 50
+scratch = np.empty(4, np.int64)
+for k in range(4):
+    scratch[k] = total
+part = scratch[1:]
+a0[0] = part[2]"""
+    kernel = jit.load(text("int64[::1]", body))
+    assert isinstance(kernel, Kernel)
+    values = np.array([5, 5, 5, 5, 5, 5, -1], np.int64)
+    kernel(values)
+    assert values[0] == 107  # 2 and 0 of the loop, 5 from the array, twice 50
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["a0[0] = sin_f4(a0[0])", "a0[0] = a0[1] // a0[0]", "for i in range(2):\n    x = 1\n    x = a0[0]", "print(1)"],
+)
 def test_what_is_not_known_is_left_to_numba(body):
     with pytest.raises(Unknown):
         emit.kernel_text(text("float32[::1]", body), "k")

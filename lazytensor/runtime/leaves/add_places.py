@@ -15,7 +15,8 @@ def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, grad: Any, plac
     extent, count = g[2], g[3]
     total = np.empty(extent, np.float64)
     for row in range(part * g[1], min((part + 1) * g[1], g[0])):
-        total[:] = 0
+        for k in range(extent):
+            total[k] = 0
         for k in range(row * count, (row + 1) * count):
             if places[k] < 0 or places[k] >= extent:
                 return True

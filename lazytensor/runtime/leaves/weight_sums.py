@@ -26,10 +26,9 @@ from lazytensor.kernels.places import (
     RESULTS_EACH,
     SUMS,
 )
-from lazytensor.kernels.routine import DOTS
 from lazytensor.machine_code import kept
 from lazytensor.runtime.leaves.gather import gather, leaf
-from lazytensor.runtime.panels import LANES, ROWS, address, copied, dots
+from lazytensor.runtime.panels import DOTS, LANES, ROWS, address, copied, dots
 
 SLACK = 64
 

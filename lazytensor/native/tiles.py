@@ -1,0 +1,153 @@
+"""Register tiles: the innermost loops of convolutions and their gradients, written with explicit vector registers.
+
+LLVM does not find these by itself: a tile of sums has to stay in registers while one loop runs over the products. The
+operands are raw addresses, because Numba's views of arrays cost more than a short tile. Width and height of a tile
+follow the processor: enough independent sums to hide the latency of a multiply-add, few enough to stay in registers.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from llvmlite import binding, ir
+
+Emit = Callable[[Any, Any], None]
+"""Writes the instructions of a tile with a builder of llvmlite, from its arguments."""
+DOTS = 3
+"""How many taps of a gradient of weights a register tile sums at a time."""
+_FEATURES = binding.get_host_cpu_features()
+LANES = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx") else 4  # float32 in a register
+ROWS = 8 if LANES == 16 else 4  # sums of as many output channels grow together
+VECTORS = 2 if LANES == 16 else 3  # registers of neighbouring places in a tile
+SINGLE, WORD, PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
+REGISTER = ir.VectorType(SINGLE, LANES)
+
+
+class _Tile:
+    """Emits one loop over `count` steps that keeps vector sums in registers."""
+
+    def __init__(self, builder: Any, count: Any, step: int):
+        self.builder, self.count, self.step = builder, count, step
+
+    def address(self, base: Any, *elements: Any) -> Any:
+        """The address of an element of float32 counted from the address `base`."""
+        for e in elements:
+            base = self.builder.add(base, self.builder.mul(e, WORD(4)))
+        return base
+
+    def load(self, kind: Any, address: Any) -> Any:
+        pointer = self.builder.inttoptr(address, kind.as_pointer())
+        return self.builder.load(pointer, align=8 if kind is WORD else 4)
+
+    def store(self, value: Any, address: Any) -> None:
+        self.builder.store(value, self.builder.inttoptr(address, value.type.as_pointer()), align=4)
+
+    def spread(self, value: Any) -> Any:
+        """A number in all lanes."""
+        empty = ir.Constant(REGISTER, ir.Undefined)
+        first = self.builder.insert_element(empty, value, PLACE(0))
+        return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(PLACE, LANES), [0] * LANES))
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return self.builder.call(self._named("llvm.fmuladd", REGISTER, [REGISTER] * 3), (a, b, c))
+
+    def total(self, vector: Any) -> Any:
+        add = self._named("llvm.vector.reduce.fadd", SINGLE, [SINGLE, REGISTER])
+        return self.builder.call(add, (SINGLE(0.0), vector), fastmath=("reassoc",))
+
+    def _named(self, name: str, result: Any, arguments: list[Any]) -> Any:
+        # llvmlite has no names for intrinsics of vectors.
+        full = f"{name}.v{LANES}f32"
+        known = self.builder.module.globals.get(full)
+        return known or ir.Function(self.builder.module, ir.FunctionType(result, arguments), full)
+
+    def loop(self, sums: int, body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
+        """Run `body(k, sums)`, which gives the new sums, for k = 0, step, ... below the count; the last sums."""
+        builder = self.builder
+        entry = builder.block
+        head, inside, end = (builder.append_basic_block(name) for name in ("tile", "tile.body", "tile.end"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(WORD)
+        accumulators = [builder.phi(REGISTER) for _ in range(sums)]
+        builder.cbranch(builder.icmp_signed("<", k, self.count), inside, end)
+        builder.position_at_end(inside)
+        grown = body(k, accumulators)
+        after = builder.add(k, WORD(self.step))
+        k.add_incoming(WORD(0), entry)
+        k.add_incoming(after, builder.block)
+        for accumulator, value in zip(accumulators, grown, strict=True):
+            accumulator.add_incoming(ir.Constant(REGISTER, [0.0] * LANES), entry)
+            accumulator.add_incoming(value, builder.block)
+        builder.branch(head)
+        builder.position_at_end(end)
+        return accumulators
+
+
+def _products(vectors: int) -> Emit:
+    """c[r, lane] = sum over k of a[k, r] * b[offsets[k] + lane] for ROWS rows of c, which are `pitch` apart."""
+
+    def emit(builder: Any, arguments: Any) -> None:
+        a, offsets, count, b, c, pitch = arguments
+        tile = _Tile(builder, count, 1)
+
+        def body(k: Any, sums: list[Any]) -> list[Any]:
+            offset = tile.load(WORD, builder.add(offsets, builder.mul(k, WORD(8))))
+            start = tile.address(b, offset)
+            values = [tile.load(REGISTER, tile.address(start, WORD(v * LANES))) for v in range(vectors)]
+            row = tile.address(a, builder.mul(k, WORD(ROWS)))
+            factors = [tile.spread(tile.load(SINGLE, tile.address(row, WORD(r)))) for r in range(ROWS)]
+            return [tile.fma(factors[r], values[v], sums[r * vectors + v]) for r in range(ROWS) for v in range(vectors)]
+
+        sums = tile.loop(ROWS * vectors, body)
+        for r in range(ROWS):
+            for v in range(vectors):
+                place = tile.address(c, builder.mul(pitch, WORD(r)), WORD(v * LANES))
+                tile.store(sums[r * vectors + v], place)
+
+    return emit
+
+
+def _dots() -> Emit:
+    """c[r, j] += sum over q of a[r, q] * b[offsets[j] + q] for ROWS rows r, `reach` apart, and DOTS columns."""
+
+    def emit(builder: Any, arguments: Any) -> None:
+        a, reach, offsets, count, b, c, pitch = arguments
+        tile = _Tile(builder, count, LANES)
+        starts = [tile.address(b, tile.load(WORD, builder.add(offsets, WORD(8 * j)))) for j in range(DOTS)]
+        lines = [tile.address(a, builder.mul(reach, WORD(r))) for r in range(ROWS)]
+
+        def body(q: Any, sums: list[Any]) -> list[Any]:
+            values = [tile.load(REGISTER, tile.address(start, q)) for start in starts]
+            factors = [tile.load(REGISTER, tile.address(line, q)) for line in lines]
+            return [tile.fma(factors[r], values[j], sums[r * DOTS + j]) for r in range(ROWS) for j in range(DOTS)]
+
+        sums = tile.loop(ROWS * DOTS, body)
+        for r in range(ROWS):
+            for j in range(DOTS):
+                place = tile.address(c, builder.mul(pitch, WORD(r)), WORD(j))
+                tile.store(builder.fadd(tile.load(SINGLE, place), tile.total(sums[r * DOTS + j])), place)
+
+    return emit
+
+
+TILES: dict[str, tuple[Emit, int]] = {
+    "products": (_products(VECTORS), 6),
+    "products_narrow": (_products(1), 6),
+    "dots": (_dots(), 7),
+}
+"""By name: what writes it, and how many whole numbers it takes."""
+
+
+def tiles_text(names: Iterable[str]) -> str:
+    """Tiles as functions in LLVM's text, which are written out where they are called."""
+    module = ir.Module()
+    for name in sorted(names):
+        emit, arity = TILES[name]
+        function = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD] * arity), f"tile_{name}")
+        function.linkage = "internal"
+        function.attributes.add("alwaysinline")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        emit(builder, function.args)
+        builder.ret_void()
+    # The target is for the whole module, whose text begins elsewhere.
+    return "\n".join(line for line in str(module).splitlines() if not line.startswith("target "))
