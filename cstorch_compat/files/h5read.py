@@ -32,6 +32,7 @@ from cstorch_compat.files.lz4 import StoredArray, attributes
 from cstorch_compat.files.newfile import CheckpointMissing
 from cstorch_compat.files.pickled import DeferredObject
 from cstorch_compat.files.rawfile import RawFile
+from cstorch_compat.files.rehearsal import Beat, rehearse
 from cstorch_compat.files.trailer import Trailer
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -74,11 +75,14 @@ def read(
     path = os.fspath(path)
     if not os.path.exists(path):
         raise CheckpointMissing(f"{path} does not exist", hint="Look for a typing error in the path.")
-    # All of the file's tables are read here, and the HDF5 handle is closed; what remains are byte ranges of a
-    # descriptor. The file may be replaced while a script trains.
-    with _opened(path) as (file, source, checks), reported("the checkpoint cannot be read", path):
-        reader = _Reader(file, source, attributes(file), checks)
-        values, build = _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
+    with _errors(path):
+        source = RawFile(path)
+        # Before HDF5 sees them: some damaged tables keep it busy for ever.
+        with reported("the checkpoint cannot be read", path):
+            checks = trailer.read(source)
+    if checks is None and source.is_hdf5:
+        rehearse(lambda beat: _tables(source, None, namedtuples, beat), path)
+    values, build = _tables(source, checks, namedtuples)
     # Outside the handlers above: what the caller's functions raise is theirs.
     leaves = {key: _finish(value, make_leaf, pickled) for key, value in values.items()}
     with reported("the checkpoint cannot be rebuilt", path):
@@ -91,14 +95,26 @@ def _finish(value: object, make_leaf: Callable[[LazyArray], object], pickled: Ca
     return pickled(value.key) if isinstance(value, _Pickle) else value
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile, Trailer | None]]:
-    try:
-        source = RawFile(path)
-        # Before HDF5 sees them: some damaged tables keep it busy for ever.
-        with reported("the checkpoint cannot be read", path):
-            checks = trailer.read(source)
+def _tables(
+    source: RawFile, checks: Trailer | None, namedtuples: Mapping[str, type], beat: Beat = lambda: None
+) -> tuple[Values, Build]:
+    """What stands in the file, and the function that makes the tree of it. `beat` is called before each leaf.
+
+    All of the file's tables are read here, and the HDF5 handle is closed; what remains are byte ranges of a descriptor.
+    The file may be replaced while a script trains.
+    """
+    with _errors(source.path):
         file = source.hdf5()
+    with file, reported("the checkpoint cannot be read", source.path):
+        reader = _Reader(file, source, attributes(file), checks, beat)
+        return _read_legacy(reader) if _is_legacy(reader) else _read_leaves(reader, namedtuples)
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """Turn what others raise about a file that is no HDF5 into our error."""
+    try:
+        yield
     except CheckpointError:
         raise
     except FOREIGN_ERRORS as e:
@@ -106,8 +122,6 @@ def _opened(path: str) -> Iterator[tuple[h5py.File, RawFile, Trailer | None]]:
             f"Failed to load checkpoint file `{path}`.",
             hint=f"It is no checkpoint, or was cut short: use another copy. ({e})",
         ) from e
-    with file:
-        yield file, source, checks
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,7 @@ class _Reader:
     source: RawFile
     attributes: dict[str, Any]
     checks: Trailer | None = None
+    beat: Beat = lambda: None
 
 
 def _is_legacy(reader: _Reader) -> bool:
@@ -147,6 +162,7 @@ def _read_leaves(reader: _Reader, namedtuples: Mapping[str, type]) -> tuple[Valu
     values: Values = {}
     links: dict[str, str] = {}
     for key in keys:
+        reader.beat()
         with reported(f"{key!r} cannot be read", reader.source.path):
             name, descriptor = _descriptor(reader, key)
             if descriptor["__TYPE__"] == "LinkedObject":
@@ -294,6 +310,7 @@ def _read_legacy(reader: _Reader) -> tuple[Values, Build]:
     values = {}
     for name in reader.file:
         key = unquote(name)
+        reader.beat()
         with reported(f"{key!r} cannot be read", reader.source.path):
             # Legacy names are percent-encoded since HDF5 takes a slash for a path; the current layout does not
             # encode them.

@@ -40,11 +40,16 @@ class RawFile:
         # What headers claim is measured against this size before anything is allocated for it.
         self.size = os.fstat(self.descriptor).st_size
 
+    @property
+    def is_hdf5(self) -> bool:
+        """Whether it begins as an HDF5 file does."""
+        return self.head(len(HDF5_MAGIC)) == HDF5_MAGIC
+
     def hdf5(self) -> h5py.File:
         """A handle for what is in the file. Raises ValueError when it is not HDF5, OSError when it is cut short."""
         # HDF5 would look for its signature at 512, 1024 and so on too, behind a block of the user's. No writer of
         # checkpoints leaves one, so a file that begins otherwise is something else.
-        if self.head(len(HDF5_MAGIC)) != HDF5_MAGIC:
+        if not self.is_hdf5:
             raise ValueError(f"{self.path} is not an HDF5 file")
         return h5py.File(self.stream(), "r")
 
