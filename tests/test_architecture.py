@@ -39,7 +39,7 @@ LAYERS = """
     lazytensor.tensor  lazytensor.step
     lazytensor.arrival
     lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
-    lazytensor.tracing
+    lazytensor.tracing  lazytensor.testing
     lazytensor.functions
     lazytensor.nn  lazytensor.data  lazytensor.special
     lazytensor.optim
@@ -57,7 +57,7 @@ LAYERS = """
     wse_sim.pipeline
     wse_sim.plan
     wse_sim.backend  wse_sim.mesh_backend  wse_sim.pipeline_backend  wse_sim.viz  wse_sim.validation  wse_sim.sweeps
-    wse_sim.contest
+    wse_sim.contest  wse_sim.testing
     wse_sim
 
     cstorch_compat.names

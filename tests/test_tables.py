@@ -15,9 +15,9 @@ from lazytensor.ir.operation import DEFAULT_HINT
 from lazytensor.ir.types import Type, Work
 from lazytensor.ops import OPS, call, const, full
 from lazytensor.runtime.reference import evaluate
+from lazytensor.testing import batch, graphs, values_for
 from tests.op_rows import NOT_DIFFERENTIABLE, ROWS, STRUCTURE, Draw, Row
 from tests.oracles import run_host
-from tests.strategies import batch, graphs, values_for
 
 DTYPES = {"f": (dt.float64, dt.float32), "i": (dt.int64, dt.int32), "b": (dt.bool_,)}
 HALVES = (dt.bfloat16, dt.float16, dt.cbfloat16)

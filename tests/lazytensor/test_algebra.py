@@ -13,7 +13,7 @@ from lazytensor.ir.pattern import any_
 from lazytensor.ir.types import Type
 from lazytensor.ops import call, full
 from lazytensor.ops.elementwise import eq, ne, where
-from tests.strategies import batch
+from lazytensor.testing import batch
 
 BINARY = {
     "add": operator.add,

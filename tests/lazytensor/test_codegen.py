@@ -18,8 +18,8 @@ from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import transpose
 from lazytensor.runtime import jit
+from lazytensor.testing import batch, graphs, values_for
 from tests.oracles import assert_same, run_host, run_reference
-from tests.strategies import batch, graphs, values_for
 
 
 def nest_of(*outputs):

@@ -14,8 +14,8 @@ from lazytensor.ops import call, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
+from lazytensor.testing import batch, graphs, state, values_for
 from tests.oracles import assert_same, run_host, run_reference
-from tests.strategies import batch, graphs, state, values_for
 
 WIDE = Type((64, 32), float32)
 

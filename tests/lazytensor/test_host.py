@@ -18,8 +18,8 @@ from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
+from lazytensor.testing import batch, state
 from tests.oracles import assert_same, run_host, run_reference
-from tests.strategies import batch, state
 
 
 def compiled(graph: Graph, **start: np.ndarray):

@@ -12,8 +12,8 @@ from lazytensor.dtype import float32
 from lazytensor.ir.graph import Graph, node
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call
+from lazytensor.testing import batch, state
 from tests.mlir_locations import parsed, table, without_locations
-from tests.strategies import batch, state
 
 NAMES = st.text('ab /(:"\\\n\x7f\u00e9\U0001f600', min_size=1)
 FRAMES = st.lists(st.tuples(NAMES, NAMES, st.integers(1, 10**6)), max_size=4).map(tuple)

@@ -11,7 +11,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.ops.shape import slice_
 from lazytensor.runtime.reference import evaluate
-from tests.strategies import batch
+from lazytensor.testing import batch
 
 ROWS, COLUMNS = 3, 5
 DISTINCT = np.random.default_rng(0).permutation(ROWS * COLUMNS).reshape(ROWS, COLUMNS).astype(np.float32)

@@ -167,7 +167,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
-from tests.strategies import batch
+from lazytensor.testing import batch
 x, w, labels = batch(0, Type((8, 16), float32)), batch(1, Type((16,), float32)), batch(2, Type((8,), int64))
 hidden = call("gelu", call("layer_norm", x, w, w, eps=1e-5), approximate="tanh")
 loss = call("result", call("softmax_cross_entropy", hidden, labels), index=0)

@@ -18,7 +18,7 @@ from lazytensor.ops.shape import transpose
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
-from tests.strategies import batch, state
+from lazytensor.testing import batch, state
 from wse_sim import TINY, WaferBackend
 
 SQUARE = Type((4, 4), float32)

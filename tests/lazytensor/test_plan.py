@@ -13,8 +13,8 @@ from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape, transpose
+from lazytensor.testing import batch, graphs, state, values_for
 from tests.oracles import assert_same, run_host, run_reference
-from tests.strategies import batch, graphs, state, values_for
 
 SQUARE = Type((8, 8), float32)
 

@@ -22,7 +22,7 @@ from lazytensor.nn import rnn
 from lazytensor.ops import OPS, call
 from lazytensor.ops.recurrent_cells import CELLS
 from lazytensor.runtime import jit, team
-from tests.strategies import batch
+from lazytensor.testing import batch
 
 MODES = {"LSTM": nn.LSTM, "GRU": nn.GRU, "RNN_TANH": nn.RNN, "RNN_RELU": lambda *a, **k: nn.RNN(*a, "relu", **k)}
 modes = pytest.mark.parametrize("mode", MODES)

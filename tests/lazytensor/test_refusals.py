@@ -15,7 +15,7 @@ from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.nn import functional as F
 from lazytensor.ops import OPS, call
-from tests.strategies import batch
+from lazytensor.testing import batch
 
 PLACE = re.compile(r"test_refusals\.py:\d+")
 

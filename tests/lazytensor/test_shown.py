@@ -13,7 +13,7 @@ import lazytensor as lt
 from lazytensor import drawings
 from lazytensor.ir.graph import Graph
 from lazytensor.ops import call
-from tests.strategies import batch, state
+from lazytensor.testing import batch, state
 
 LARGEST_BYTES = 60_000
 SVG = "{http://www.w3.org/2000/svg}"

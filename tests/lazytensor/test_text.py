@@ -20,9 +20,9 @@ from lazytensor.errors import CompileError
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
+from lazytensor.testing import batch, state
 from tests.conftest import python
 from tests.mlir_locations import without_locations
-from tests.strategies import batch, state
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 FACTS = json.loads((GOLDEN / "floats.json").read_text())["facts"]

@@ -1,4 +1,4 @@
-"""The closed forms against the fabric, cycle by cycle, over random phase programs (see phase_programs.py).
+"""The closed forms against the fabric, cycle by cycle, over random phase programs (see wse_sim/testing).
 
 Any two moves on the same cores are measured too, and held to wider bounds: they share links as well, and no closed form
 says who waits there. Programs are drawn from fixed seeds, since the bounds are on what was seen and not on what can be;
@@ -14,12 +14,12 @@ from statistics import median
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from phase_programs import MEMORY_WORDS, any_two_moves, programs
 
 from wse_sim.fabric import simulate_phase
 from wse_sim.machine import TINY, WSE2, WSE3, Machine
 from wse_sim.phase import Phase
 from wse_sim.price.cost import cost
+from wse_sim.testing.phase_programs import MEMORY_WORDS, any_two_moves, programs
 
 IS_FIXED = os.environ.get("SEEDS") != "random"
 SHARE = 1 if os.environ.get("CAMPAIGN") else 4

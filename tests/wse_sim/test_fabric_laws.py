@@ -1,7 +1,6 @@
 """Laws of the fabric over random legal meshes: nothing lost or made, one answer from every engine, stalls reported."""
 
 import numpy as np
-from fabric_meshes import REGION, Flow, Made, meshes
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +8,7 @@ from wse_sim.fabric import RunResult, mesh_of, simulate, simulate_phase, space_t
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, WSE3
 from wse_sim.phase import AllReduce, Reduce
+from wse_sim.testing.flow_meshes import REGION, Flow, FlowMesh, meshes
 
 SPANS = st.sampled_from([1_000_000, 1_000_000, 40])
 CORES_OF_TWO_BANDS = 640
@@ -127,7 +127,7 @@ def test_flows_that_match_and_run_beside_each_other_always_finish(made):
 
 @settings(max_examples=40, deadline=None)
 @given(meshes(even=False))
-def test_a_traced_run_gives_the_same_and_accounts_for_every_cycle(made: Made):
+def test_a_traced_run_gives_the_same_and_accounts_for_every_cycle(made: FlowMesh):
     cells = [(x, y) for x in range(made.width) for y in range(made.height)]
     done, moments = trace(made.mesh(), cells)
     plain = simulate(made.mesh())

@@ -1,7 +1,6 @@
 """Phases as wavelets: what lies in the memories afterwards, barriers, parts at once, and what is refused."""
 
 import numpy as np
-import phase_programs
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from wse_sim.machine import TINY, WSE2, WSE3
 from wse_sim.numbers.data import apply
 from wse_sim.phase import AllReduce, Broadcast, Compute, Local, Par, Reduce, Repeat, Seq, Shift, Stream
 from wse_sim.price.collectives import shift_pairs
+from wse_sim.testing import phase_programs
 
 WIDTH, HEIGHT, WORDS = 8, 7, 40
 MOST = 12

@@ -68,6 +68,7 @@ class Mesh:
 
     def _repr_html_(self) -> str:
         """Which core has which program, a letter for each, and how many have it."""
+        # A wafer has more cores than a browser has letters.
         columns, rows = (max(1, -(-extent // SHOWN_CORES)) for extent in (self.width, self.height))
         grid = self.program_at[::rows, ::columns]
         lines = ["".join(floors.letter(int(n)) if n >= 0 else "." for n in line) for line in grid]

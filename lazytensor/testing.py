@@ -1,9 +1,12 @@
-"""Hypothesis strategies that several test files share: shapes, graphs, arrays for them."""
+"""Hypothesis strategies for tests of passes and backends: shapes, graphs, and arrays for them.
+
+A law that every pass has to keep, for example, is `@given(graphs())` with `values_for(graph, seed)`: without `smooth`
+all values are small whole numbers, so that any correct execution gives the same bits. Needs the extra `testing`.
+"""
 
 import math
 
 import numpy as np
-from hypothesis import strategies as st
 
 from lazytensor.dtype import DType, bool_, float32, int32, int64
 from lazytensor.ir.graph import Graph, Node, node
@@ -13,8 +16,15 @@ from lazytensor.ops.products import matmul
 from lazytensor.ops.reduce import reduce
 from lazytensor.ops.shape import broadcast_to, reshape, slice_, transpose
 
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as e:
+    hint = "pip install 'lazywafer[testing]'"
+    raise ModuleNotFoundError(f"lazytensor.testing needs Hypothesis: {hint}", name="hypothesis") from e
+
 EXTENTS = (1, 2, 3, 4, 6, 19)
-LIMIT = 800  # elements of one value
+LIMIT = 800
+"""Elements of one value."""
 
 
 def shapes(max_rank: int = 3) -> st.SearchStrategy[tuple[int, ...]]:
@@ -38,14 +48,14 @@ def _tamed(x: Node) -> Node:
     return call("clamp", x, full(-8, x.type), full(8, x.type))
 
 
-def _pair(draw, pool: list[Node]) -> tuple[Node, Node]:
+def _pair(draw: st.DrawFn, pool: list[Node]) -> tuple[Node, Node]:
     """Two values of one type; the second is made to fit by broadcasting a scalar where nothing else does."""
     a = draw(st.sampled_from(pool))
     others = [n for n in pool if n.type == a.type]
     return a, draw(st.sampled_from(others))
 
 
-def _pointwise(draw, pool: list[Node], smooth: bool) -> Node:
+def _pointwise(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
     a, b = _pair(draw, pool)
     if smooth:
         name = draw(
@@ -78,7 +88,7 @@ def _pointwise(draw, pool: list[Node], smooth: bool) -> Node:
     return _tamed(call(name, a, b))
 
 
-def _reshaped(draw, x: Node) -> Node:
+def _reshaped(draw: st.DrawFn, x: Node) -> Node:
     wide = [e for e in x.type.shape if e != 1]
     choice = draw(st.integers(0, 3))
     if choice == 0 or not wide:
@@ -91,7 +101,7 @@ def _reshaped(draw, x: Node) -> Node:
     return reshape(x, (math.prod(wide[:-1]), wide[-1]))
 
 
-def _moved(draw, x: Node) -> Node:
+def _moved(draw: st.DrawFn, x: Node) -> Node:
     shape = x.type.shape
     name = draw(st.sampled_from(("reshape", "transpose", "slice", "broadcast")))
     if name == "reshape":
@@ -109,7 +119,7 @@ def _moved(draw, x: Node) -> Node:
     return broadcast_to(x, (*front, *grown))
 
 
-def _reduced(draw, x: Node, smooth: bool) -> Node:
+def _reduced(draw: st.DrawFn, x: Node, smooth: bool) -> Node:
     dims = tuple(sorted(draw(st.sets(st.integers(0, len(x.type.shape) - 1), min_size=1)))) if x.type.shape else ()
     if not dims:
         return x
@@ -118,7 +128,7 @@ def _reduced(draw, x: Node, smooth: bool) -> Node:
     return call("tanh", total) if smooth else _tamed(total)
 
 
-def _joined(draw, pool: list[Node]) -> Node:
+def _joined(draw: st.DrawFn, pool: list[Node]) -> Node:
     a, b = _pair(draw, pool)
     if not a.type.shape or 2 * a.type.size > LIMIT:
         return a
@@ -130,7 +140,7 @@ def _joined(draw, pool: list[Node]) -> Node:
     return call("slice_update", a, part, starts=starts, limits=a.type.shape, strides=strides)
 
 
-def _multiplied(draw, pool: list[Node], smooth: bool) -> Node:
+def _multiplied(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
     a = draw(st.sampled_from(pool))
     if len(a.type.shape) != 2:
         return a
@@ -143,7 +153,7 @@ def _multiplied(draw, pool: list[Node], smooth: bool) -> Node:
     return a
 
 
-def _grow(draw, pool: list[Node], smooth: bool) -> Node:
+def _grow(draw: st.DrawFn, pool: list[Node], smooth: bool) -> Node:
     kind = draw(st.sampled_from(("pointwise",) * 5 + ("move",) * 3 + ("reduce", "matmul", "join", "constant")))
     if kind == "pointwise":
         return _pointwise(draw, pool, smooth)
@@ -163,7 +173,7 @@ def _grow(draw, pool: list[Node], smooth: bool) -> Node:
 
 
 @st.composite
-def graphs(draw, dtype: DType = float32, smooth: bool = False, max_nodes: int = 14) -> Graph:
+def graphs(draw: st.DrawFn, dtype: DType = float32, smooth: bool = False, max_nodes: int = 14) -> Graph:
     """Random graphs over pointwise, reduce, matmul and shape ops with state.
 
     Without `smooth` all values are whole numbers of small size, so any correct execution gives the same bits; with it

@@ -7,8 +7,6 @@ vectors of at least 8 elements: with fewer, single cycles of who starts first ar
 
 from dataclasses import replace
 
-from hypothesis import strategies as st
-
 from wse_sim.isa.core_program import LoopEnd, LoopStart, Memory, Vector
 from wse_sim.layout import Rect
 from wse_sim.phase import (
@@ -26,50 +24,78 @@ from wse_sim.phase import (
     Stream,
 )
 
+try:
+    from hypothesis import strategies as st
+except ModuleNotFoundError as e:
+    raise ModuleNotFoundError(
+        "wse_sim.testing needs Hypothesis: pip install 'lazywafer[testing]'", name="hypothesis"
+    ) from e
+
 MEMORY_WORDS = 2100
-BLOCK = 400  # words that a part of several has for itself
+"""Words that a core has to have for every program."""
+BLOCK = 400
+"""Words that a part of several has for itself."""
 FEW = 16
+Counts = st.SearchStrategy[int]
 words = st.one_of(st.integers(1, 12), st.integers(1, BLOCK // 2))
 many = st.integers(FEW, BLOCK // 2)
 
 
 @st.composite
-def rects(draw, side: int) -> Rect:
+def rects(draw: st.DrawFn, side: int) -> Rect:
+    """A rectangle of up to side x side PEs."""
     return Rect(
         draw(st.integers(0, 2)), draw(st.integers(0, 2)), draw(st.integers(1, side)), draw(st.integers(1, side))
     )
 
 
 def length_of(rect: Rect, axis: str, groups: int = 1) -> int:
+    """PEs of a line along an axis, or of each of its groups."""
     return {"x": rect.width, "y": rect.height, "xy": rect.area}[axis] // groups
 
 
 @st.composite
-def shifts(draw, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts=words) -> Shift:
+def shifts(draw: st.DrawFn, rect: Rect, axes: str = "xy", hops: int = 3, at: int = 0, counts: Counts = words) -> Shift:
     """Lines that are closed to a ring turn by one place; beside others only folded ones are."""
+    # On a ring every PE sends and takes: several places at once would share links, as no form says.
     wrap = draw(st.sampled_from(["", "folded", *["line"] * (not at)]))
     far = draw(st.integers(1, 1 if wrap else hops)) * draw(st.sampled_from([1, -1]))
     put = at + (BLOCK // 2 if draw(st.booleans()) or at else 0)
-    return Shift(rect, draw(st.sampled_from(axes)), draw(counts), far, wrap, at, put)
+    axis, count = draw(st.sampled_from(axes)), draw(counts)
+    return Shift(rect, axis, words=count, hops=far, wrap=wrap, take=at, put=put)
 
 
 @st.composite
-def lined(draw, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts=words):
+def lined(
+    draw: st.DrawFn, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), counts: Counts = words
+) -> tuple[Rect, str, int, int]:
     """An axis, words and a number of groups."""
     axis = draw(st.sampled_from(axes))
+    # One group most of the time: lines of full length are what the forms are for.
     groups = 1 if axis == "xy" else draw(st.sampled_from([1, 1, draw(st.integers(1, length_of(rect, axis)))]))
     return rect, axis, draw(counts), groups
 
 
 @st.composite
-def broadcasts(draw, rect: Rect, axes: tuple[str, ...] = ("x", "y", "xy"), at: int = 0, counts=words) -> Broadcast:
+def broadcasts(
+    draw: st.DrawFn,
+    rect: Rect,
+    axes: tuple[str, ...] = ("x", "y", "xy"),
+    at: int = 0,
+    counts: Counts = words,
+) -> Broadcast:
+    """A broadcast along lines from any of their PEs."""
     rect, axis, count, groups = draw(lined(rect, axes, counts))
+    # From an inner PE words go both ways.
     source = draw(st.integers(0, length_of(rect, axis, groups) - 1))
-    return Broadcast(rect, axis, count, groups, source, at, at or draw(st.sampled_from([0, BLOCK // 2])))
+    put = at or draw(st.sampled_from([0, BLOCK // 2]))
+    return Broadcast(rect, axis, words=count, groups=groups, source=source, take=at, put=put)
 
 
 @st.composite
-def reductions(draw, kind, rect: Rect) -> Reduce | AllReduce:
+def reductions(draw: st.DrawFn, kind: type[Reduce] | type[AllReduce], rect: Rect) -> Reduce | AllReduce:
+    """A sum or a maximum along lines by any algorithm, in any type."""
+    # The empty name is the price's own choice; rings only make sense where everyone wants the result.
     names = ["", *REDUCTIONS] + ["ring"] * (kind is AllReduce)
     name = draw(st.sampled_from(names))
     size = draw(st.integers(0, 9)) if name == "two_phase" else 0
@@ -78,58 +104,68 @@ def reductions(draw, kind, rect: Rect) -> Reduce | AllReduce:
 
 
 @st.composite
-def streams(draw, rect: Rect) -> Stream:
+def streams(draw: st.DrawFn, rect: Rect) -> Stream:
+    """Words that come in or go out over the edge."""
     share = draw(st.integers(1, 60))
+    # Not all PEs get equal shares: the last words of a stream may be few.
     total = 4 * rect.area * share - draw(st.integers(0, 3 * max(rect.width, rect.height)))
     return Stream(replace(rect, x=rect.x + 1, y=rect.y + 1), total, draw(st.sampled_from(["in", "out"])))
 
 
 @st.composite
-def computes(draw, rect: Rect, shortest: int = 0) -> Compute:
+def computes(draw: st.DrawFn, rect: Rect, shortest: int = 0) -> Compute:
+    """Vector operations on every PE."""
     op = draw(st.sampled_from(["fma", "add", "move", "special"]))
     count, length, size = draw(st.integers(1, 60)), draw(st.integers(shortest, 60)), draw(st.sampled_from([2, 4, 8]))
+    # Without a vector there has to be something else to do.
     scalar = draw(st.sampled_from([0, 1, 10, 33])) if length else draw(st.integers(1, 40))
-    return Compute(rect, op, count, length, size, scalar, draw(st.sampled_from([1, 2])))
+    slow = draw(st.sampled_from([1, 2]))
+    return Compute(rect, op, vectors=count, length=length, itemsize=size, scalar_cycles=scalar, slowdown=slow)
 
 
 @st.composite
-def locals_(draw, rect: Rect, shortest: int = 1) -> Local:
+def locals_(draw: st.DrawFn, rect: Rect, shortest: int = 1) -> Local:
     """A loop over multiply-adds, rows of a tile for example."""
     length = draw(st.integers(max(1, shortest), 40))
+    # Operands that begin in one bank of memory, or do not.
     a, b = Memory(1500 + draw(st.integers(0, 3)), steps=(length,)), Memory(1600)
-    vector = Vector("fmac", (b, a, 2.0, b), length)
+    vector = Vector("fmac", (b, a, 2.0, b), length=length)
     return Local(rect, (LoopStart(draw(st.integers(1, 12))), *(vector,) * draw(st.integers(1, 4)), LoopEnd()))
 
 
 def local_works(rect: Rect, shortest: int = 0) -> st.SearchStrategy[Phase]:
+    """Work that needs no links."""
     return st.one_of(computes(rect, shortest), locals_(rect, shortest))
 
 
 @st.composite
-def leaves(draw, rect: Rect, hops: int = 3) -> Phase:
-    kinds = [
+def leaves(draw: st.DrawFn, rect: Rect, hops: int = 3) -> Phase:
+    """Any phase that is made of no others."""
+    kinds: list[st.SearchStrategy[Phase]] = [
         shifts(rect, hops=hops),
         broadcasts(rect),
         reductions(Reduce, rect),
         reductions(AllReduce, rect),
         streams(rect),
     ]
-    return draw(st.one_of(*kinds, local_works(rect)))
+    phase: Phase = draw(st.one_of(*kinds, local_works(rect)))
+    return phase
 
 
 @st.composite
-def apart(draw, side: int) -> Par:
+def apart(draw: st.DrawFn, side: int) -> Par:
     """Two leaves beside each other.
 
     Shifts that share their links are left out: who goes first there depends on the number of colours of the whole mesh.
     """
+    # Columns between the two keep the words of one from the routers of the other.
     left = Rect(0, 1, draw(st.integers(1, side // 2)), draw(st.integers(1, side)))
     right = Rect(side // 2 + 3, 1, draw(st.integers(1, side // 2)), draw(st.integers(1, side)))
     return Par((draw(leaves(left, 1)), draw(leaves(right, 1))))
 
 
 @st.composite
-def beside_work(draw, side: int) -> Par:
+def beside_work(draw: st.DrawFn, side: int) -> Par:
     """Local work, and moves on the same cores: along each axis a broadcast or a shift, or one reduction."""
     rect = draw(rects(side))
     moves: list[Phase] = []
@@ -137,6 +173,7 @@ def beside_work(draw, side: int) -> Par:
         name = draw(st.sampled_from(["chain", "star"]))
         moves.append(Reduce(*draw(lined(rect, ("x", "y"), many)), name))
     else:
+        # Each axis has words of its own: what arrives must not be what another move sends.
         for i, axis in enumerate(draw(st.sampled_from(["x", "y", "xy"]))):
             at = (i + 1) * BLOCK
             moves.append(draw(st.one_of(shifts(rect, axis, 1, at, many), broadcasts(rect, (axis,), at, many))))
@@ -145,6 +182,7 @@ def beside_work(draw, side: int) -> Par:
 
 def programs(side: int) -> st.SearchStrategy[Phase]:
     """Programs on meshes of up to side x side PEs and a border for streams."""
+    # Leaves twice as often as compositions, which hold several.
     one = st.one_of(rects(side).flatmap(leaves), rects(side).flatmap(leaves), apart(side), beside_work(side))
     return st.recursive(
         one,
@@ -157,7 +195,8 @@ def programs(side: int) -> st.SearchStrategy[Phase]:
 
 
 @st.composite
-def any_two_moves(draw, side: int) -> Par:
+def any_two_moves(draw: st.DrawFn, side: int) -> Par:
+    """Two moves that may share their links: no closed form says who waits."""
     rect = draw(rects(side))
     one, other = (draw(st.one_of(shifts(rect, at=at), broadcasts(rect, at=at))) for at in (BLOCK, 2 * BLOCK))
     third = Reduce(*draw(lined(rect)), draw(st.sampled_from(REDUCTIONS)))
