@@ -1,6 +1,7 @@
 # make demo: train the example and show what the wafer would do.  make quick: the inner loop, within a minute.
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
+# make notebooks: the course in JupyterLab.  make docs: a reference of every module in build/docs, its links checked.
 # make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +12,7 @@ JOBS ?= 2
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo quick test campaign lowest bench clean
+.PHONY: demo quick test campaign lowest bench notebooks docs clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lazywafer needs Python 3.11 or newer; set PYTHON=")'
@@ -43,6 +44,14 @@ lowest:
 
 bench: $(VENV)/.installed
 	$(BIN)/python tests/bench/host_mlp.py
+
+notebooks: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab]'
+	cd notebooks && ../$(BIN)/jupyter lab
+
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m tests.documents build/docs
 
 clean:
 	rm -rf $(VENV) build

@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: what of the sources goes into the wheel.
+"""What pyproject.toml cannot say: what of the sources goes into the wheel, and what a package index shows.
 
 The example scripts of the notebooks do, for `lazywafer example`. Comments do not: they are for those who change a file,
 and a tenth of the wheel. Line numbers, docstrings and the source distribution are as they were.
@@ -6,6 +6,7 @@ and a tenth of the wheel. Line numbers, docstrings and the source distribution a
 
 import io
 import pathlib
+import re
 import tokenize
 
 from setuptools import setup
@@ -40,4 +41,14 @@ class Wheel(build_py):
             self.copy_file(str(path), str(examples / path.name))
 
 
-setup(cmdclass={"build_py": Wheel})
+def for_an_index(text: str) -> str:
+    """The README as a package index shows it, where there is no repository beside it: without pictures and paths."""
+    text = re.sub(r"<img[^>]*>", "", text)
+    return re.sub(r"\[([^]]+)\]\((?!https?://|#)[^)]*\)", r"\1", text)
+
+
+setup(
+    cmdclass={"build_py": Wheel},
+    long_description=for_an_index(pathlib.Path("README.md").read_text(encoding="utf-8")),
+    long_description_content_type="text/markdown",
+)

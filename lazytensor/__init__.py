@@ -73,7 +73,7 @@ from lazytensor.tensor import is_grad_enabled as is_grad_enabled
 from lazytensor.tracing import trace as trace
 from lazytensor.tracing import trace_graph as trace_graph
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 alpha_dropout = public(_activations.alpha_dropout)
 celu = public(_activations.celu)

@@ -9,7 +9,7 @@ import numpy as np
 
 from lazytensor import config
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 
 # Measured: a product of 700 x 900 by 900 x 800 float32 differs between one and two threads of OpenBLAS.
 BITS = (
