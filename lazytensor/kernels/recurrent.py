@@ -13,35 +13,33 @@ LEAST_FLOPS = 200_000  # below that NumPy's loop is as fast as anything that has
 BLOCK = 8  # rows of the highest tile
 MOST_ROWS = 32  # more do not make the passing of the weight cheaper
 PACKERS = 4
-LEAVES = {"LSTM": ("lstm_forward", "lstm_backward")}
 
 
-def _routine(leaf: str, attrs: Attrs, products: Type, columns: int, factors: int) -> Routine | None:
+def _routine(way: str, attrs: Attrs, products: Type, columns: int, factors: int) -> Routine | None:
     """The routine whose steps are products of so many factors with so many columns."""
     steps, batch, rows = products.shape
-    hidden = rows // CELLS[attrs["mode"]].gates
+    mode = attrs["mode"]
+    hidden = rows // CELLS[mode].gates
     if products.dtype is not float32 or 2 * products.size * hidden < LEAST_FLOPS:
         return None
     # Two parts at least, where there are rows for two blocks.
     each = min(MOST_ROWS, -(-batch // (2 * BLOCK)) * BLOCK)
     return Routine(
-        leaf=leaf,
-        geometry=np.array([steps, batch, hidden, attrs["reverse"], each, PACKERS], np.int64),
+        leaf=f"{mode.split('_')[0].lower()}_{way}",
+        geometry=np.array([steps, batch, hidden, attrs["reverse"], each, PACKERS, mode == "RNN_RELU"], np.int64),
         parts=(PACKERS, -(-batch // each)),
         shared=factors * (columns + SLACK),
-        own=each * (factors + columns + SLACK) + hidden,
+        own=each * (factors + columns + SLACK + hidden),
     )
 
 
 def recurrent(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """`recurrent`: product of the input, weight, bias, state -> outputs, rest of the last state, values kept."""
     rows, hidden = ins[1].shape
-    leaf = LEAVES.get(attrs["mode"])
-    return leaf and _routine(leaf[0], attrs, ins[0], rows, hidden)
+    return _routine("forward", attrs, ins[0], rows, hidden)
 
 
 def recurrent_sweep(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """`recurrent_sweep`: see its row."""
     rows, hidden = ins[-1 - CELLS[attrs["mode"]].parts].shape
-    leaf = LEAVES.get(attrs["mode"])
-    return leaf and _routine(leaf[1], attrs, outs[0], hidden, rows)
+    return _routine("backward", attrs, outs[0], hidden, rows)

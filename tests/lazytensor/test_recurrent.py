@@ -49,7 +49,9 @@ def answers(mode: str, shape, dtype, seed: int, again: bool, **options) -> list[
     gradients = grad(loss, leaves, create_graph=again)
     if again:
         squares = sum((g * g).sum() for g in gradients)
-        results += grad(squares, leaves)
+        # A rectifier's gradient does not depend on all of them: none is zero.
+        second = grad(squares, leaves, allow_unused=True)
+        results += [lt.zeros_like(x) if g is None else g for g, x in zip(second, leaves, strict=True)]
     return [v.detach().numpy() for v in (*results, *gradients)]
 
 
@@ -93,8 +95,8 @@ def operands(mode: str, times: int, size: int, hidden: int, attrs: dict):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", recurrent.LEAVES)
-@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 21, 40), (1, 1, 33), (4, 40, 16)], ids=str)
+@modes
+@pytest.mark.parametrize("shape", [(3, 5, 7), (2, 40, 33)], ids=str)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_compiled_layer_is_that_of_numpy_for_any_number_of_threads(mode, shape, reverse, monkeypatch):
     monkeypatch.setattr(recurrent, "LEAST_FLOPS", 0)

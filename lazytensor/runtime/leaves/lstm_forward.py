@@ -5,8 +5,7 @@ from typing import Any
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
 from lazytensor.machine_code import kept
 from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row
-from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
+from lazytensor.runtime.leaves.steps import copy, multiply, pack, piece, places, put_row, sigmoids, tanhs
 
 
 @leaf
@@ -17,18 +16,17 @@ def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, cell: Any, y: A
     """
     for k in range(4 * hidden):
         values[k] = x[k] + (own[k] + bias[k])
-    for k in range(2 * hidden):
-        values[k] = sigmoid_f4(values[k])
+    sigmoids(values[: 2 * hidden])
     admit, forget = piece(values, 0, hidden), piece(values, 1, hidden)
     new, show = piece(values, 2, hidden), piece(values, 3, hidden)
-    for k in range(hidden):
-        new[k] = tanh_f4(new[k])
-    for k in range(hidden):
-        show[k] = sigmoid_f4(show[k])
+    tanhs(new)
+    sigmoids(show)
     for k in range(hidden):
         cell[k] = forget[k] * before[k] + admit[k] * new[k]
+    copy(cell, y)
+    tanhs(y)
     for k in range(hidden):
-        y[k] = show[k] * tanh_f4(cell[k])
+        y[k] = show[k] * y[k]
 
 
 @kept(
@@ -77,5 +75,5 @@ def kernel(
             _cell(piece(gates, n, width), sums[r * pitch :], bias, past, line, cell, out, hidden)
             put_row(out, hidden, r, rows)
             if s == steps - 1:
-                piece(last, first + r, hidden)[:] = cell
+                copy(cell, piece(last, first + r, hidden))
         before = time * batch

@@ -1,0 +1,70 @@
+"""Gated recurrent units along all times, for some rows of the batch."""
+
+from typing import Any
+
+from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
+from lazytensor.machine_code import kept
+from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row, sigmoids, tanhs
+
+
+@leaf
+def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, y: Any, hidden: int) -> None:
+    """One row: reset, update, new and the state's product of the new gate into `values`, the output into `y`."""
+    for k in range(2 * hidden):
+        values[k] = x[k] + (own[k] + bias[k])
+    sigmoids(values[: 2 * hidden])
+    reset, update = piece(values, 0, hidden), piece(values, 1, hidden)
+    new, product = piece(values, 2, hidden), piece(values, 3, hidden)
+    own_new, bias_new, x_new = piece(own, 2, hidden), piece(bias, 2, hidden), piece(x, 2, hidden)
+    for k in range(hidden):
+        product[k] = own_new[k] + bias_new[k]
+    for k in range(hidden):
+        new[k] = x_new[k] + reset[k] * product[k]
+    tanhs(new)
+    for k in range(hidden):
+        y[k] = new[k] + update[k] * (before[k] - new[k])
+
+
+@kept(
+    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
+    " float32[::1], float32[::1], float32[::1])",
+    nogil=True,
+)
+def kernel(
+    phase: int,
+    part: int,
+    g: Any,
+    shared: Any,
+    own: Any,
+    gates: Any,
+    weight: Any,
+    bias: Any,
+    h0: Any,
+    y: Any,
+    values: Any,
+) -> None:
+    """Outputs and gates of some rows; phase 0 lays the weight out."""
+    steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
+    width = 3 * hidden
+    if phase == 0:
+        pack(weight, width, hidden, hidden, 1, part, g[PACKERS], shared)
+        return
+    first = part * g[EACH]
+    height = min(g[EACH], batch - first)
+    pitch, offsets = width + SLACK, places(hidden)
+    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
+    rows[:] = 0
+    for r in range(height):
+        put_row(piece(h0, first + r, hidden), hidden, r, rows)
+    before = 0
+    for s in range(steps):
+        time = steps - 1 - s if g[IS_REVERSE] else s
+        multiply(shared, offsets, width, hidden, rows, height, sums, pitch)
+        for r in range(height):
+            n = time * batch + first + r
+            past = piece(y, before + first + r, hidden) if s > 0 else piece(h0, first + r, hidden)
+            out = piece(y, n, hidden)
+            _cell(piece(gates, n, width), piece(sums, r, pitch), bias, past, piece(values, n, 4 * hidden), out, hidden)
+            put_row(out, hidden, r, rows)
+        before = time * batch

@@ -1,0 +1,51 @@
+"""The gradient of a plain recurrent layer back along all times, for some rows of the batch."""
+
+from typing import Any
+
+from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
+from lazytensor.machine_code import kept
+from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.leaves.steps import copy, multiply, pack, piece, places, put_row
+
+
+@leaf
+def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> None:
+    for k in range(hidden):
+        dh[k] += seed[k]
+    if is_relu:
+        for k in range(hidden):
+            out[k] = dh[k] if y[k] > 0 else 0
+    else:
+        for k in range(hidden):
+            out[k] = dh[k] * (1 - y[k] * y[k])
+
+
+@kept(
+    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
+    " float32[::1], float32[::1], float32[::1])",
+    nogil=True,
+)
+def kernel(
+    phase: int, part: int, g: Any, shared: Any, own: Any, seeds: Any, y: Any, weight: Any, h0: Any, out: Any, d_h0: Any
+) -> None:
+    """Gradients of both products, equal here, and of the first state; phase 0 lays the weight out."""
+    steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
+    if phase == 0:
+        pack(weight, hidden, hidden, 1, hidden, part, g[PACKERS], shared)
+        return
+    first = part * g[EACH]
+    height = min(g[EACH], batch - first)
+    pitch, offsets = hidden + SLACK, places(hidden)
+    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
+    rows[:] = 0
+    sums[:] = 0
+    for s in range(steps - 1, -1, -1):
+        time = steps - 1 - s if g[IS_REVERSE] else s
+        for r in range(height):
+            n = time * batch + first + r
+            gradient = piece(out, n, hidden)
+            _cell(piece(sums, r, pitch), piece(seeds, n, hidden), piece(y, n, hidden), gradient, hidden, g[IS_RELU])
+            put_row(gradient, hidden, r, rows)
+        multiply(shared, offsets, hidden, hidden, rows, height, sums, pitch)
+    for r in range(height):
+        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden))

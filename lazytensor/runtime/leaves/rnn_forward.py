@@ -1,0 +1,50 @@
+"""A plain recurrent layer along all times, for some rows of the batch."""
+
+from typing import Any
+
+from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
+from lazytensor.machine_code import kept
+from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row, tanhs
+from lazytensor.runtime.vecmath import relu_f4
+
+
+@leaf
+def _cell(x: Any, own: Any, bias: Any, y: Any, hidden: int, is_relu: int) -> None:
+    for k in range(hidden):
+        y[k] = x[k] + (own[k] + bias[k])
+    if is_relu:
+        for k in range(hidden):
+            y[k] = relu_f4(y[k])
+    else:
+        tanhs(y)
+
+
+@kept(
+    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
+    " float32[::1], float32[::1])",
+    nogil=True,
+)
+def kernel(
+    phase: int, part: int, g: Any, shared: Any, own: Any, gates: Any, weight: Any, bias: Any, h0: Any, y: Any
+) -> None:
+    """Outputs of some rows; phase 0 lays the weight out."""
+    steps, batch, hidden = g[STEPS], g[BATCH], g[HIDDEN]
+    if phase == 0:
+        pack(weight, hidden, hidden, hidden, 1, part, g[PACKERS], shared)
+        return
+    first = part * g[EACH]
+    height = min(g[EACH], batch - first)
+    pitch, offsets = hidden + SLACK, places(hidden)
+    rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
+    rows[:] = 0
+    for r in range(height):
+        put_row(piece(h0, first + r, hidden), hidden, r, rows)
+    for s in range(steps):
+        time = steps - 1 - s if g[IS_REVERSE] else s
+        multiply(shared, offsets, hidden, hidden, rows, height, sums, pitch)
+        for r in range(height):
+            n = time * batch + first + r
+            out = piece(y, n, hidden)
+            _cell(piece(gates, n, hidden), piece(sums, r, pitch), bias, out, hidden, g[IS_RELU])
+            put_row(out, hidden, r, rows)
