@@ -26,6 +26,8 @@ from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, jit, team
 from lazytensor.runtime.backend import Store as StateStore
 
+COPIED_BYTES = 1 << 19
+"""A batch of so many bytes is copied in 30 us or less."""
 Step = Callable[[], object]
 Bind = Callable[[list[np.ndarray]], list[Step]]
 
@@ -50,9 +52,12 @@ class HostExecutable:
         self._arena = lay_out(program)
         self._arrays = _memory(program, self._arena, store)
         self._bound: list[Any] = [None] * len(program.batch)
+        self._copied = _copied_batch(program)
+        copied = {b for _, b in self._copied}
+        self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._steps: list[Step] = []
         self._by_batch: list[tuple[int, Instr, Bind]] = []  # where a step that reads the batch stands
-        batch = _with_views(set(program.batch), program)
+        batch = _with_views(set(program.batch) - copied, program)
         for instr in program.instrs:
             if instr.kernel != "reshape":
                 self._add(instr, is_batch=bool(batch & {*instr.reads, *instr.writes}))
@@ -82,9 +87,11 @@ class HostExecutable:
         bound = self._bound
         if len(batch) != len(bound):
             raise ShapeError(f"the step takes {len(bound)} arrays, the batch has {len(batch)}")
+        for k, b in self._copied:
+            np.copyto(self._arrays[b], _fitting(batch[k], self.program.buffers[b].type, self.program.buffers[b].name))
         # Data loaders that reuse their arrays cost nothing here: only other arrays are bound anew.
-        for k, array in enumerate(batch):
-            if array is not bound[k]:
+        for k in self._read_in_place:
+            if batch[k] is not bound[k]:
                 self._take(batch)
                 break
         with np.errstate(all="ignore"), blas.one_thread():  # overflow gives infinity, as on the device
@@ -97,7 +104,8 @@ class HostExecutable:
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
         program, arrays = self.program, self._arrays
-        for k, (b, array) in enumerate(zip(program.batch, batch, strict=True)):
+        for k in self._read_in_place:
+            b, array = program.batch[k], batch[k]
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
             # A converted copy is of this moment only, so it is made again next time.
             self._bound[k] = array if arrays[b] is array else None
@@ -118,6 +126,21 @@ class HostExecutable:
         values = [arrays[new].copy() if is_state else arrays[new] for _, new, is_state in self._copies]
         for (old, _, _), value in zip(self._copies, values, strict=True):
             arrays[old].reshape(-1)[...] = value.reshape(-1)
+
+
+def _copied_batch(program: Program) -> list[tuple[int, int]]:
+    """(number, buffer) of each small array of a batch: to copy it takes less than to bind what reads it anew.
+
+    What is fetched again is the caller's own array, which the next step must not change.
+    """
+    fetched = set(program.fetches)
+    return [
+        (k, b)
+        for k, b in enumerate(program.batch)
+        if program.buffers[b].type.nbytes <= COPIED_BYTES
+        and program.batch.count(b) == 1
+        and not fetched & _with_views({b}, program)
+    ]
 
 
 def _with_views(owners: set[int], program: Program) -> set[int]:

@@ -160,3 +160,18 @@ def test_an_empty_slice_compiles():
     with config.override(check=True):
         got = run_host(Graph((), {"x": x}, (call("exp", part), call("neg", x)), {}), [[]], {"x": np.ones((2, 3), "f4")})
     assert got[0][0][0].shape == (0,)
+
+
+@pytest.mark.parametrize("size", [8, 1 << 18])
+def test_each_step_reads_its_own_batch_and_fetches_of_it_stay(size):
+    x, y = batch(0, Type((size,), float32)), batch(1, Type((size,), float32))
+    program = compile_graph(Graph((x, y), {}, (x + y, x), {}))
+    executable = HostBackend().compile(program, Store())
+    a, b = np.ones(size, "f4"), np.full(size, 2, "f4")
+    total, same = (np.array(v) for v in executable.step([a, b]))
+    assert total[0] == 3 and same[-1] == 1
+    first = executable.step([a, b])[1]
+    b[:] = 5  # the same array, other values
+    assert executable.step([a, b])[0][-1] == 6
+    assert executable.step([np.full(size, 7, "f4"), b.astype("f8")])[0][-1] == 12
+    assert first[0] == 1
