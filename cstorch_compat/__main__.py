@@ -16,8 +16,8 @@ from cstorch_compat.ckpt import ckpt_command as ckpt
 from cstorch_compat.names import coverage, examples, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.page.writing import step_of, write_page
+from cstorch_compat.planning import opt_command, published_runs
 from cstorch_compat.planning import planning_command as planning
-from cstorch_compat.planning import published_runs
 from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
@@ -47,6 +47,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     runner.set_defaults(execute=run_script)
     checking.add_parser(commands)
     planning.add_parser(commands)
+    opt_command.add_parser(commands)
     placing.add_parser(commands)
     covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
     covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")

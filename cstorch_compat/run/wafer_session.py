@@ -24,6 +24,7 @@ from cstorch_compat.watch import spans
 from lazytensor import cells, config, precision, source
 from lazytensor.capture import Capture
 from lazytensor.cells import Cell
+from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
 from lazytensor.cirh.text import Notes, torch_text
 from lazytensor.compiler.pipeline import Compilation, Heading
 from lazytensor.dtype import DType, cbfloat16, float32
@@ -328,6 +329,9 @@ class WaferSession(Session):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "torch.mlir").write_text(torch_text(graph))
         (folder / "cirh.mlir").write_text(compilation.text)
+        # Of both a form that tools for MLIR read, and `lazywafer opt`.
+        (folder / "torch.generic.mlir").write_text(generic_text(graph, TRACED))
+        (folder / "cirh.generic.mlir").write_text(generic_text(compilation["lower_to_cirh"], LOWERED))
 
     def flush(self) -> None:
         """Make the calls of closures that are late."""

@@ -1,0 +1,145 @@
+"""Graphs in MLIR's generic form, which every tool that knows MLIR reads: xDSL, mlir-opt with unregistered dialects.
+
+One function `graph` in a module. Its arguments are the leaves, with what they are in `arg_attrs`; its results are the
+new state and then the outputs, with their names in `res_attrs`. Operations are those of the house, under the name of a
+dialect: `torch.aten.add` as the script was traced, `cirh.add` as it was lowered. `generic_reader` reads it back.
+"""
+
+import math
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from lazytensor.cirh.listing import dense_text, type_text
+from lazytensor.dtype import DType, bfloat16
+from lazytensor.errors import CompileError
+from lazytensor.ir.graph import Graph, Node
+from lazytensor.ir.types import Type
+
+TRACED, LOWERED = "torch.aten", "cirh"
+"""The dialects."""
+LEAVES = ("batch", "state")
+
+
+def generic_text(graph: Graph, dialect: str = TRACED) -> str:
+    """The graph as text. cbfloat16, for which MLIR has no name, is written as f16.
+
+    Raises CompileError for an attribute that has no text.
+    """
+    leaves = [*graph.inputs, *graph.state.values()]
+    # A leaf that the graph does not list is an argument too, so that the text says what it needs.
+    nodes = graph.nodes()
+    leaves = list(dict.fromkeys([*leaves, *(n for n in nodes if n.op in LEAVES)]))
+    names = {n: f"%arg{i}" for i, n in enumerate(leaves)}
+    lines: list[str] = []
+    for n in nodes:
+        if n.op == "result":
+            names[n] = f"{names[n.inputs[0]]}#{n.attrs['index']}"
+        elif n not in names:
+            names[n] = f"%{len(lines)}"
+            lines.append(f"    {_operation(n, names, dialect)}")
+    roots = graph.roots()
+    results = ", ".join(type_text(r.type) for r in roots)
+    arguments = ", ".join(f"{names[n]}: {type_text(n.type)}" for n in leaves)
+    signature = f"({', '.join(type_text(n.type) for n in leaves)}) -> ({results})"
+    of_leaves = ", ".join(_attributes({"lt.leaf": n.op, **n.attrs}) for n in leaves)
+    of_results = ", ".join(
+        [
+            *(_attributes({"lt.state": state}) for state in graph.updates),
+            *(_attributes({"cs.output_name": name}) for name in graph.output_names),
+        ]
+    )
+    return "\n".join(
+        [
+            '"builtin.module"() ({',
+            f'  "func.func"() <{{arg_attrs = [{of_leaves}], function_type = {signature}, '
+            f'res_attrs = [{of_results}], sym_name = "graph"}}> ({{',
+            f"  ^bb0({arguments}):",
+            *lines,
+            f'    "func.return"({", ".join(names[r] for r in roots)}) : ({results}) -> ()',
+            "  }) : () -> ()",
+            "}) : () -> ()",
+            "",
+        ]
+    )
+
+
+def _operation(n: Node, names: dict[Node, str], dialect: str) -> str:
+    types = n.type if isinstance(n.type, tuple) else (n.type,)
+    left = f"{names[n]}:{len(types)}" if isinstance(n.type, tuple) else names[n]
+    # Constants and data of the script are their elements; a number that tells two leaves apart says nothing outside.
+    attrs = {"value": _value(n)} if n.op in ("const", "leaf") else n.attrs
+    try:
+        said = _attributes(attrs, n.type)
+    except CompileError as e:
+        raise CompileError(f"{n.op}: {e.what}", where=n.where) from e
+    operands = ", ".join(type_text(i.type) for i in n.inputs)
+    results = ", ".join(map(type_text, types))
+    results = f"({results})" if len(types) != 1 else results
+    called = f'"{dialect}.{n.op}"({", ".join(names[i] for i in n.inputs)})'
+    return f"{left} = {called}{said and ' ' + said} : ({operands}) -> {results}"
+
+
+def _value(n: Node) -> np.ndarray:
+    if n.value is not None:
+        return n.value
+    return np.frombuffer(n.attrs["data"], n.type.dtype.host).reshape(n.type.shape)
+
+
+def _attributes(attrs: Any, type: Any = None) -> str:
+    if not attrs:
+        return "{}" if type is None else ""
+    return "{" + ", ".join(f"{name} = {_attribute(value, type)}" for name, value in attrs.items()) + "}"
+
+
+def _attribute(value: Any, type: Any = None) -> str:
+    """One attribute; an array has the type of its node."""
+    if value is None:
+        return "unit"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, float):
+        return f"{_float(value)} : f64"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(_attribute(v) for v in value)}]"
+    if isinstance(value, Type):
+        return type_text(value)
+    if isinstance(value, DType):
+        return value.mlir
+    if isinstance(value, np.ndarray) and isinstance(type, Type):
+        return _elements(value, type)
+    raise CompileError(f"an attribute {value!r} has no text in MLIR")
+
+
+def _float(value: float) -> str:
+    if not math.isfinite(value):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    digits, _, exponent = repr(value).partition("e")
+    # MLIR wants a point in every number.
+    return (digits if "." in digits else f"{digits}.0") + (f"e{exponent}" if exponent else "")
+
+
+def _string(value: str) -> str:
+    # Bytes that are no plain letters are written in hexadecimal.
+    plain: Iterable[str] = (
+        chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in value.encode("utf-8", "surrogateescape")
+    )
+    return f'"{"".join(plain)}"'
+
+
+def _elements(array: np.ndarray, type: Type) -> str:
+    # Truth values are packed into bits in MLIR's hexadecimal form; written out they are the same for everybody.
+    if type.dtype.kind == "b" or not array.size:
+        return dense_text(array, type)
+    if type.dtype is bfloat16:
+        array = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    elif type.dtype.is_half:
+        array = array.astype(np.float16)
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return f'dense<"0x{little.tobytes().hex().upper()}"> : {type_text(type)}'
