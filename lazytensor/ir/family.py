@@ -69,13 +69,18 @@ class Line:
             return a
         if kind is not b.__class__:
             raise NotAffine(f"{_short(a)} and {_short(b)}")
+        # By how many there are of each, as all records of a program pass here.
+        if kind is int:
+            return a if a == b else self._whole(a, b)
+        if kind is str and a == b:
+            return a
         if kind in (tuple, list):
             return self._sequence(a, b)
         if kind is Type:
             return self._type(a, b)
         if kind is Nest:
             return self._nest(a, b)
-        if is_dataclass(kind):
+        if kind in _known_members or is_dataclass(kind):
             return self._record(a, b)
         if kind is np.ndarray:
             # What it holds is known for the batches that were recorded, and for no other.
@@ -84,8 +89,6 @@ class Line:
             return self._mapping(a, b)
         if a == b:
             return a
-        if kind is int:
-            return self._whole(a, b)
         if kind is float:
             return self._number(a, b)
         raise NotAffine(f"{_short(a)} and {_short(b)}")

@@ -11,8 +11,10 @@ from recorded_steps import recorded
 
 from wse_sim import TINY, WSE2, Rect, plan
 from wse_sim.host import APPLIANCE
+from wse_sim.plan.modes import mode_plan
 from wse_sim.plan.modes.replicas import fullest_line, grid, line_sum_cycles, tree_sum_cycles
 from wse_sim.plan.report import Report
+from wse_sim.plan.wiring import batch_size, wire
 
 MANY = replace(APPLIANCE, workers=4096, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
 """A host that never limits."""
@@ -169,3 +171,16 @@ def test_report_says_what_other_numbers_would_give_and_survives_json():
     assert f"{report.pipelined.copies} copies of the pipeline" in text
     assert "instead: " in text
     assert "1 system with 1 copy each" in text
+
+
+def test_each_size_of_the_batch_is_looked_up_once(monkeypatch):
+    wired = []
+
+    def counted(program):
+        wired.append(batch_size(program))
+        return wire(program)
+
+    monkeypatch.setattr(mode_plan, "wire", counted)
+    plan(STEPS[6, 4], WIDE, batch_size=64, systems=4, host=MANY)
+    assert len(wired) > 2
+    assert sorted(wired) == sorted(set(wired))

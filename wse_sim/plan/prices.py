@@ -5,6 +5,7 @@ Two kernels are equal if they have the same name, attributes, operand types and 
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
@@ -25,12 +26,20 @@ class Prices:
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        self._kinds: dict[Any, int] = {}
+        self._kinds: dict[object, int] = {}
+        # Prices outlive the programs that they are asked for.
+        self._known: WeakKeyDictionary[Wiring, dict[int, int]] = WeakKeyDictionary()
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._sparse: set[tuple[int, int, int]] = set()
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
+        known = self._known.setdefault(wiring, {})
+        if i not in known:
+            known[i] = self._kinds.setdefault(self._key(wiring, i), len(self._kinds))
+        return known[i]
+
+    def _key(self, wiring: Wiring, i: int) -> object:
         instr = wiring.program.instrs[i]
         # What stays in place decides the arrangement; the update sweep has its operands where they are.
         sparse = wiring.sparsity.weights
@@ -38,7 +47,7 @@ class Prices:
         # Attributes are names, numbers and lists of them: their text tells them apart, and has a hash.
         attrs = repr(_extents(instr.attrs))
         writes = tuple(wiring.type(b) for b in instr.writes)
-        key = (
+        return (
             instr.kernel,
             wiring.precision_level,
             instr.direction == "update",
@@ -48,7 +57,6 @@ class Prices:
             wiring.sparsity.gradients.get(i),
             instr.nest.key if instr.nest is not None else None,
         )
-        return self._kinds.setdefault(key, len(self._kinds))
 
     def kernel(self, wiring: Wiring, i: int, width: int, height: int) -> Cost:
         """Cost of kernel `i` for the whole batch on a rectangle of that size."""

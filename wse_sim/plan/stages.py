@@ -95,6 +95,7 @@ class _Census:
 
     def __init__(self, wiring: Wiring, groups: tuple[tuple[Layer, ...], ...], again: frozenset[BufferVersion]):
         self.wiring, self.groups, self.again = wiring, groups, again
+        self.made_again = {version.source for version in again}
         self.number = {i: n for n, group in enumerate(groups) for layer in group for i in layer.every_kernel}
         self.depths = stage_depths(wiring, self.number)
         # Where the way back begins: the depth of the last kernel that only knows what is before it.
@@ -117,7 +118,9 @@ class _Census:
         # Kernels of a stage follow one another on a sample, so that the largest alone counts.
         working = 0
         for i in kernels:
-            touched = ({o.buffer for o in wiring.operands[i]} | set(wiring.results[i])) & (wiring.per_sample - inner)
+            touched = {o.buffer for o in wiring.operands[i]}.union(wiring.results[i])
+            # In this order: of the whole step far more tensors are per sample than one kernel touches.
+            touched = (touched & wiring.per_sample) - inner
             working = max(working, sum(sample_bytes(wiring, b) for b in touched))
         # What comes in is received while the sample before is worked on.
         return Stage(
@@ -131,9 +134,8 @@ class _Census:
         )
 
     def _recomputed(self, kernels: Sequence[int]) -> tuple[int, ...]:
-        again = {version.source for version in self.again}
         inside = (i for layer in self.groups[self.number[kernels[0]]] for i in layer.recomputed)
-        return (*inside, *(i for i in kernels if i in again))
+        return (*inside, *(i for i in kernels if i in self.made_again))
 
     def _waiting(self, n: int, kernels: Sequence[int], inner: frozenset[int]) -> tuple[int, int]:
         """Bytes of activations that wait in stage `n`, and bytes that leave it for each sample."""

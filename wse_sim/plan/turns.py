@@ -190,7 +190,8 @@ class Turns:
         """The backward turns of a segment: of layers that are used in it and not after it."""
         own = {turn.number for turn in self.forward[start : end + 1]}
         later = {turn.number for turn in self.forward[end + 1 :]}
-        return [turn for turn in self.backward if turn.number in own - later]
+        ended = own - later
+        return [turn for turn in self.backward if turn.number in ended]
 
     def _crossing(self) -> list[int]:
         """After each forward turn, bytes that were made and that later forward turns read."""

@@ -19,6 +19,7 @@ all gradients, a mean that is only reported. It runs once for a batch, after the
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from lazytensor.ir.program import Density, Instr, Program
 from lazytensor.ir.types import Type, Work
@@ -87,7 +88,7 @@ class Wiring:
     precision_level: int = 1  # as `PRECISION_LEVELS` has it
     sparsity: Sparsity = Sparsity()  # of weights that stream in; nothing is spared where they lie still
 
-    @property
+    @cached_property
     def kernels(self) -> tuple[int, ...]:
         """The instructions that do something."""
         return tuple(i for i, instr in enumerate(self.program.instrs) if not is_free(instr))
@@ -107,12 +108,17 @@ class Wiring:
 
 def work_of(instr: Instr) -> Work:
     """The work of an instruction, or of its nest if the instruction does not say."""
-    return instr.nest.work if instr.work == Work() and instr.nest else instr.work
+    return instr.nest.work if instr.nest and _is_none(instr.work) else instr.work
 
 
 def is_free(instr: Instr) -> bool:
     """True for views and frees: they need no PE."""
-    return work_of(instr) == Work()
+    return _is_none(work_of(instr))
+
+
+def _is_none(work: Work) -> bool:
+    # Asked of each instruction a dozen times: a comparison of records would take most of a plan.
+    return not (work.flops or work.bytes_read or work.bytes_written)
 
 
 def batch_size(program: Program) -> int:

@@ -1,7 +1,7 @@
 """What a mode is given and what it hands back."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport
 from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.wiring import BufferVersion, Wiring, wire, work_of
+from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, wire, work_of
 
 
 class Source(Protocol):
@@ -48,23 +48,12 @@ class Share:
         return self.columns * self.rows
 
 
-@dataclass(frozen=True)
-class Case:
-    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
-
-    With `as_run` a pipeline is placed and priced as simulated cores run it.
-    With a `share` it is that of one copy of a pipeline, on its part of the mesh.
-    """
+@dataclass(eq=False)
+class Reading:
+    """What is looked up of a program, whichever mode, share or system asks for it."""
 
     program: Program
-    machine: Machine
-    host: Host
-    systems: int
-    prices: Prices
-    source: Source | None = None
-    precision_level: int = 1
-    as_run: bool = False
-    share: Share | None = None
+    precision_level: int
 
     @cached_property
     def wiring(self) -> Wiring:
@@ -86,10 +75,76 @@ class Case:
         """What the backward sweep computes again."""
         return computed_again(self.wiring, self.layers)
 
+
+@dataclass(eq=False)
+class Readings:
+    """A step at the sizes of its batch that a plan has asked for, each read once."""
+
+    _programs: dict[int, Program] = field(default_factory=dict)
+    _readings: dict[tuple[int, int], Reading] = field(default_factory=dict)
+
+    def program(self, source: Source, batch_size: int) -> Program:
+        """The step with so many samples."""
+        if batch_size not in self._programs:
+            self._programs[batch_size] = source.program(batch_size)
+        return self._programs[batch_size]
+
+    def of(self, program: Program, precision_level: int) -> Reading:
+        """What is looked up of a program."""
+        # A reading has its program, so that no other one comes by its number.
+        key = id(program), precision_level
+        if key not in self._readings:
+            self._readings[key] = Reading(program, precision_level)
+        return self._readings[key]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
+
+    With `as_run` a pipeline is placed and priced as simulated cores run it.
+    With a `share` it is that of one copy of a pipeline, on its part of the mesh.
+    """
+
+    program: Program
+    machine: Machine
+    host: Host
+    systems: int
+    prices: Prices
+    source: Source | None = None
+    precision_level: int = 1
+    as_run: bool = False
+    share: Share | None = None
+    readings: Readings = field(default_factory=Readings, repr=False, compare=False)
+
+    @property
+    def _reading(self) -> Reading:
+        return self.readings.of(self.program, self.precision_level)
+
+    @property
+    def wiring(self) -> Wiring:
+        """The program, looked up."""
+        return self._reading.wiring
+
+    @property
+    def streamed(self) -> Wiring:
+        """The same with what is sparse, for weights that stream in."""
+        return self._reading.streamed
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The program, folded."""
+        return self._reading.layers
+
+    @property
+    def again(self) -> frozenset[BufferVersion]:
+        """What the backward sweep computes again."""
+        return self._reading.again
+
     @property
     def batch_size(self) -> int:
         """Samples of a step, on all systems together."""
-        return self.wiring.batch_size
+        return batch_size(self.program)
 
     def with_batch(self, batch_size: int) -> "Case | None":
         """The same step with another number of samples, or None if only this one is known."""
@@ -98,7 +153,7 @@ class Case:
         if self.source is None:
             return None
         # Micro-batches are priced as whole batches of their size: long vectors are what makes large ones cheaper.
-        return replace(self, program=self.source.program(batch_size))
+        return replace(self, program=self.readings.program(self.source, batch_size))
 
 
 @dataclass(frozen=True)

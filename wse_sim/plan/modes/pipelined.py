@@ -9,6 +9,7 @@ Left out: the distance between rectangles, and routes.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -225,8 +226,13 @@ class _Line:
 
 def _lanes(stages: Sequence[Stage]) -> list[str]:
     """A name for each stage: its own, with a number where several have the same, as in a step without modules."""
-    names = [stage.name for stage in stages]
-    return [f"{name} {names[:n].count(name) + 1}" if names.count(name) > 1 else name for n, name in enumerate(names)]
+    total = Counter(stage.name for stage in stages)
+    so_far = Counter[str]()
+    lanes = []
+    for stage in stages:
+        so_far[stage.name] += 1
+        lanes.append(f"{stage.name} {so_far[stage.name]}" if total[stage.name] > 1 else stage.name)
+    return lanes
 
 
 def _last(tasks: Sequence[Task]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ Left out: layouts within a layer, and the weight host's own arithmetic.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ from math import prod
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
+from wse_sim.plan.layers import Sweep
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -218,7 +220,8 @@ class _Run:
             # The last segment's activations are still there when the way back begins.
             order += turns.forward[start : ends[n] + 1] if n < len(ends) - 1 else ()
             order += turns.backward_of(start, ends[n])
-        left = [turn for turn in turns.backward if not any(turn is other for other in order)]
+        ordered = {id(turn) for turn in order}
+        left = [turn for turn in turns.backward if id(turn) not in ordered]
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: Turn) -> _Timed:
@@ -334,20 +337,22 @@ class _Run:
 
     def _rows(self, timed: Sequence[_Timed]) -> Iterator[LayerRow]:
         whole = Rect.whole(self.case.machine)
-        cycles: dict[int, dict[str, int]] = {}
+        turns_of: dict[int, list[_Timed]] = defaultdict(list)
         for one in timed:
-            own = cycles.setdefault(one.turn.number, {"forward": 0, "backward": 0})
-            own[one.turn.sweep] += math.ceil(self._parts[1] * one.cycles[1])
+            turns_of[one.turn.number].append(one)
         place = Place(whole, (whole.width, whole.height), self.peak_bytes_per_pe)
         for n, layer in enumerate(self.case.layers):
-            own = cycles.get(n, {})
+            own = turns_of[n]
             # Work is that of all systems, cycles are those of one.
-            sweeps = SweepCycles(own.get("forward", 0), own.get("backward", 0))
+            sweeps = SweepCycles(self._sweep_cycles(own, "forward"), self._sweep_cycles(own, "backward"))
             row = layer_row(self.case, layer, place if own else None, sweeps)
             # What is left out does not count as done.
-            share = self._work_share([one for one in timed if one.turn.number == n])
-            moving = self.micro_batches * sum(one.moving_cycles for one in timed if one.turn.number == n)
+            share = self._work_share(own)
+            moving = self.micro_batches * sum(one.moving_cycles for one in own)
             yield replace(row, utilisation=share * row.utilisation, moving_cycles=moving)
+
+    def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
+        return sum(math.ceil(self._parts[1] * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
 
 
 class _Clock:
