@@ -78,7 +78,11 @@ def user_frame() -> FrameType:
     # No `inspect.stack()`: it reads source files for every frame, and this runs for every new node.
     frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
     # A user may subclass one of our modules: the innermost of their frames is the line to name.
-    while is_house(frame.f_code.co_filename) and frame.f_back is not None:
+    # A dozen frames for each node: files that are known are looked up here, without a call.
+    while frame.f_back is not None:
+        file = frame.f_code.co_filename
+        if not (_ours[file] if file in _ours else is_house(file)):
+            break
         frame = frame.f_back
     return frame
 

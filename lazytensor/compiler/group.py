@@ -12,6 +12,7 @@ Source: own; the two passes are known as vertical and horizontal fusion.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 
 from lazytensor.compiler.calls import Value, is_leaf, value_of
@@ -38,12 +39,12 @@ class FusionGroup:
     # A dictionary for its order: which groups are tried first, and so how they merge, must not differ from run to run.
     loads: dict[tuple[Node, IndexMap], None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def extents(self) -> tuple[int, ...]:
         """The extents of its loops; one that runs once is none."""
         return tuple(e for e in self.domain if e != 1)
 
-    @property
+    @cached_property
     def in_order(self) -> Access:
         """The access that runs through all elements in order."""
         return flat(identity(self.domain), len(self.extents))

@@ -7,6 +7,7 @@ when a later view has to look inside such a group.
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from lazytensor.ir.graph import Node
 from lazytensor.ir.nest import Access
@@ -16,13 +17,18 @@ Shape = tuple[int, ...]
 Span = tuple[Shape, Access]
 IndexMap = tuple[Span, ...]
 
+# The layers of a deep net ask for few maps over and over, and hold them as one object each.
+_kept = lru_cache(maxsize=4096)
 
+
+@_kept
 def identity(shape: Shape) -> IndexMap:
     """The map of a nest that has one loop for each dimension of `shape` longer than 1."""
     wide = [e for e in shape if e != 1]
     return tuple(((e,), Access(tuple(int(i == k) for i in range(len(wide))))) for k, e in enumerate(wide))
 
 
+@_kept
 def flat(index: IndexMap, loops: int) -> Access:
     """The element of the contiguous value, as an access over `loops` loops."""
     total, step = Access((0,) * loops), 1
@@ -49,6 +55,7 @@ def push(n: Node, index: IndexMap, loops: int) -> IndexMap | None:
     return _PUSH[n.op](index, source, **n.attrs)
 
 
+@_kept
 def _reshape(index: IndexMap, shape: Shape) -> IndexMap:
     """Cut both sides at the positions where their running products meet."""
     wide = [e for e in shape if e != 1]
@@ -87,6 +94,7 @@ def _positions(index: IndexMap, shape: Shape) -> list[tuple[int, ...]]:
     return [tuple(next(wide) for _ in extents) for extents, _ in index]
 
 
+@_kept
 def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> IndexMap | None:
     kept = {d for i, d in enumerate(dims) if source[i] != 1}
     # Dimensions out of order would be a transpose as well; such a broadcast gets a buffer.
@@ -104,6 +112,7 @@ def _broadcast(index: IndexMap, source: Shape, *, shape: Shape, dims: Shape) -> 
     return tuple(spans)
 
 
+@_kept
 def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMap | None:
     shape = tuple(source[p] for p in permutation)
     wide = [d for d, e in enumerate(source) if e != 1]
@@ -117,6 +126,7 @@ def _transpose(index: IndexMap, source: Shape, *, permutation: Shape) -> IndexMa
     return tuple(span for _, span in sorted(placed, key=lambda item: item[0]))
 
 
+@_kept
 def _slice(
     index: IndexMap, source: Shape, loops: int, *, starts: Shape, limits: Shape, strides: Shape
 ) -> IndexMap | None:

@@ -13,6 +13,7 @@ from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
 
 Rule = Callable[[Node, tuple[Node, ...]], Node | None]
+"""From a node and its inputs in their last form to what stands in its place; None if that is the node itself."""
 
 
 def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
@@ -33,12 +34,12 @@ def _for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
 
 def lower_to_cirh(graph: Graph) -> Graph:
     """The graph in the vocabulary of CIRH, as far as rules and decompositions are known."""
-    return _lower(graph, _for_cirh)
+    return _lower(graph, _for_cirh, lambda op: OPS[op].cirh.decomposition is None)
 
 
 def lower_to_host(graph: Graph) -> Graph:
     """The graph in what the host can run: loop bodies, library kernels, and NumPy for the rest."""
-    return _lower(graph, _for_host)
+    return _lower(graph, _for_host, lambda op: OPS[op].composite is None)
 
 
 def _place(n: Node) -> Where | None:
@@ -46,15 +47,19 @@ def _place(n: Node) -> Where | None:
     return n.where and replace(n.where, operation=n.where.operation or n.op)
 
 
-def _lower(graph: Graph, rule: Rule) -> Graph:
+def _lower(graph: Graph, rule: Rule, is_legal: Callable[[str], bool]) -> Graph:
     done: set[Node] = set()
 
     def change(old: Node, inputs: tuple[Node, ...]) -> Node:
-        # What replaces an operation belongs to the line of the user that recorded it.
-        with source.at(_place(old)):
-            replacement = rule(old, inputs)
-            # A decomposition may use operations that are not legal either, so its result is lowered in turn.
-            lowered = same(old, inputs) if replacement is None else below(replacement, inputs)
+        lowered = None
+        # A result is decomposed with its operation.
+        if not is_legal(old.inputs[0].op if old.op == "result" else old.op):
+            # What replaces an operation belongs to the line of the user that recorded it.
+            with source.at(_place(old)):
+                replacement = rule(old, inputs)
+                # A decomposition may use operations that are not legal either, so its result is lowered in turn.
+                lowered = below(replacement, inputs) if replacement is not None else None
+        lowered = same(old, inputs) if lowered is None else lowered
         done.add(lowered)
         return lowered
 

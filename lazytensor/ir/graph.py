@@ -156,7 +156,7 @@ def unlike_others(op: str, type: Type) -> Node:
 
 
 def topological(
-    outputs: Iterable[Node], is_leaf: Callable[[Node], bool] = lambda n: False, *, last_first: bool = False
+    outputs: Iterable[Node], is_leaf: Callable[[Node], bool] | None = None, *, last_first: bool = False
 ) -> list[Node]:
     """All nodes that `outputs` need, inputs before users, each once; nothing above an `is_leaf` node is entered.
 
@@ -165,25 +165,19 @@ def topological(
     order: list[Node] = []
     seen: set[Node] = set()
     # An explicit stack: graphs of unrolled loops are deeper than the recursion of Python.
-    stack: list[tuple[Node, Iterator[Node]]] = []
-
-    def push(n: Node) -> None:
-        if n not in seen:
-            seen.add(n)
-            needed = () if is_leaf(n) else n.inputs
-            stack.append((n, iter(needed[::-1] if last_first else needed)))
-
-    for output in outputs:
-        push(output)
-        while stack:
-            current, rest = stack[-1]
-            for child in rest:
-                if child not in seen:
-                    push(child)
-                    break
-            else:
+    stack: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(outputs))]
+    while stack:
+        current, rest = stack[-1]
+        for child in rest:
+            if child not in seen:
+                seen.add(child)
+                needed = () if is_leaf is not None and is_leaf(child) else child.inputs
+                stack.append((child, iter(needed[::-1] if last_first else needed)))
+                break
+        else:
+            if current is not None:
                 order.append(current)
-                stack.pop()
+            stack.pop()
     return order
 
 

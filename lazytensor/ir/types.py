@@ -1,6 +1,7 @@
 """The small facts that every node carries: its type, its place in the user's code, its amount of work."""
 
 from dataclasses import dataclass, field
+from math import prod
 
 from lazytensor.dtype import DType
 
@@ -15,10 +16,12 @@ class Type:
     shape: tuple[int, ...]
     dtype: DType
     _hash: int = field(init=False, repr=False, compare=False)
+    _size: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Interning hashes types all the time; a tuple hash is kept instead of recomputed.
         object.__setattr__(self, "_hash", hash((self.shape, id(self.dtype))))
+        object.__setattr__(self, "_size", prod(self.shape))
 
     def __hash__(self) -> int:
         return self._hash
@@ -26,10 +29,7 @@ class Type:
     @property
     def size(self) -> int:
         """Number of elements."""
-        n = 1
-        for extent in self.shape:
-            n *= extent
-        return n
+        return self._size
 
     @property
     def nbytes(self) -> int:
