@@ -225,5 +225,132 @@ def check_09_3(answer: int | None, report: Callable[[int], Any]) -> None:
     return _say(True, f"{shares[1]:.1%} of a step, and with half as many samples {shares[0]:.1%}.")
 
 
+def check_11_1(answer: int | None) -> None:
+    """The exponent of the smallest float16."""
+    if answer is None:
+        return _say(False, "put an exponent into `answer_1`.")
+
+    def is_zero(exponent: int) -> bool:
+        return bool(np.float16(2.0**exponent) == 0)
+
+    if is_zero(answer):
+        return _say(False, f"2 to the power {answer} is zero in float16.")
+    if not is_zero(answer - 1):
+        return _say(False, f"2 to the power {answer - 1} is there too.")
+    return _say(True, f"2 to the power {answer} is {2.0**answer:.1e}: 14 for the exponent, 10 more for the last digit.")
+
+
+def check_11_2(
+    next_scale: Callable[[float, bool, int], float], run: Callable[..., Any], sizes: Sequence[float]
+) -> None:
+    """The rule of a loss scale, by its answers and in a run."""
+    for scale, finite, good, right in (
+        (8.0, True, 1, 8.0),
+        (8.0, True, 4, 16.0),
+        (8.0, True, 8, 16.0),
+        (8.0, False, 0, 4.0),
+    ):
+        answer = next_scale(scale, finite, good)
+        if answer != right:
+            told = f"after {good} good steps in a row" if finite else "after a step that was not finite"
+            return _say(False, f"{told} a scale of {scale} becomes {right}, and you said {answer}.")
+    with np.errstate(over="ignore"):
+        scales, skipped = run(next_scale, sizes)
+    return _say(
+        True,
+        f"{skipped} of {len(sizes)} steps are left out, the scale goes from {min(scales):,.0f} to {max(scales):,.0f}.",
+    )
+
+
+def check_11_3(answer: float | None, lost: Callable[[float], tuple[float, float]]) -> None:
+    """The least power of two with which less than a thousandth of all gradients is lost."""
+    if answer is None:
+        return _say(False, "put a power of two into `answer_3`.")
+    if answer < 1 or np.log2(answer) % 1:
+        return _say(False, f"{answer} is no power of two.")
+    if lost(answer)[0] >= 1e-3:
+        return _say(False, f"with {answer:,.0f} {lost(answer)[0]:.2%} are lost.")
+    if lost(answer / 2)[0] < 1e-3:
+        return _say(False, f"{answer / 2:,.0f} is enough already.")
+    return _say(True, f"{lost(answer)[0]:.3%} are lost, and {lost(answer / 2)[0]:.3%} with half the scale.")
+
+
+def check_12_1(answer: float | None, size: Callable[[], float]) -> None:
+    """Bytes of a checkpoint for each weight with Adam."""
+    if answer is None:
+        return _say(False, "put a number of bytes into `answer_1`.")
+    measured = size()
+    if abs(answer - measured) > 1:
+        return _say(False, f"{answer} is too {'few' if answer < measured else 'many'}: what does each number take?")
+    return _say(True, f"{measured:.1f} bytes: three numbers of four bytes, and a little for their names.")
+
+
+def check_12_2(rule: Callable[[int, int, list[int]], Sequence[int]], samples: Callable[[int], Sequence[int]]) -> None:
+    """A rule that shares samples among workers."""
+    for workers in (1, 2, 3, 5):
+        shares = [list(rule(worker, workers, list(range(12)))) for worker in range(workers)]
+        if sorted(n for share in shares for n in share) != list(range(12)):
+            return _say(False, f"with {workers} workers they give {shares}: each sample has to come once.")
+        if max(map(len, shares)) - min(map(len, shares)) > 1:
+            return _say(False, f"with {workers} workers the shares have {[len(share) for share in shares]} samples.")
+    loaded = samples(2)
+    if sorted(loaded) != list(range(12)):
+        return _say(False, f"the loader gives {sorted(loaded)}.")
+    return _say(True, f"two workers give {list(loaded)}, in an order of their own.")
+
+
+def check_12_3(answer: set[str], goes_on: Callable[[set[str]], bool]) -> None:
+    """The smallest set of parts with which a plain run goes on."""
+    if not answer:
+        return _say(False, "put names of parts into `answer_3`.")
+    if not goes_on(answer):
+        return _say(False, f"with {sorted(answer)} it is another run: what else does a step read?")
+    spare = [part for part in sorted(answer) if goes_on(answer - {part})]
+    if spare:
+        return _say(False, f"it goes on, and without {spare[0]} as well.")
+    return _say(True, f"{sorted(answer)}: a plain step reads nothing else that the last one wrote.")
+
+
+def check_13_1(answer: str | None, families: Mapping[str, Sequence[float]]) -> None:
+    """The family whose median row is the furthest off, of those with five rows."""
+    if answer not in families:
+        return _say(False, f"put one of {', '.join(families)} into `answer_1`.")
+    if len(families[answer]) < 5:
+        return _say(False, f"{answer} has {len(families[answer])} rows: too few to tell.")
+    worst = max((n for n, e in families.items() if len(e) >= 5), key=lambda n: np.median(families[n]))
+    if answer != worst:
+        return _say(False, f"its median is {np.median(families[answer]):.1%}, and another one is further off.")
+    return _say(True, f"{np.median(families[answer]):.1%} in {len(families[answer])} rows: no accident.")
+
+
+def check_13_2(
+    fair_error: Callable[[Mapping[str, Sequence[float]]], float], families: Mapping[str, Sequence[float]]
+) -> None:
+    """An error in which each family counts once, and no row decides."""
+    own = fair_error(families)
+    if not own > 0:
+        return _say(False, "it gives no error at all.")
+    if not np.isclose(
+        fair_error({name: list(errors) * 7 if name == "spmm" else errors for name, errors in families.items()}), own
+    ):
+        return _say(False, "seven times as many rows of one family change it.")
+    absurd = {name: [*errors, 1e9] if len(errors) > 10 else errors for name, errors in families.items()}
+    if fair_error(absurd) > 2 * own:
+        return _say(False, "one absurd row in each large family changes it.")
+    return _say(True, f"{own:.1%}: what a kernel that nobody measured should expect.")
+
+
+def check_13_3(answer: float | None, ratios: Sequence[float]) -> None:
+    """By how much one factor for all rows could lower the median error."""
+    if answer is None:
+        return _say(False, "put a number of percent into `answer_3`.")
+    present = np.median(np.abs(np.array(ratios) - 1))
+    best = min(np.median(np.abs(np.array(ratios) * factor - 1)) for factor in np.linspace(0.8, 1.25, 901))
+    gain = 100 * (1 - best / present)
+    if abs(answer - gain) > 10:
+        return _say(False, "what moves one row to its place moves another one away. Try the factors.")
+    return _say(True, f"by {gain:.0f} percent: there is no one factor that is wrong.")
+
+
 def _say(is_right: bool, sentence: str) -> None:
     print("Right:" if is_right else "Not yet:", sentence)

@@ -19,6 +19,9 @@ STORED = (
     "07_pipelined",
     "08_weight_streaming",
     "09_copies_and_systems",
+    "11_precision",
+    "12_checkpoints_and_workers",
+    "13_truth_of_the_simulator",
 )
 SOLUTIONS = {
     "03_rewriting_and_cirh": {
@@ -41,6 +44,21 @@ SOLUTIONS = {
         "answer_1 = None": "answer_1 = 512",
         "return 0.0": "return workers * systems * bytes_per_s / sample_bytes",
         "answer_3 = None": "answer_3 = 8192",
+    },
+    "11_precision": {
+        "answer_1 = None": "answer_1 = -24",
+        "return scale  # yours": "return scale / 2 if not finite else scale if good % 4 else 2 * scale",
+        "answer_3 = None": "answer_3 = 1024",
+    },
+    "12_checkpoints_and_workers": {
+        "answer_1 = None": "answer_1 = 12",
+        "return items  # yours": "return items[worker::workers]",
+        "answer_3 = set()": 'answer_3 = {"weights", "position"}',
+    },
+    "13_truth_of_the_simulator": {
+        "answer_1 = None": 'answer_1 = "stencil"',
+        "return 0.0  # yours": "return median(median(errors) for errors in families.values())",
+        "answer_3 = None": "answer_3 = 15",
     },
 }
 """Of each notebook with exercises: what stands in an unsolved cell, and what solves it."""
