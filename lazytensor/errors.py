@@ -40,6 +40,14 @@ class IndexInvalid(LazyError, IndexError):
     """A number that stands for a place, where there is none."""
 
 
+class ArgumentInvalid(LazyError, TypeError):
+    """An argument of a kind that a function does not take."""
+
+
+class NumberTooLarge(LazyError, RuntimeError, ValueError, TypeError, OverflowError):
+    """A number of more than 64 bits; PyTorch raises the one or the other, by where it reads the number."""
+
+
 class StateError(LazyError, RuntimeError):
     """A tensor that has to survive the step has no identity, or two tensors claim the same one."""
 

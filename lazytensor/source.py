@@ -7,13 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import numpy as np
+
 from lazytensor.ir.types import Where
 
 Frames = tuple[tuple[str, str, int], ...]
 """Functions with file and line, innermost first."""
 
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
-_PASSED = (*_HOUSE, "<frozen importlib")
+NUMPY = str(pathlib.Path(np.__file__).parent)
+"""Where NumPy is, which calls back what it is given: tensors among it."""
+_PASSED = (*_HOUSE, NUMPY, "<frozen importlib")
 
 
 class _Here(threading.local):

@@ -7,6 +7,7 @@ from typing import Any
 from cstorch_compat.torch.extents import _pair
 from lazytensor import source
 from lazytensor.errors import ShapeError
+from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.shapes import stack
 from lazytensor.nn import Module
@@ -44,6 +45,7 @@ class _Blocks:
             yield (..., *(slice(p * d, p * d + s * (count - 1) + 1, s) for p, d, s, count in axes))
 
 
+@guarded
 def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1) -> Tensor:
     """The blocks as columns: [N, C, H, W] -> [N, C x kernel elements, blocks], or both without N.
 
@@ -64,6 +66,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
     return columns.flatten(-3, -2)
 
 
+@guarded
 def fold(
     input: Tensor, output_size: Pair, kernel_size: Pair, dilation: Pair = 1, padding: Pair = 0, stride: Pair = 1
 ) -> Tensor:

@@ -11,7 +11,7 @@ from lazytensor import random, source
 from lazytensor.cells import adopt
 from lazytensor.device import place
 from lazytensor.dtype import DType
-from lazytensor.errors import MemoryMissing, ShapeError
+from lazytensor.errors import ArgumentInvalid, MemoryMissing, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
@@ -49,7 +49,7 @@ def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor, in the shape of the data.
 
-    Raises ShapeError for sequences of unlike lengths, or of other things than numbers.
+    Raises ShapeError for sequences of unlike lengths, or of other things than numbers; ArgumentInvalid for a text.
     """
     if isinstance(data, Tensor):
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
@@ -57,6 +57,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         data = _nested(data, dtype)
         # Python's floats take the default type; arrays and tensors keep their own.
         dtype = dtype or (default_dtype() if data.dtype.kind == "f" else None)
+    elif data is None:
+        raise ShapeError("Could not infer dtype of NoneType", where=source.where())
+    elif isinstance(data, str):
+        raise ArgumentInvalid("new(): invalid data type 'str'", where=source.where())
     array = np.asarray(data)
     result_dtype = dtype or dt.of_array(array)
     array = dt.round_to(array.astype(result_dtype.host), result_dtype)

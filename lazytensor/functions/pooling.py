@@ -8,10 +8,11 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import ShapeError
+from lazytensor.errors import MemoryMissing, ShapeError
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.resampling import Tap, tapped
+from lazytensor.functions.shapes import MOST_COPIES
 from lazytensor.ir.graph import Node
 from lazytensor.ops import call
 from lazytensor.ops.shape import reshape
@@ -238,7 +239,14 @@ def _outputs(name: str, rank: int, input: Tensor, output_size: OutputSize) -> Di
     if len(given) == 1:
         given = given * rank
     extents = input.spec.shape[-rank:]
-    return tuple(e if o is None else int(o) for o, e in zip(given, extents, strict=True))
+    outputs = tuple(e if o is None else int(o) for o, e in zip(given, extents, strict=True))
+    count = math.prod(outputs)
+    if any(o < 0 for o in outputs):
+        raise ShapeError(f"{name}: elements of output_size must be greater than or equal to 0", where=source.where())
+    # Regions are listed one by one.
+    if count > MOST_COPIES:
+        raise MemoryMissing(f"{name}: {count:,} regions are more than any memory holds", 0, where=source.where())
+    return outputs
 
 
 def _regions(extent: int, count: int) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from typing import cast as typed
 
 from lazytensor.dtype import float32
+from lazytensor.functions.arguments import guarded
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.refusals import refusing
 from lazytensor.ir.operation import OPS
@@ -52,7 +53,7 @@ def published(function: F, name: str = "") -> F:
     The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on.
     """
     name = name or function.__name__
-    function = refusing(name, function)
+    function = refusing(name, guarded(function))
     on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
     if not (on_wafer or on_host):
         return function

@@ -10,6 +10,7 @@ from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import reductions, shapes
+from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.pointwise import clone
 from lazytensor.functions.promotion import prepared
@@ -106,6 +107,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     )
 
 
+@guarded
 @method
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""

@@ -4,6 +4,7 @@ from types import FunctionType
 
 from lazytensor.functions import (
     activations,
+    arguments,
     attention,
     convolution,
     ctc,
@@ -19,10 +20,10 @@ from lazytensor.functions import (
 from lazytensor.functions.widening import published
 
 # As they are: what of these wants the half type casts its operands itself, inside of modules too.
-linear = matrix.linear
-embedding = lookup.embedding
-embedding_bag = lookup.embedding_bag
-one_hot = lookup.one_hot
+linear = arguments.guarded(matrix.linear)
+embedding = arguments.guarded(lookup.embedding)
+embedding_bag = arguments.guarded(lookup.embedding_bag)
+one_hot = arguments.guarded(lookup.one_hot)
 
 relu = published(activations.relu)
 relu_ = published(activations.relu_)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import DType, float32, round_to
-from lazytensor.errors import ShapeError
+from lazytensor.errors import NumberTooLarge, ShapeError
 from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
 from lazytensor.ir.types import Type
@@ -92,6 +92,9 @@ def forget_fulls() -> None:
 def _rounded(value: float, dtype: DType) -> float:
     if dtype is float32:
         return float(np.float32(value))
+    if dtype.kind == "i" and not -(1 << 63) <= value < 1 << 64:
+        text = f"value cannot be converted to type {dtype.name} without overflow"
+        raise NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
     if dtype.kind != "f":
         return bool(value) if dtype.kind == "b" else int(value)
     return float(round_to(np.asarray(value, dtype.host), dtype))

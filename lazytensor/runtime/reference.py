@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from lazytensor.dtype import round_to
-from lazytensor.errors import CompileError, MemoryMissing
+from lazytensor.errors import ArgumentInvalid, CompileError, LazyError, MemoryMissing, NumberTooLarge, ShapeError
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
@@ -74,17 +74,28 @@ def _uses(order: list[Node]) -> dict[Node, int]:
 def _evaluate(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
     try:
         result = OPS[n.op].eval(*[values[i] for i in n.inputs], **n.attrs)
-    except (MemoryError, ValueError, OverflowError) as e:
+    except LazyError:
+        raise
+    # NumPy computes late, far from the call: what it says of it names neither the function nor the line.
+    except (MemoryError, ValueError, OverflowError, TypeError) as e:
         size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
         # NumPy has another error for what no address could reach.
         if isinstance(e, MemoryError) or size > MOST_BYTES:
             raise MemoryMissing(f"{n.op} gives {n.type}: {size:,} bytes", size, where=n.where) from e
-        raise
+        raise _unfit(n, e) from e
     if isinstance(n.type, tuple):
         return tuple(_typed(m, t) for m, t in zip(result, n.type, strict=True))  # type: ignore[return-value]
     if result is None:
         raise CompileError(f"{n.op} {dict(n.attrs)} has no value here", where=n.where)
     return _typed(result, n.type)
+
+
+def _unfit(n: Node, error: Exception) -> LazyError:
+    kind = {TypeError: ArgumentInvalid, OverflowError: NumberTooLarge}.get(type(error), ShapeError)
+    given = ", ".join([*(str(i.type) for i in n.inputs), *(f"{k}={v!r}" for k, v in n.attrs.items())])
+    return kind(
+        f"{n.op}({given}) cannot be computed", where=n.where, hint="Look at the types and numbers that are given."
+    )
 
 
 def _typed(result: np.ndarray, type: Type) -> np.ndarray:

@@ -1,13 +1,19 @@
-"""`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table."""
+"""`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table.
+
+`python -m tests.campaign calls N SEED`: bad calls of operations.
+"""
 
 import argparse
 import collections
+import importlib
 import json
 import os
 import pathlib
 import sys
 import tempfile
 
+import cstorch_compat
+from tests.campaign.bad_calls import campaign
 from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
 
@@ -22,7 +28,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, default=None, help="run this case alone, and say what came of it")
     parser.add_argument("--folder", default="build/campaign", help="where a campaign is gone on with")
+    subject = parser.add_subparsers(dest="subject").add_parser("calls", help="bad calls of operations, not files")
+    subject.add_argument("calls", type=int, metavar="N")
+    subject.add_argument("call_seed", type=int, metavar="SEED")
     options = parser.parse_args()
+    if options.subject == "calls":
+        return refuse_calls(options.call_seed, options.calls)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground.prepared(pathlib.Path(folder))
         if options.only is not None:
@@ -32,6 +43,15 @@ def main() -> int:
     print(table(counts))
     for case, name, outcome, seen in bad:
         print(f"case {case}: {name}: {outcome}: {seen}")
+    return 1 if bad else 0
+
+
+def refuse_calls(seed: int, cases: int) -> int:
+    """Make bad calls, and print what came of them. Returns 1 if one came out as none may."""
+    cstorch_compat.install()
+    counts, bad = campaign(importlib.import_module("torch"), seed, range(cases))
+    print(f"{cases} bad calls, seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))
+    print(*bad, f"{len(bad)} came out as none may", sep="\n")
     return 1 if bad else 0
 
 

@@ -1,0 +1,172 @@
+"""What is said of an argument of a kind that a function has no use for, in PyTorch's words.
+
+Nothing is asked before a call: the good path pays nothing. When a function fails with an error of Python's or NumPy's,
+what it was given is compared with what its signature says, and what does not fit is named. Errors that the house raises
+on purpose, and those of the user's own functions, stand.
+"""
+
+import collections.abc
+import functools
+import inspect
+import linecache
+import re
+import traceback
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lazytensor import source
+from lazytensor.dtype import DType
+from lazytensor.errors import ArgumentInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
+from lazytensor.tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+STRAY = (AttributeError, TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError)
+"""What Python and NumPy raise for operands that they do not know."""
+_LARGEST = 1 << 63
+_NO_NUMBER = re.compile("cannot be converted to Scalar|Boolean value of Tensor")
+_ARITY = re.compile(r"positional argument|unexpected keyword|multiple values for")
+_LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
+
+
+def guarded(function: F) -> F:
+    """`function`, which names an argument that does not fit."""
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except LazyError as e:
+            # A tensor in the place of a number: its many elements are not what is wrong.
+            error = _misplaced(function, args, kwargs, e) if isinstance(e, ShapeError) else None
+            if error is None:
+                raise
+            raise error from e
+        except STRAY as e:
+            error = _blamed(function, args, kwargs) or _stray(function, args, kwargs, e)
+            if error is None:
+                raise
+            raise error from e
+
+    return typing.cast(F, checked)
+
+
+def _misplaced(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: ShapeError
+) -> LazyError | None:
+    """The error about a tensor that was given for a number, if that is what went wrong."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    blamed = _blamed(function, args, kwargs)
+    if blamed is not None:
+        return blamed
+    # What a function is about is in its first argument, but for one that takes sizes alone.
+    is_about = first is not None and first.kind is not inspect.Parameter.VAR_POSITIONAL
+    others = [*args[is_about:], *kwargs.values()]
+    if _NO_NUMBER.search(error.what) and any(isinstance(v, Tensor) and not _is_number(v) for v in others):
+        return _unfit(function, args, kwargs, ArgumentInvalid)
+    return None
+
+
+def _blamed(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyError | None:
+    """The error about the first argument that does not fit the signature, if there is one."""
+    bare = inspect.unwrap(function)
+    signature = inspect.signature(bare)
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None  # Python's own words name the argument
+    hints = typing.get_type_hints(bare)
+    for at, (name, value) in enumerate(given.items(), 1):
+        # Of `*sizes` each one has the type that is written.
+        is_many = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        for v in value if is_many else (value,):
+            if name in hints and not _fits(v, hints[name]):
+                return _refused(function.__name__, "input" if at == 1 else name, at, hints[name], v)
+    if any(map(_is_too_large, given.values())):
+        text = f"{function.__name__}(): Overflow when unpacking long long"
+        return NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
+    return None
+
+
+def _stray(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> LazyError | None:
+    """The error in place of one that Python or NumPy raised in the house; None if somebody has raised it on purpose."""
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    file = frame.f_code.co_filename
+    is_on_purpose = linecache.getline(file, line).lstrip().startswith("raise")
+    if not source.is_house(file) or (is_on_purpose and not file.startswith(source.NUMPY)):
+        return None
+    # Python's own words name what is missing or too many, as PyTorch's do.
+    if isinstance(error, TypeError) and _ARITY.search(str(error)):
+        return None
+    if isinstance(error, ValueError) and "array is too big" in str(error):
+        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
+    kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
+    return _unfit(function, args, kwargs, kind)
+
+
+def _unfit(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], kind: type[LazyError]
+) -> LazyError:
+    kinds = ", ".join([*map(_kind, args), *(f"{k}={_kind(v)}" for k, v in kwargs.items())])
+    text = f"{function.__name__}() received an invalid combination of arguments - got ({kinds})"
+    return kind(text, where=source.where(), hint="Look at the shapes, types and numbers that are given.")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"Tensor {value.spec}"
+    return repr(value) if isinstance(value, int | float) else type(value).__name__
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value may be one of a hint; a hint that is not known here fits all."""
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, m) for m in members)
+    if hint is None or hint is type(None):
+        return value is None
+    if hint is int:
+        return isinstance(value, int | np.integer) or (_is_number(value) and value.dtype.kind != "f")
+    if hint is float:
+        return isinstance(value, int | float | np.number) or _is_number(value)
+    if hint in (Tensor, str, DType):
+        return isinstance(value, hint)
+    if (origin or hint) in _LISTS:
+        inner = members[0] if members else Any
+        return (
+            isinstance(value, collections.abc.Iterable)
+            and not isinstance(value, str | Tensor)
+            and (isinstance(value, collections.abc.Iterator) or all(_fits(v, inner) for v in value))
+        )
+    return True
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a tensor that counts as the number it has."""
+    return isinstance(value, Tensor) and value.spec.size == 1
+
+
+def _refused(name: str, parameter: str, at: int, hint: Any, value: Any) -> LazyError:
+    text = f"{name}(): argument '{parameter}' (position {at}) must be {_word(hint)}, not {type(value).__name__}"
+    return ArgumentInvalid(text, where=source.where(), hint="Look at what is given there.")
+
+
+def _word(hint: Any) -> str:
+    """PyTorch's word for a kind of argument."""
+    members = [m for m in typing.get_args(hint) if m is not type(None)]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_word, members)))
+    if (typing.get_origin(hint) or hint) in _LISTS:
+        return f"tuple of {_word(members[0])}s" if members else "tuple"
+    return {DType: "torch.dtype", float: "Number"}.get(hint, getattr(hint, "__name__", "another type"))
+
+
+def _is_too_large(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_is_too_large, value))
+    return isinstance(value, int) and not -_LARGEST <= value < _LARGEST
