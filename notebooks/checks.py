@@ -139,6 +139,29 @@ def check_05_2(answer: float | None, near_and_far: Callable[[], tuple[int, int]]
     return _say(True, f"{near:,} cycles side by side, {far:,} in the corners.")
 
 
+def check_06_1(rounds: Sequence[Sequence[tuple[int, int]]], run: Callable[..., Any]) -> None:
+    """A sum over sixteen cores in few cycles."""
+    done = run(rounds)
+    if done.status != "finished" or done.memory[0, 0, 0] != 136:
+        return _say(False, f"the run ended as {done.status!r}, with {done.memory[0, 0, 0]:g} at core 0 and not 136.")
+    if done.cycles > 60:
+        return _say(False, f"{done.cycles} cycles. What costs more, a round or a hop?")
+    return _say(True, f"score {done.cycles}.")
+
+
+def check_06_2(orders: Sequence[Sequence[str]], run: Callable[..., Any]) -> None:
+    """An exchange that ends, and in few cycles."""
+    done = run(orders)
+    if done.status != "finished":
+        return _say(False, f"the run ended as {done.status!r}. Who could make room?")
+    words = done.memory.shape[2] // 2
+    if not np.array_equal(done.memory[0, ::-1, words:], done.memory[0, :, :words]):
+        return _say(False, "the words are not exchanged.")
+    if done.cycles > 140:
+        return _say(False, f"it ends after {done.cycles} cycles: one direction waits for the other.")
+    return _say(True, f"score {done.cycles}: both directions at once, as links have one each.")
+
+
 def check_07_1(answer: int | None, report: Callable[[int], Any]) -> None:
     """From which batch on, a power of two, the first sample's way is less than a tenth of a step."""
     if answer is None:

@@ -16,6 +16,7 @@ STORED = (
     "03_rewriting_and_cirh",
     "04_fusion_and_code",
     "05_placement_and_routes",
+    "06_mesh_and_recipes",
     "07_pipelined",
     "08_weight_streaming",
     "09_copies_and_systems",
@@ -35,6 +36,11 @@ SOLUTIONS = {
         "return 0, 0": "return 2 * 4 * n * k, 2 * 4 * n",
     },
     "05_placement_and_routes": {"answer_1 = None": "answer_1 = 8", "answer_2 = None": "answer_2 = 0"},
+    "06_mesh_and_recipes": {
+        "rounds_1 = in_a_chain": "rounds_1 = [[(4 * g + k, 4 * g) for g in range(4)] for k in (1, 2, 3)]\n"
+        "rounds_1 += [[(4 * g, 0)] for g in (1, 2, 3)]",
+        'orders_2 = [["send", "take"], ["send", "take"]]': 'orders_2 = [["send&", "take"], ["send&", "take"]]',
+    },
     "07_pipelined": {
         "answer_1 = None": "answer_1 = 4096",
         "return 0.0": "return (samples - 1) * rhythm + way",
