@@ -1,4 +1,4 @@
-"""Maximum pooling as routines: the places of the largest elements, reading there, and adding there."""
+"""Pooling as routines: places of the largest elements, reading and adding there; sums of windows, and back."""
 
 import math
 
@@ -25,6 +25,13 @@ def _each(rows: int, elements: int) -> int:
     return -(-rows // parts)
 
 
+def _windows(extents: tuple[int, ...], windows: tuple[int, ...], attrs: Attrs) -> tuple[tuple[int, ...], ...]:
+    """Extents, how many windows, their extents, stride and padding, in three dimensions each."""
+    before = tuple(low for low, _ in attrs["padding"])
+    alone = (_three(extents, 1), _three(windows, 1), _three(attrs["kernel"], 1), _three(attrs["stride"], 1))
+    return (*alone, _three(before, 0))
+
+
 def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
     """`window_argmax`: x -> places, for up to three dimensions of windows."""
     (x,), kernel = ins, attrs["kernel"]
@@ -35,16 +42,31 @@ def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
         return None
     images, out = math.prod(x.shape[:lead]), outs[0].shape[lead:]
     each = _each(images, math.prod(out) * math.prod(kernel))
-    rows = (
-        _three(x.shape[lead:], 1),
-        _three(out, 1),
-        _three(kernel, 1),
-        _three(attrs["stride"], 1),
-        _three(tuple(low for low, _ in attrs["padding"]), 0),
-        _three(attrs["dilation"], 1),
-    )
+    rows = (*_windows(x.shape[lead:], out, attrs), _three(attrs["dilation"], 1))
     geometry = np.array([images, each, *(v for row in rows for v in row)], np.int64)
     return Routine(leaf="window_places", geometry=geometry, parts=(-(-images // each),))
+
+
+def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine | None:
+    taps, rank = math.prod(attrs["kernel"]), len(attrs["kernel"])
+    if image.dtype.host != float32.host or rank > 3 or not image.size or windows.size * taps < LEAST_ELEMENTS:
+        return None
+    lead = len(image.shape) - rank
+    images, out = math.prod(image.shape[:lead]), windows.shape[lead:]
+    each = _each(images, math.prod(out) * taps)
+    rows = _windows(image.shape[lead:], out, attrs)
+    geometry = np.array([images, each, *(v for row in rows for v in row), spreads], np.int64)
+    return Routine(leaf="window_totals", geometry=geometry, parts=(-(-images // each),))
+
+
+def window_sum(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_sum`: x -> y."""
+    return _totals(ins[0], outs[0], attrs, spreads=False)
+
+
+def window_spread(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
+    """`window_spread`: the gradient of y -> that of x."""
+    return _totals(outs[0], ins[0], attrs, spreads=True)
 
 
 def _by_rows(leaf: str, values: Type, places: Type, extent: int) -> Routine | None:

@@ -16,6 +16,8 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooled_places.window_argmax,
     pooled_places.at_places,
     pooled_places.put_places,
+    pooled_places.window_sum,
+    pooled_places.window_spread,
     recurrent.recurrent,
     recurrent.recurrent_sweep,
 )

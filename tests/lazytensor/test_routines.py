@@ -106,6 +106,21 @@ def test_maximum_pooling_finds_the_place_that_numpy_finds(rank):
     np.testing.assert_array_equal(run("put_places", back, g, at), OPS["put_places"].eval(g, at, **back))
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_sums_of_windows_and_their_gradients_have_numpys_bits_for_any_threads(rank, stride):
+    rng = np.random.default_rng(rank)
+    x = rng.standard_normal((3, 4, *(17, 12, 9)[:rank]), dtype="f4")
+    x[0, 0] = np.inf
+    attrs = {"kernel": (3, 2, 2)[:rank], "stride": (stride,) * rank, "padding": ((1, 2), (0, 1), (1, 0))[:rank]}
+    y = OPS["window_sum"].eval(x, **attrs)
+    back = {**attrs, "extents": x.shape[2:]}
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(run("window_sum", attrs, x, threads=threads), y)
+        spread = run("window_spread", back, y, threads=threads)
+        np.testing.assert_array_equal(spread, OPS["window_spread"].eval(y, **back))
+
+
 def test_a_place_outside_of_its_row_is_refused():
     g, places = np.ones((2, 3), "f4"), np.array([[0, 1, 2], [0, 9, 1]])
     routine = routine_of(
