@@ -2,6 +2,7 @@
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
 # make notebooks: the course in JupyterLab.  make docs: a reference of every module in build/docs, its links checked.
+# make bench: training steps beside the limits of this machine, with a history in build/bench.jsonl.
 # make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
 VENV := .venv
@@ -43,7 +44,7 @@ lowest:
 	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done
 
 bench: $(VENV)/.installed
-	$(BIN)/python tests/bench/host_mlp.py
+	$(BIN)/python tests/bench/steps.py
 
 notebooks: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab]'
