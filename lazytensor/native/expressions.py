@@ -31,9 +31,6 @@ COMPARISONS = {
 }
 BITS = frozenset({ast.BitAnd, ast.BitOr, ast.BitXor})
 CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
-C_FUNCTIONS = frozenset({"exp", "expm1", "log", "log2", "log1p", "tanh", "erf", "sin", "cos", "tan", "atan2", "fmod"})
-C_NAMES = {"power": "pow"} | {name: name for name in C_FUNCTIONS}
-"""Functions of NumPy and `math` that the C library has for double precision, by the name there."""
 
 
 def number(node: ast.expr, scope: Scope) -> Value:
@@ -372,12 +369,18 @@ def _numpy(name: str, arguments: list[Value], scope: Scope) -> Value:
         raise Unknown(f"{name} of {arguments[0].kind.name}")
     if name == "sqrt":
         return _instruction("llvm.sqrt", arguments, scope)
-    if name not in C_NAMES:
-        raise Unknown(name)
-    called = C_NAMES[name]
+    called = _c_name(name)
     function.declarations.add(f"declare double @{called}({', '.join('double' for _ in arguments)})")
     texts = ", ".join(f"double {a.text}" for a in arguments)
     return Value(DOUBLE, function.new(f"call double @{called}({texts})"))
+
+
+def _c_name(name: str) -> str:
+    """What a function of NumPy or `math` is called in the C library, which has it for double precision."""
+    known = {"power": "pow"} | {n: n for n in "exp expm1 log log2 log1p tanh erf sin cos tan atan2 fmod".split()}
+    if name not in known:
+        raise Unknown(name)
+    return known[name]
 
 
 def _narrow(value: Value) -> Value:
