@@ -130,8 +130,8 @@ def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, mach
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
-# Of 200 random pairs 8 were slower, by 4 % at most in streaming and by 10 % in pipelined mode: shelves are cut in other
-# places, and halves of another width.
+# Of 200 random pairs 8 were slower, by 4 % at most in streaming and by 10 % in pipelined mode with an
+# earlier placer: shapes are priced at other widths, and halves of another width.
 SLOWER = {"streaming": 1.05, "pipelined": 1.15}
 
 

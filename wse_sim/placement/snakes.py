@@ -13,9 +13,9 @@ from wse_sim.placement.slicing import ABOVE, BESIDE, Cuts, Intervals, Tree
 
 
 class Snake:
-    """The narrowest columns for a line of blocks below a height."""
+    """The narrowest columns for a line of blocks below a height; none is wider than `widest`."""
 
-    def __init__(self, curves: Sequence[Curve], width: int, height: int, group: int):
+    def __init__(self, curves: Sequence[Curve], width: int, height: int, group: int, widest: int | None = None):
         self.n, self.width, self.height = len(curves), width, height
         self.group = min(group, self.n)
         self.table = Intervals(curves, width, height, self.group)
@@ -25,7 +25,7 @@ class Snake:
         # is to choose, and the narrowest way to the first so many of them holds for all that follow.
         for start in range(self.n):
             if self.narrowest[start] < width:
-                for stop, column in self._columns(start, width - self.narrowest[start]):
+                for stop, column in self._columns(start, min(widest or width, width - self.narrowest[start])):
                     if self.narrowest[start] + column < self.narrowest[stop]:
                         self.narrowest[stop], self.begin[stop] = self.narrowest[start] + column, start
 

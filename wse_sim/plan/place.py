@@ -1,25 +1,55 @@
-"""Placement of stages side by side: rectangles on shelves, just as large as the time of the slowest stage asks for.
+"""Placement of stages side by side: rectangles cut from the mesh, as large as the time of the slowest stage asks for.
 
-The mesh is cut into shelves of one height; stages stand on them in the order of the program, each as narrow as its
-memory and the time allow. The time is bisected, and the number of shelves is tried. A stage that gains nothing from the
-height of its shelf uses a part of it. Area that buys nothing stays free.
+The mesh is cut in two, and each part again, until each stage has its own: in columns through which the line of stages
+runs down and up, so that neighbours in it stay neighbours, or for a few stages wherever the cuts fit best. Shapes come
+from `shapes`: for a time, the least height of each width. The least time that the areas allow is the *area bound*; the
+least time whose shapes can be cut is a little above it. What came out is priced, and cut again with what that tells.
 
-Stages are priced on widths that are powers of two apart; between them time is taken as a power of the width. What a
-report says of the placement is priced again on the parts as they came out.
+A rectangle is larger than the part of it that computes where memory asks for more PEs than time does. Area that buys
+nothing stays free.
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.machine import Machine
+from wse_sim.placement.curves import NEVER, Curve
+from wse_sim.placement.curves import least_area as curve_area
+from wse_sim.placement.slicing import Tree, fits_mesh, ordered_tree, rectangles, renamed
+from wse_sim.placement.snakes import Snake
+from wse_sim.plan.shapes import LONGEST, Lengths, Shapes, least_shape
 from wse_sim.plan.stages import Stage
 
-SLOWER = (1, 1.5, 2, 3, 5, 8)
-"""Multiples of the shortest rhythm that are tried: smaller parts fill and drain sooner."""
-_PRECISION = 50  # of the time that is bisected
+SLOWER = (1, 1.25, 1.6, 2.5, 4, 6)
+"""Multiples of the area bound that are tried where long ways count: smaller parts fill and drain sooner."""
+SQUARE = 3
+"""Sides of a shape are at most so many times as long as each other then."""
+WORSE = 1.1
+"""Of the fastest step: no slower rhythm is looked at."""
+LONG_WAY = 0.05
+"""The share of a step that ways through the parts have to take for that."""
+SLACKS = (1.01, 1.02, 1.03, 1.035, 1.04, 1.045, 1.05, 1.06, 1.07, 1.1, 1.15, 1.2, 1.3, 1.5, 2, 3, 5, 10, 100)
+"""Multiples of a time at which cuts are looked for, until there are some."""
+CLOSE = 1.05
+"""Of the area bound: no faster layout is looked for."""
+ROUNDS = 4
+"""So many times the mesh is cut anew at most, each time with the prices of the layouts before."""
+REPAIRS = 2
+"""So many times the shapes of one cutting are changed."""
+FEW = 30
+"""Stages for which all ways to cut are looked at, in columns as wide as the mesh."""
+GROUPS = (1, 3, 5)
+"""Stages in a group of a column, from the shortest wires to the fullest mesh."""
+WIDEST = 3
+"""Columns for many stages are at most so many times as wide as a stage of the mean area."""
+_PRECISION = 200  # of times that are bisected
+_CLOSE_PRICE = 1.01  # a shape is this near to what was told of it
 
 Time = Callable[[int, int, int], int]
 """(stage, width, height) -> cycles of the stage for a batch."""
@@ -27,11 +57,15 @@ Time = Callable[[int, int, int], int]
 
 @dataclass(frozen=True)
 class Placement:
-    """For each stage its rectangle, the width and height of the part that computes, and bytes on one of its PEs."""
+    """For each stage its rectangle, the width and height of the part that computes, and bytes on one of its PEs.
+
+    `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow.
+    """
 
     rects: tuple[Rect, ...]
     parts: tuple[tuple[int, int], ...]
     bytes_per_pe: tuple[int, ...]
+    bound_cycles: int = 0
 
     @property
     def peak_bytes_per_pe(self) -> int:
@@ -53,31 +87,33 @@ class Floor:
 Placer = Callable[[Floor], Placement]
 
 
-def shelves(floor: Floor) -> Placement:
+def slicing(floor: Floor) -> Placement:
     """The placement with the fastest step. Raises PlacementError if memory does not allow any."""
     require_room(floor)
     if not floor.stages:
         return Placement((), (), ())
-    best = _on_mesh(floor, floor.machine.usable_width, floor.machine.usable_height)
-    if best is None:
+    cutting = _Cutting(floor)
+    bound = cutting.bound()
+    layout = cutting.fastest(bound)
+    if layout is None:
         raise _too_full(floor)
-    per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(floor.stages, best.rects, strict=True))
-    return Placement(tuple(best.rects), tuple(best.parts), tuple(per_pe))
+    per_pe = (ceil_div(stage.held_bytes, rect.area) for stage, rect in zip(floor.stages, layout.rects, strict=True))
+    # Shapes between those that were priced may be faster than all that the bound was told of.
+    bound = min(bound, layout.slowest)
+    return Placement(tuple(layout.rects), tuple(layout.parts), tuple(per_pe), bound)
 
 
-def _on_mesh(floor: Floor, width: int, height: int) -> "_Layout | None":
-    """The layout with the fastest step on a mesh of that size."""
-    best: _Layout | None = None
-    # Powers of two, whose heights share prices, around the number on which equal stages would be squares.
-    square = round(math.log2(max(1.0, math.sqrt(len(floor.stages) * height / width))))
-    for count in (1 << n for n in range(max(0, square - 1), square + 3)):
-        layout = _Shelves(floor, (width, height // count), count).best() if count <= height else None
-        if layout and (best is None or layout.cycles < best.cycles):
-            best = layout
-    return best
+def area_bound(floor: Floor) -> int:
+    """The least time of the slowest stage at which the smallest shapes together are no larger than the mesh.
+
+    Smallest of the shapes that were priced, and of those between them; each that counts here was priced. A stage whose
+    memory asks for more PEs than the time does has that many. Raises PlacementError if memory does not allow any.
+    """
+    require_room(floor)
+    return _Cutting(floor).bound() if floor.stages else 0
 
 
-PLACERS: Mapping[str, Placer] = {"shelves": shelves}
+PLACERS: Mapping[str, Placer] = {"slicing": slicing}
 """Name -> a function that places stages."""
 
 
@@ -115,127 +151,204 @@ def _too_full(floor: Floor) -> PlacementError:
 
 @dataclass(frozen=True)
 class _Layout:
-    cycles: int
+    """Rectangles, the parts of them that compute, and the cycles of each stage."""
+
     rects: Sequence[Rect]
     parts: Sequence[tuple[int, int]]
+    cycles: Sequence[int]
+
+    @property
+    def slowest(self) -> int:
+        """Cycles of the slowest stage."""
+        return max(self.cycles)
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Extents on which a stage computes, and its cycles there."""
+class _Menu:
+    """Of a kind, for each width the least height up to it, and the width that has it."""
 
-    width: int
-    height: int
-    cycles: int
+    heights: Lengths
+    widths: Lengths
+
+    @classmethod
+    def of(cls, heights: Lengths) -> "_Menu":
+        """From the least height of each width."""
+        least = np.minimum.accumulate(heights)
+        is_lower = np.concatenate(([True], least[1:] < least[:-1]))
+        return cls(least, np.maximum.accumulate(np.where(is_lower, np.arange(1, len(least) + 1), 0)))
+
+    def part(self, width: int) -> tuple[int, int]:
+        """The part of a rectangle that computes."""
+        return int(self.widths[width - 1]), int(self.heights[width - 1])
 
 
-class _Shelves:
-    """Stages on `count` shelves of one width and height."""
+class _Cutting:
+    """Cuts a mesh among stages."""
 
-    def __init__(self, floor: Floor, size: tuple[int, int], count: int):
-        self.floor, self.count = floor, count
-        self.width, self.height = size
+    def __init__(self, floor: Floor):
+        self.floor = floor
+        self.width, self.height = floor.machine.usable_width, floor.machine.usable_height
         # One stage of each kind stands for the time of all of them. Memory is each stage's own: those that come first
         # hold the samples of all that follow.
-        self.samples: dict[Hashable, int] = {}
+        samples: dict[Hashable, int] = {}
         for n, kind in enumerate(floor.kinds):
-            self.samples.setdefault(kind, n)
-        # In PEs, and so independent of the shelf that a stage comes to stand on.
+            samples.setdefault(kind, n)
+        self.shapes = {kind: Shapes(partial(floor.time, n), self.width, self.height) for kind, n in samples.items()}
         self.least = [least_area(stage, floor.machine) for stage in floor.stages]
-        self.ladder = _widths(self.width)
-        self._parts: dict[tuple[Hashable, int], _Part] = {}
+        self.longest = LONGEST
 
-    def best(self) -> _Layout | None:
-        """The layout with the fastest step among some rhythms, or None if the stages do not stand on the shelves."""
-        if not self.samples:
-            return _Layout(0, (), ())
-        fastest = self._fastest()
-        if fastest is None:
-            return None
-        # A rhythm that only large parts keep costs more on their long ways than it saves, where the batch is small.
-        slower = (self._stand(int(fastest * times)) for times in SLOWER)
-        return min((layout for layout in slower if layout), key=lambda layout: layout.cycles)
+    def bound(self) -> int:
+        """The area bound."""
+        limit = self._least_time(self._first_time())
+        for _ in range(ROUNDS):
+            shapes = [(shapes, least_shape(shapes.heights(limit))) for shapes in self.shapes.values()]
+            slowest = max(one.tried(width, height, limit) for one, (_, width, height) in shapes)
+            # A bound of shapes that turn out slower than they were told would be none.
+            if slowest <= _CLOSE_PRICE * limit:
+                break
+            limit = self._least_time(limit)
+        return limit
 
-    def _fastest(self) -> int | None:
-        """Cycles that the slowest stage can keep."""
-        high = max(self._cycles(kind, self.ladder[0]) for kind in self.samples)
-        if not self._stand(high):
+    def fastest(self, bound: int) -> _Layout | None:
+        """The layout with the fastest step, as far as it can be told from stages alone; None if nothing can be cut."""
+        best = self._settled(bound)
+        if best is None:
             return None
-        # No stage is faster than on the widest part, as a rule; times differ by powers, so the middle is a mean of
-        # logarithms.
-        low = min(high, max(self._cycles(kind, self.ladder[-1]) for kind in self.samples))
+        # Squares have the shortest ways, and smaller parts shorter ones.
+        self.longest = SQUARE
+        for times in SLOWER:
+            if self._way(best) < LONG_WAY * best.slowest:
+                break
+            layout = self._settled(int(times * bound))
+            if layout is None or (self._step(layout) > WORSE * self._step(best)):
+                break
+            best = min(best, layout, key=self._step)
+        return best
+
+    def _way(self, layout: _Layout) -> float:
+        # Forward and back through every part, from corner to corner.
+        return 2 * self.floor.machine.hop_cycles * sum(width + height for width, height in layout.parts)
+
+    def _step(self, layout: _Layout) -> float:
+        """The rhythm of the slowest, and the way of one sample through all of them."""
+        return layout.slowest + sum(layout.cycles) / self.floor.batch_size + self._way(layout)
+
+    def _first_time(self) -> int:
+        """About the time at which all stages together fill the mesh."""
+        whole = self.width * self.height
+        areas = dict.fromkeys(self.shapes, whole / len(self.floor.stages))
+        time = 1.0
+        # Twice: the work of a stage grows with the cores that it is spread over.
+        for _ in range(2):
+            work = {kind: shapes.work(areas[kind]) for kind, shapes in self.shapes.items()}
+            time = sum(work[kind] for kind in self.floor.kinds) / whole
+            areas = {kind: own / time for kind, own in work.items()}
+        return max(1, round(time))
+
+    def _least_time(self, first: int) -> int:
+        # Outwards from what is known, so that few shapes are priced that nobody asks for.
+        low = high = first
+        while not self._has_area(high):
+            low, high = high, math.ceil(1.25 * high)
+        while low > 1 and (low == high or self._has_area(low)):
+            low, high = math.floor(low / 1.25), low
         while high - low > max(1, high // _PRECISION):
-            middle = max(low + 1, math.isqrt(low * high))
-            low, high = (low, middle) if self._stand(middle) else (middle, high)
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._has_area(middle) else (middle, high)
         return high
 
-    def _stand(self, limit: int) -> _Layout | None:
-        """A layout in which no stage takes more than `limit` cycles, if the shelves are long enough."""
-        asked = {kind: self._part(kind, limit) for kind in self.samples}
-        rects: list[Rect] = []
-        parts: list[tuple[int, int]] = []
-        x = shelf = 0
-        for kind, least in zip(self.floor.kinds, self.least, strict=True):
-            part = asked[kind]
-            if part is None:
-                return None
-            # Where memory asks for more PEs than the time does, the others hold data only.
-            width = max(part.width, ceil_div(least, self.height))
-            if width > self.width:
-                return None
-            if x + width > self.width:
-                x, shelf = 0, shelf + 1
-            if shelf == self.count:
-                return None
-            rects.append(Rect(x, shelf * self.height, width, max(part.height, ceil_div(least, width))))
-            parts.append((part.width, part.height))
-            x += width
-        cycles = [part.cycles for kind in self.floor.kinds if (part := asked[kind])]
-        # The rhythm of the slowest, and the way of one sample through all of them.
-        return _Layout(max(cycles) + sum(cycles) // self.floor.batch_size, rects, parts)
+    def _has_area(self, limit: int) -> bool:
+        """Whether the smallest shapes that keep a time, and hold what stages hold, are no larger than the mesh."""
+        least = {kind: least_shape(shapes.heights(limit))[0] for kind, shapes in self.shapes.items()}
+        needed = sum(max(least[kind], own) for kind, own in zip(self.floor.kinds, self.least, strict=True))
+        return needed <= self.width * self.height
 
-    def _part(self, kind: Hashable, limit: int) -> "_Part | None":
-        """The least part on which a kind keeps `limit`."""
-        low, high = 0, len(self.ladder) - 1
-        if self._cycles(kind, self.ladder[low]) <= limit:
-            return self._priced(kind, self.ladder[low])
-        if self._cycles(kind, self.ladder[high]) > limit:
-            # Wider is not always faster: hops cost. Then some width between may do.
-            fast = next((w for w in self.ladder if self._cycles(kind, w) <= limit), None)
-            return self._priced(kind, fast) if fast else None
-        while high - low > 1:
+    def _settled(self, target: int) -> _Layout | None:
+        """A layout for about that time, cut again until its prices are near to what was told of its shapes."""
+        best: _Layout | None = None
+        for turn in range(ROUNDS):
+            # First between what was priced too, to see what is there; then with what is known.
+            for layout in self._layouts(target, is_known=turn > 0):
+                best = layout if best is None or layout.slowest < best.slowest else best
+                if best.slowest <= CLOSE * target:
+                    return best
+        return best
+
+    def _layouts(self, target: int, is_known: bool) -> Iterator[_Layout]:
+        """The layout of the least time whose shapes can be cut, and the same cuts with what its prices tell."""
+        for orders in self._orders():
+            for slack in SLACKS:
+                limit = int(slack * target)
+                kinds = self.shapes.items()
+                menus = {kind: self._menu(shapes.heights(limit, is_known)) for kind, shapes in kinds}
+                curves = self._curves([menus[kind].heights for kind in self.floor.kinds])
+                if tree := self._tree(curves, orders):
+                    rects = rectangles(tree, curves, self.width, self.height)
+                    pairs = zip(self.floor.kinds, rects, strict=True)
+                    layout = self._priced(rects, [menus[kind].part(rect.width) for kind, rect in pairs], limit)
+                    yield layout
+                    # After the first look widths are far from known, and a repair would price shapes for nothing.
+                    for _ in range(REPAIRS if is_known else 0):
+                        layout = self._repaired(tree, layout, target)
+                        yield layout
+                    return
+
+    def _menu(self, heights: Lengths) -> _Menu:
+        """The menu of a kind without its longest shapes, if there are others."""
+        widths = np.arange(1, self.width + 1)
+        is_long = (heights > self.longest * widths) | (widths > self.longest * heights)
+        return _Menu.of(heights if is_long.all() else np.where(is_long, NEVER, heights))
+
+    def _orders(self) -> Iterator[Sequence[int]]:
+        yield range(len(self.least))
+        # Where memory leaves little room the line of stages is given up: what is large is put down first.
+        yield sorted(range(len(self.least)), key=lambda n: (-self.least[n], n))
+
+    def _tree(self, curves: Sequence[Curve], order: Sequence[int]) -> Tree | None:
+        """Cuts for these curves."""
+        whole, count = self.width * self.height, len(curves)
+        if sum(map(curve_area, curves)) > whole:
+            return None
+        line = [curves[n] for n in order]
+        # Wide columns of many stages have more cuts than there is time for, and hold nothing that narrow ones do not.
+        is_few = count <= FEW
+        widest = self.width if is_few else WIDEST * math.isqrt(whole // count) + 1
+        # For many stages the fullest columns at once: each try takes long, and wires are short in all of them.
+        for group in GROUPS if is_few else GROUPS[-1:]:
+            if tree := Snake(line, self.width, self.height, group, widest).tree():
+                return renamed(tree, order)
+        tree = ordered_tree(line, self.width, self.height) if is_few else None
+        return renamed(tree, order) if tree else None
+
+    def _repaired(self, tree: Tree, layout: _Layout, target: int) -> _Layout:
+        """The same cuts and widths, with other heights: what is too slow gets more, and the others give it."""
+        pairs = [(kind, width) for kind, (width, _) in zip(self.floor.kinds, layout.parts, strict=True)]
+
+        def heights(limit: int) -> dict[tuple[Hashable, int], int]:
+            return {(k, w): math.ceil(self.shapes[k].height_at(w, limit) - 1e-6) for k, w in dict.fromkeys(pairs)}
+
+        def curves(limit: int) -> list[Curve]:
+            own, wide = heights(limit), np.arange(1, self.width + 1)
+            ends = zip(pairs, layout.rects, strict=True)
+            return self._curves([np.where(wide < rect.width, NEVER, own[pair]) for pair, rect in ends])
+
+        low, high = target, layout.slowest
+        while high - low > max(1, high // _PRECISION):
             middle = (low + high) // 2
-            low, high = (low, middle) if self._cycles(kind, self.ladder[middle]) <= limit else (middle, high)
-        return self._between(self._priced(kind, self.ladder[low]), self._priced(kind, self.ladder[high]), limit)
+            is_enough = fits_mesh(tree, curves(middle), self.width, self.height)
+            low, high = (low, middle) if is_enough else (middle, high)
+        own, last = heights(high), curves(high)
+        if not fits_mesh(tree, last, self.width, self.height):
+            return layout
+        rects = rectangles(tree, last, self.width, self.height)
+        return self._priced(rects, [(width, own[kind, width]) for kind, width in pairs], high)
 
-    def _between(self, slow: "_Part", fast: "_Part", limit: int) -> "_Part":
-        """The part between two on which `limit` is kept, if time is a power of the width there."""
-        if limit <= fast.cycles:
-            return fast
-        share = math.log(slow.cycles / limit) / math.log(slow.cycles / fast.cycles)
-        width = math.ceil(slow.width * (fast.width / slow.width) ** share)
-        return _Part(min(width, fast.width), fast.height, limit)
+    def _priced(self, rects: Sequence[Rect], parts: Sequence[tuple[int, int]], limit: int) -> _Layout:
+        pairs = zip(self.floor.kinds, parts, strict=True)
+        return _Layout(rects, parts, [self.shapes[kind].tried(*part, limit) for kind, part in pairs])
 
-    def _cycles(self, kind: Hashable, width: int) -> int:
-        return self._priced(kind, width).cycles
-
-    def _priced(self, kind: Hashable, width: int) -> "_Part":
-        """A kind on a width, and on as much of the shelf's height as is best for that."""
-        key = kind, width
-        if key not in self._parts:
-            n, height = self.samples[kind], self.height
-            best = _Part(width, height, self.floor.time(n, width, height))
-            # Halved as long as it helps: every size is a price, and all kinds ask at many widths.
-            while height > 1:
-                height //= 2
-                cycles = self.floor.time(n, width, height)
-                if cycles > best.cycles:
-                    break
-                best = _Part(width, height, cycles)
-            self._parts[key] = best
-        return self._parts[key]
-
-
-def _widths(whole: int) -> Sequence[int]:
-    # Rising, and without the repetitions that rounding down makes of small ones.
-    return sorted({whole >> n for n in range(whole.bit_length())})
+    def _curves(self, heights: Sequence[Lengths]) -> list[Curve]:
+        """The curves of all stages, with what memory asks for."""
+        widths = np.arange(1, self.width + 1)
+        curves = [np.maximum(own, -(-least // widths)) for own, least in zip(heights, self.least, strict=True)]
+        return [np.where(curve > self.height, NEVER, curve).astype(np.int16) for curve in curves]

@@ -100,9 +100,10 @@ class ModeReport:
     sweep is computed again in the backward sweep. `dense_bytes_in` is what would come in if no weight were sparse, and
     `work_share` the part of the operations that are done, as they have no zero. A pipeline is there in `copies` side by
     side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
-    and the edge's bytes those of a system. `gradient_cycles` of a step add up the gradients of all of them.
-    `alternatives` are other numbers that were tried. `joules_per_sample` is of all systems, 0 where no power is
-    published.
+    and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
+    `bound_cycles` if areas alone decided where stages fit (the area bound). `gradient_cycles` of a step add up the
+    gradients of all of them. `alternatives` are other numbers that were tried. `joules_per_sample` is of all systems, 0
+    where no power is published.
     """
 
     mode: str
@@ -127,6 +128,8 @@ class ModeReport:
     copies: int = 1
     copy_grid: tuple[int, int] = (1, 1)
     gradient_cycles: int = 0
+    slowest_cycles: int = 0
+    bound_cycles: int = 0
     alternatives: tuple[Alternative, ...] = ()
     rows: tuple[LayerRow, ...] = ()
 
@@ -301,6 +304,12 @@ class Report:
             f"  memory: at most {mode.peak_bytes_per_pe:,} bytes a PE ({share:.1%} of {self.sram_bytes_per_pe:,})",
             f"  edge: {mode.edge_bytes_in:,} bytes in, {mode.edge_bytes_out:,} bytes out for each step",
         ]
+        if mode.bound_cycles:
+            ratio = mode.slowest_cycles / mode.bound_cycles
+            lines.append(
+                f"  placement: the slowest stage takes {mode.slowest_cycles:,} cycles of a step, "
+                f"{ratio:.2f} times the area bound"
+            )
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.edge_bytes_in < mode.dense_bytes_in:

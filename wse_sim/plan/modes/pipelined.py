@@ -40,7 +40,7 @@ from wse_sim.price.cost import FREE, Cost, cost
 MODE = "pipelined"
 
 
-def pipelined(case: Case, placer: str = "shelves") -> ModePlan:
+def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
     """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off."""
     if case.as_run and case.systems > 1:
         error = PlacementError("simulated cores are those of one system", hint="Plan one system, or not as run.")
@@ -148,6 +148,8 @@ class _Line:
             copies=self.share.copies,
             copy_grid=(self.share.columns, self.share.rows),
             gradient_cycles=sums.cycles,
+            slowest_cycles=max((t.steady.cycles + t.update.cycles for t in costs), default=0),
+            bound_cycles=placement.bound_cycles,
             rows=tuple(self._rows(placement)),
         )
         least = sum(least_area(stage, self.case.machine) for stage in self.stages)

@@ -1,0 +1,149 @@
+"""The placer on stages whose times are drawn, and on nets in small: legal, in memory, near the area bound."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_nets import program_of
+
+from lazytensor.dtype import float16
+from lazytensor.errors import PlacementError
+from lazytensor.ir.types import Where
+from wse_sim.machine import TINY, WSE2
+from wse_sim.plan.layers import Layer
+from wse_sim.plan.modes import plan
+from wse_sim.plan.place import PLACERS, Floor, area_bound, least_area
+from wse_sim.plan.shapes import Shapes
+from wse_sim.plan.stages import Stage
+
+few = settings(deadline=None, max_examples=5)
+BYTES = 1000
+
+
+def stage(held: int, line: int = 1) -> Stage:
+    """A stage that holds so many bytes."""
+    layer = Layer(f"layer {line}", Where("step.py", line), {"forward": (), "backward": (), "update": ()})
+    return Stage((layer,), (), held, waiting_bytes=0, working_bytes=0, bytes_in=0, bytes_out=0)
+
+
+def time_of(work: int, tile: int):
+    """Work over cores that take whole tiles of rows and columns, and a way through all of them."""
+
+    def time(width: int, height: int) -> int:
+        return 50 + 2 * (width + height) + work * -(-tile // width) * -(-tile // height)
+
+    return time
+
+
+@st.composite
+def floors(draw):
+    """Up to 40 stages of a few kinds on a small mesh."""
+    width, height = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    machine = replace(TINY, width=width, height=height, usable_bytes_per_pe=BYTES)
+    times = [
+        time_of(draw(st.integers(1, 50)), draw(st.sampled_from([7, 16, 48, 100])))
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+    kinds = draw(st.lists(st.integers(0, len(times) - 1), min_size=1, max_size=40))
+    room = machine.usable_pes * BYTES // len(kinds)
+    stages = [stage(draw(st.integers(0, room)), n) for n in range(len(kinds))]
+    return Floor(stages, kinds, lambda n, w, h: times[kinds[n]](w, h), draw(st.sampled_from([1, 64])), machine)
+
+
+def place(floor: Floor):
+    return PLACERS["slicing"](floor)
+
+
+def in_order(floor: Floor, order) -> Floor:
+    return replace(
+        floor,
+        stages=[floor.stages[n] for n in order],
+        kinds=[floor.kinds[n] for n in order],
+        time=lambda n, width, height: floor.time(order[n], width, height),
+    )
+
+
+@pytest.mark.slow
+@few
+@given(floors(), st.randoms(use_true_random=False))
+def test_stages_in_any_order_lie_on_cells_of_their_own_and_hold_what_they_hold(floor, random):
+    order = list(range(len(floor.stages)))
+    random.shuffle(order)
+    for case in (floor, in_order(floor, order)):
+        try:
+            placement = place(case)
+        except PlacementError as error:
+            assert "PEs" in error.what and error.hint
+            continue
+        cells = np.zeros((case.machine.usable_height, case.machine.usable_width), int)
+        for own, rect, (width, height) in zip(case.stages, placement.rects, placement.parts, strict=True):
+            part = cells[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width]
+            assert part.shape == (rect.height, rect.width)
+            part += 1
+            assert (width, height) <= (rect.width, rect.height) and height <= rect.height
+            assert rect.area >= least_area(own, case.machine)
+        assert cells.max() == 1
+        assert max(placement.bytes_per_pe) <= BYTES
+
+
+@pytest.mark.slow
+def test_stages_that_just_fit_in_memory_are_cut_in_any_order():
+    """Halves, quarters and so on: put down largest first they fill the mesh whatever order they come in."""
+    machine = replace(TINY, width=16, height=16, usable_bytes_per_pe=BYTES)
+    held = [BYTES * 2**n for n in (0, 7, 1, 6, 2, 5, 3, 4)]
+    floor = Floor([stage(size) for size in held], [0] * 8, lambda n, w, h: 1000 // (w * h), 8, machine)
+    for order in (range(8), range(7, -1, -1), np.argsort(held)):
+        assert sum(rect.area for rect in place(in_order(floor, list(order))).rects) <= machine.usable_pes
+
+
+def test_the_area_bound_is_the_work_over_the_mesh_where_shapes_cost_nothing():
+    machine = replace(WSE2, width=210, height=202)
+    work = [1, 2, 3, 4]
+    floor = Floor([stage(1)] * 4, work, lambda n, w, h: math.ceil(work[n] * 1e9 / (w * h)), 1024, machine)
+    bound = area_bound(floor)
+    assert bound == pytest.approx(10e9 / machine.usable_pes, rel=0.01)
+    placement = place(floor)
+    slowest = max(floor.time(n, *part) for n, part in enumerate(placement.parts))
+    assert placement.bound_cycles <= slowest <= 1.05 * bound
+
+
+@pytest.mark.slow
+def test_deep_lines_price_kinds_and_not_stages():
+    """120 stages of four kinds, whose memory differs."""
+    asked: set[tuple[int, int, int]] = set()
+    times = [time_of(work, 768) for work in (3, 5, 8, 13)]
+
+    def time(n: int, width: int, height: int) -> int:
+        asked.add((n % 4, width, height))
+        return times[n % 4](width, height)
+
+    machine = replace(WSE2, width=210, height=202)
+    floor = Floor([stage(n * 1000, n) for n in range(120)], [n % 4 for n in range(120)], time, 1024, machine)
+    placement = place(floor)
+    assert max(times[n % 4](*part) for n, part in enumerate(placement.parts)) <= 1.05 * placement.bound_cycles
+    assert len(asked) < 250
+
+
+def test_a_time_with_steps_is_used_at_its_steps():
+    """64 channels on 33 to 63 columns are no faster than on 32."""
+    shapes = Shapes(lambda width, height: 1000 * -(-64 // width) * -(-64 // height), 100, 100)
+    limit = 8000
+    shapes.heights(limit)
+    shapes.tried(48, 12, limit)
+    assert shapes.has_steps
+    heights = shapes.heights(limit)
+    assert all(1000 * -(-64 // w) * -(-64 // h) <= limit for w, h in enumerate(heights.tolist(), 1) if h <= 100)
+
+
+# In 32 bits the GPT has two layers, which take twice as long.
+@pytest.mark.slow
+@pytest.mark.parametrize(("net", "half"), [("fc_mnist", None), ("gpt", float16), ("resnet", None)])
+def test_slowest_stage_of_a_net_is_within_a_twentieth_of_the_area_bound(net, half):
+    machine = replace(WSE2, width=24 + WSE2.reserved_columns, height=24 + WSE2.reserved_rows)
+    report = plan(program_of(net, half), machine, "pipelined", other=False).report
+    line = report.pipelined
+    assert line.bound_cycles <= line.slowest_cycles <= 1.05 * line.bound_cycles
+    assert f"{line.slowest_cycles:,} cycles of a step" in report.text()

@@ -1,0 +1,146 @@
+"""Shapes of a stage: on which extents it keeps a time, told from a few that were priced.
+
+A price takes milliseconds, and a mesh has a million extents. Those are priced that are powers of two and near what a
+time asks for; between them the least height is a power of the width. What is placed is priced too, and counts from then
+on. Where such a price is far off, as for convolutions whose channels do not divide by the width, time has steps: then
+only what was priced is used.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wse_sim.placement.curves import NEVER
+
+LONGEST = 32
+"""Sides of a shape are at most so many times as long as each other, if the mesh allows: ways become longer."""
+STEP = 1.25
+"""A price so many times of what its neighbours tell is a step."""
+NEAR = 1.25
+"""A width that was tried tells about times so many times as long or as short."""
+SHORT_ENOUGH = 0.97
+"""Of a time that is to be kept: no smaller shape is looked for."""
+
+Lengths = NDArray[np.int64]
+"""For each width from 1 on, a height or a width."""
+
+
+class Shapes:
+    """The extents on which one kind of stage was priced, on a mesh of `width` x `height`. `time` prices them."""
+
+    def __init__(self, time: Callable[[int, int], int], width: int, height: int):
+        self.width, self.height = width, height
+        self.has_steps = False
+        self._time = time
+        self._widths, self._heights = _ladder(width), _ladder(height)
+        # By width, then by height.
+        self._prices: dict[int, dict[int, int]] = {}
+        self._tried: set[int] = set()
+        # PEs that kept the last time that was asked for: the next is near it.
+        self._area = self._limit = 1.0
+
+    def cycles(self, width: int, height: int) -> int:
+        """Its time on these extents, 1 at least."""
+        column = self._prices.setdefault(width, {})
+        if height not in column:
+            column[height] = max(1, self._time(width, height))
+        return column[height]
+
+    def work(self, area: float) -> float:
+        """Cycles times PEs on a square of about so many PEs: tells which times are worth a look."""
+        side = math.sqrt(area)
+        width, height = _nearest(self._widths, side), _nearest(self._heights, side)
+        self._area, self._limit = float(width * height), float(self.cycles(width, height))
+        return self._area * self._limit
+
+    def heights(self, limit: int, is_known: bool = False) -> Lengths:
+        """For each width the least height on which it keeps `limit`, `NEVER` if there is none.
+
+        With `is_known` of widths that were priced alone; those between have the height of the next narrower one.
+        """
+        area = max(1.0, self._area * self._limit / limit)
+        low, high = min(self.width, math.sqrt(area / LONGEST)), max(math.sqrt(area * LONGEST), 2 * area / self.height)
+        columns = {w: self._searched(w, limit, area) for w in self._widths if low <= w <= high}
+        # Times near the least possible ask for more PEs than the last time does tell.
+        for wider in (w for w in self._widths if w > high):
+            if min(columns.values(), default=NEVER) < NEVER:
+                break
+            columns[wider] = self._searched(wider, limit, area)
+        # What was placed before is known best, but says nothing about times far from its own.
+        columns |= {w: self.height_at(w, limit) for w in self._tried if w not in columns and self._tells(w, limit)}
+        heights = np.ceil(self._between(columns, is_known or self.has_steps) - 1e-6)
+        heights = np.where(heights > self.height, NEVER, heights).astype(np.int64)
+        if heights.min() < NEVER:
+            self._area, self._limit = float(least_shape(heights)[0]), float(limit)
+        return heights
+
+    def height_at(self, width: int, limit: int) -> float:
+        """The least height that keeps a time on a width where something was priced, as far as that tells."""
+        column = self._prices[width]
+        enough = min((h for h, cycles in column.items() if cycles <= limit), default=0)
+        below = max((h for h in column if h < enough or not enough), default=0)
+        # With one price alone, time is taken as inversely proportional: the next price will tell.
+        if not enough:
+            return below * column[below] / limit
+        if below and not self.has_steps:
+            share = math.log(column[below] / limit) / math.log(column[below] / column[enough])
+            return float(below * (enough / below) ** share)
+        saved = column[enough] / limit
+        return enough if below or saved > SHORT_ENOUGH else max(1.0, enough * saved)
+
+    def tried(self, width: int, height: int, limit: int) -> int:
+        """Price a shape that is to keep `limit`, and remember what that tells. Returns its cycles."""
+        cycles = self.cycles(width, height)
+        self._tried.add(width)
+        self.has_steps |= cycles > STEP * limit
+        return cycles
+
+    def _tells(self, width: int, limit: int) -> bool:
+        least = 1.0 if self.has_steps else 1 / NEAR
+        return any(least <= limit / cycles < NEAR for cycles in self._prices[width].values())
+
+    def _searched(self, width: int, limit: int, area: float) -> float:
+        """The least height of a width of the ladder, from the prices on both sides of it."""
+        ladder = self._heights
+        at = ladder.index(_nearest(ladder, area / width))
+        # Down and then up: time is not always less on more cores, and what lies near counts.
+        while at and self.cycles(width, ladder[at]) <= limit:
+            at -= 1
+        while at < len(ladder) - 1 and self.cycles(width, ladder[at]) > limit:
+            at += 1
+        # Of a mesh that is one high nothing was priced on the way.
+        if min(self.cycles(width, ladder[at]), *self._prices[width].values()) > limit:
+            return float(NEVER)
+        return self.height_at(width, limit) if at else 1.0
+
+    def _between(self, columns: Mapping[int, float], has_steps: bool) -> NDArray[np.float64]:
+        """Heights for all widths from those of some: a power of the width between two, or that of the narrower."""
+        heights, widths = np.full(self.width, float(NEVER)), sorted(columns)
+        for low, high in zip(widths, [*widths[1:], self.width + 1], strict=True):
+            # A part may always be narrower than its rectangle, so that a narrower shape does for the widths after it.
+            heights[low - 1 : high - 1] = columns[low]
+            if high <= self.width and not has_steps and max(columns[low], columns[high]) < NEVER:
+                ends = math.log(low), math.log(high)
+                logs = np.interp(np.log(np.arange(low, high)), ends, (math.log(columns[low]), math.log(columns[high])))
+                heights[low - 1 : high - 1] = np.exp(logs)
+        return heights
+
+
+def least_shape(heights: Lengths) -> tuple[int, int, int]:
+    """The smallest area that heights for all widths allow, and its width and height."""
+    areas = np.where(heights < NEVER, np.arange(1, len(heights) + 1) * heights, NEVER * NEVER)
+    at = int(areas.argmin())
+    return int(areas[at]), at + 1, int(heights[at])
+
+
+def _ladder(side: int) -> Sequence[int]:
+    # Powers of two, as most extents of layers are: steps of a time stand there too.
+    return [*(1 << n for n in range((side - 1).bit_length())), side]
+
+
+def _nearest(ladder: Sequence[int], length: float) -> int:
+    at = bisect_left(ladder, length)
+    return min(ladder[max(0, at - 1) : at + 1], key=lambda step: abs(math.log(step / max(1e-9, length))))
