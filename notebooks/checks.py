@@ -375,5 +375,25 @@ def check_13_3(answer: float | None, ratios: Sequence[float]) -> None:
     return _say(True, f"by {gain:.0f} percent: there is no one factor that is wrong.")
 
 
+def check_14_1(answer: float | None, bytes_in: Callable[[float], int], dense: int) -> None:
+    """The density below which fewer bytes come in."""
+    if answer is None or not 0 < answer <= 1:
+        return _say(False, "put a share between 0 and 1 into `answer_1`.")
+    if bytes_in(max(0.001, answer - 0.1)) >= dense:
+        return _say(False, f"with {answer - 0.1:.0%} of the weights as many bytes come in. What does a place cost?")
+    if bytes_in(min(1.0, answer + 0.1)) < dense:
+        return _say(False, f"with {answer + 0.1:.0%} fewer come in already.")
+    return _say(True, f"{bytes_in(answer / 2):,} bytes with half of that, {dense:,} with all zeros.")
+
+
+def check_14_2(answer: float | None, measured: float) -> None:
+    """By how much a step becomes shorter."""
+    if answer is None:
+        return _say(False, "put a factor into `answer_2`.")
+    if abs(answer - measured) > 0.2:
+        return _say(False, "the batch comes in all the same.")
+    return _say(True, f"{measured:.2f} times, for a hundredth of the weights.")
+
+
 def _say(is_right: bool, sentence: str) -> None:
     print("Right:" if is_right else "Not yet:", sentence)

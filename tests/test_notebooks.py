@@ -23,6 +23,7 @@ STORED = (
     "11_precision",
     "12_checkpoints_and_workers",
     "13_truth_of_the_simulator",
+    "14_sparsity",
 )
 SOLUTIONS = {
     "03_rewriting_and_cirh": {
@@ -66,6 +67,7 @@ SOLUTIONS = {
         "return 0.0  # yours": "return median(median(errors) for errors in families.values())",
         "answer_3 = None": "answer_3 = 15",
     },
+    "14_sparsity": {"answer_1 = None": "answer_1 = 0.5", "answer_2 = None": "answer_2 = 1.3"},
 }
 """Of each notebook with exercises: what stands in an unsolved cell, and what solves it."""
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
