@@ -15,10 +15,11 @@ STEP = 1e-20
 
 def _case(d: Draw) -> Case:
     mode = d.one(*PARTS)
-    times, batch, hidden = (int(d.rng.integers(1, 4)) for _ in range(3))
+    times, batch, hidden = (int(d.rng.integers(low, 4)) for low in (1, 2, 2))
     rows = GATES[mode] * hidden
     shapes = [(times, batch, rows), (rows, hidden), (rows,), *[(batch, hidden)] * PARTS[mode]]
-    return [d.values(s) for s in shapes], {"mode": mode, "reverse": d.flag()}
+    # Small ones: of a gate that is nearly open, float32 does not know how far it is shut.
+    return [d.within(-0.7, 0.7, s) for s in shapes], {"mode": mode, "reverse": d.flag()}
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -222,6 +222,17 @@ def _grad_unrolled(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...
     return *both, *(gradients.get(s, full(0, s.type)) for s in state)
 
 
+def _grad_lowered(*operands: Node, mode: str, reverse: bool) -> tuple[Node, ...]:
+    """As `_grad_unrolled` where nothing tracks any more, as in a graph on its way to CIRH."""
+    stand_ins = []
+    for n in operands:
+        # Of no tensor: numbers of tensors are larger. Lowered, it is its operand again.
+        stand_in = call("variable", n, uid=0)
+        stand_in.tracks = True
+        stand_ins.append(stand_in)
+    return _grad_unrolled(*stand_ins, mode=mode, reverse=reverse)
+
+
 op(
     "recurrent",
     _layer_type,
@@ -247,5 +258,5 @@ op(
         "recurrent_sweep", *_needed(*nodes, mode=mode), mode=mode, reverse=reverse
     ),
     work=lambda out, *types, mode, reverse: _sweep_work(out, *_needed(*types, mode=mode)),
-    cirh=decomposed(_grad_unrolled),
+    cirh=decomposed(_grad_lowered),
 )
