@@ -22,7 +22,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of values, as many in each as there are columns."""
+    """Rows of values, as many in each as there are columns.
+
+    >>> print(Table((Column("kernel", is_words=True), Column("cycles", "{:,}".format)), [("matmul", 19200)]).text())
+    kernel  cycles
+    matmul  19,200
+    """
 
     columns: tuple[Column, ...]
     rows: Sequence[Sequence[Any]]

@@ -16,7 +16,7 @@ def name_of(path):
 PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 SHOWING = [name_of(path) for path in FILES if "    >>> " in path.read_text()]
-DOORS = ("lazytensor.tracing", "wse_sim.plan.modes", "wse_sim.sweeps.sweep")
+DOORS = ("lazytensor.tracing", "wse_sim.plan.modes", "wse_sim.sweeps.sweep", "cstorch_compat.names.shim")
 
 
 def test_every_door_has_an_example():

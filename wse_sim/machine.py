@@ -83,7 +83,11 @@ class Machine:
 
     @classmethod
     def by_name(cls, name: str) -> "Machine":
-        """The preset called `name`. Raises LazyError, listing the presets, if there is none."""
+        """The preset called `name`. Raises LazyError, listing the presets, if there is none.
+
+        >>> Machine.by_name("wse2").colours
+        24
+        """
         if name not in MACHINES:
             raise LazyError(f"there is no machine {name!r}", hint=f"Use one of {', '.join(MACHINES)}.")
         return MACHINES[name]

@@ -14,6 +14,12 @@ def floor_plan(report: ModeReport, machine: Machine, columns: int = 72) -> str:
     A character stands for a cell of PEs, at most `columns` in a row and half as many cells to the length in y. Where
     several kernels share a cell, the one with most PEs in it is shown. In streaming mode the kernels use the mesh in
     turn, so that they overlap; later ones are shown.
+
+    >>> import lazytensor as lt
+    >>> from wse_sim import TINY, simulate
+    >>> report = simulate(lt.trace(lt.nn.Linear(8, 8), lt.ones(4, 8)), TINY, "pipelined")
+    >>> print(floor_plan(report.chosen, TINY).splitlines()[0])
+    tiny: 8 x 8 PEs, a character is 1.0 x 1.0
     """
     placed = [row for row in report.rows if row.rect]
     if not placed:
