@@ -24,7 +24,9 @@ from lazytensor.errors import ArgumentInvalid, LazyError, MemoryMissing, NumberT
 from lazytensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
-STRAY = (AttributeError, TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError)
+STRAY = (
+    *(AttributeError, TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError, MemoryError),
+)
 """What Python and NumPy raise for operands that they do not know."""
 _LARGEST = 1 << 63
 _NO_NUMBER = re.compile("cannot be converted to Scalar|Boolean value of Tensor")
@@ -95,6 +97,8 @@ def _stray(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
 ) -> LazyError | None:
     """The error in place of one that Python or NumPy raised in the house; None if somebody has raised it on purpose."""
+    if isinstance(error, MemoryError) or (isinstance(error, ValueError) and "array is too big" in str(error)):
+        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     file = frame.f_code.co_filename
     is_on_purpose = linecache.getline(file, line).lstrip().startswith("raise")
@@ -103,8 +107,6 @@ def _stray(
     # Python's own words name what is missing or too many, as PyTorch's do.
     if isinstance(error, TypeError) and _ARITY.search(str(error)):
         return None
-    if isinstance(error, ValueError) and "array is too big" in str(error):
-        return MemoryMissing(f"{function.__name__}(): its result is larger than any memory", 0, where=source.where())
     kind = ArgumentInvalid if isinstance(error, TypeError | AttributeError) else ShapeError
     return _unfit(function, args, kwargs, kind)
 

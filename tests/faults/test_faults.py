@@ -1,0 +1,21 @@
+"""A share of the faults that `python -m tests.faults` tries at every place."""
+
+import pytest
+
+from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+SHARE = 6
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_saves_survive_a_fault_at_any_place(fault, tmp_path):
+    count = places(tmp_path)
+    (tmp_path / "count.mdl").unlink()
+    for place in sorted({1, count, *range(1, count, max(1, count // SHARE))}):
+        fault(place, tmp_path)
+
+
+@pytest.mark.parametrize("place", [0, BATCHES - 1])
+def test_death_of_a_worker_is_told(place, tmp_path):
+    worker_death_at(place, tmp_path)
