@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import select
+import shlex
 import signal
 import sys
 import traceback
@@ -13,7 +14,7 @@ from collections.abc import Collection
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
-from cstorch_compat.names import coverage, examples, installation, shim, stubs
+from cstorch_compat.names import completion, coverage, examples, installation, shim, stubs
 from cstorch_compat.names.mirror import Mirror
 from cstorch_compat.page.writing import step_of, write_page
 from cstorch_compat.planning import opt_command, published_runs
@@ -21,7 +22,7 @@ from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
-from lazytensor import dialect
+from lazytensor import config, dialect
 from lazytensor.errors import LazyError
 from wse_sim import MACHINES, Machine
 from wse_sim.contest import contest_command as placing
@@ -30,7 +31,12 @@ from wse_sim.validation import command as validating
 
 def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     """The command line, and the names of its commands."""
-    parser = argparse.ArgumentParser(prog="lazywafer", description="Run cstorch scripts without the system.")
+    parser = argparse.ArgumentParser(
+        prog="lazywafer",
+        description="Run cstorch scripts without the system.",
+        epilog="environment:\n" + (config.__doc__ or "").partition("\n\n")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"lazywafer {installation.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     runner = commands.add_parser("run", help="run a script, then print what the wafer would do")
@@ -49,9 +55,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     planning.add_parser(commands)
     opt_command.add_parser(commands)
     placing.add_parser(commands)
-    covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
-    covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
-    covered.set_defaults(execute=lambda options: coverage.report(options.list))
+    coverage.add_parser(commands)
     examples.add_parser(commands)
     stubs.add_parser(commands)
     ckpt.add_parser(commands)
@@ -59,6 +63,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.add_argument("--json", action="store_true", help="print JSON")
     informer.set_defaults(execute=lambda options: info(options.json))
+    completion.add_parser(commands, parser)
     return parser, commands.choices
 
 
@@ -159,6 +164,10 @@ def _execute(path: str, args: list[str]) -> int:
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)
+        if user_traceback.is_of_a_refusal(e) and pathlib.Path(path).is_file():
+            print(
+                f"\nTry `lazywafer check {shlex.quote(path)}`: it lists all that is refused at once.", file=sys.stderr
+            )
         return 1
     return 0
 

@@ -5,6 +5,8 @@ LT_DEBUG=0..4   print while compiling, each level with those below: 1 the graph 
 LT_CHECK=1      verify what each pass gives before the next one runs (tests do)
 LT_DUMP=dir     write what all levels would print to files in `dir`, whatever LT_DEBUG says
 LT_JIT=0        run loop nests with NumPy instead of compiling them
+LT_TRACEBACK=full
+                show the frames of the house in tracebacks too, which are left out
 LT_THREADS=n    how many threads share a kernel's parts, by default the cores that the process may use
 LT_CACHE=dir    where compiled kernels are kept, in a folder of each user; by default ~/.cache/lazywafer
 """
@@ -28,6 +30,7 @@ class Switches:
     jit: bool = True
     cache: str = ""
     threads: int = 0
+    whole_tracebacks: bool = False
 
     @property
     def cache_folder(self) -> pathlib.Path:
@@ -55,6 +58,7 @@ def read(environment: Mapping[str, str]) -> Switches:
         jit=number("LT_JIT", 1) != 0,
         cache=environment.get("LT_CACHE", ""),
         threads=number("LT_THREADS", 0),
+        whole_tracebacks=environment.get("LT_TRACEBACK", "") == "full",
     )
 
 

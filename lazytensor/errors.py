@@ -16,6 +16,9 @@ class LazyError(Exception):
     is a sentence of the original's that scripts look for, and that has to come first.
     """
 
+    is_refusal = False
+    """Whether it stands for something that the wafer refuses, and PyTorch does not."""
+
     def __init__(self, what: str, *, where: object = None, hint: str = "", lead: str = ""):
         self.what, self.where, self.hint = what, where, hint
         # The first line is what a terminal shows of a long traceback: the place comes first.
@@ -123,6 +126,7 @@ def refuse(rule: str, error: LazyError, about: str = "") -> Any:
     # One reporter for the process, like the one run that a process has: a refusal is met deep inside a script's own
     # calls, where no argument could be passed down.
     if _reporter is None:
+        error.is_refusal = True
         raise error
     return _reporter(rule, error, about)
 

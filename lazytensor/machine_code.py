@@ -7,6 +7,7 @@ module imports Numba.
 """
 
 import hashlib
+import logging
 import pickle
 import sys
 from collections.abc import Callable
@@ -23,6 +24,11 @@ from lazytensor import private_files
 # Numba's own interface has no types.
 _pickled: Callable[[Any], bytes] = dumps
 _rebuilt: Callable[..., Any] = CompileResult._rebuild
+
+# At the level DEBUG a cold run would tell thousands of lines of what Numba does, and none of what the script does.
+for _name in ("numba", "llvmlite"):
+    if logging.getLogger(_name).level == logging.NOTSET:
+        logging.getLogger(_name).setLevel(logging.WARNING)
 
 SURROUNDINGS = (
     sys.version_info[:3],

@@ -1,9 +1,11 @@
 """`lazywafer coverage`: for every known name of the emulated packages, whether it is here."""
 
+import argparse
 import importlib
+import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from cstorch_compat.names import manifest, shim, surface
@@ -89,8 +91,16 @@ def _package(name: str) -> str:
     return name.rpartition(".")[0] or name
 
 
-def report(listed: bool) -> int:
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Describe the command."""
+    covered = commands.add_parser("coverage", help="print which names of the emulated packages are here")
+    covered.add_argument("--list", action="store_true", help="every name that is partial or missing, with the reason")
+    covered.add_argument("--json", action="store_true", help="print every name with its status and reason as JSON")
+    covered.set_defaults(execute=lambda options: report(options.list, options.json))
+
+
+def report(listed: bool = False, as_json: bool = False) -> int:
     """Print the coverage. Returns the exit status."""
     shim.install()
-    print(text(listed))
+    print(json.dumps([asdict(row) for row in rows()], indent=0) if as_json else text(listed))
     return 0

@@ -1,4 +1,4 @@
-"""Tracebacks for whoever wrote the script: they begin at the user's frames, and end there if the error is ours."""
+"""Tracebacks for whoever wrote the script: the frames of the house are left out, which LT_TRACEBACK=full shows."""
 
 import contextlib
 import traceback
@@ -6,40 +6,47 @@ import traceback
 from lazytensor import config, source
 from lazytensor.errors import LazyError
 
+HIDDEN = "(raised inside of lazywafer, whose frames are left out: LT_TRACEBACK=full shows them)\n"
+"""Said of an error that was not raised on purpose."""
+
 
 def text(e: BaseException) -> str:
     """An exception with its causes, as Python prints it, without the frames that say nothing to the user."""
+    told = traceback.TracebackException.from_exception(e)
+    if config.current().whole_tracebacks or config.current().debug:
+        return "".join(told.format())
     # A built-in error that repeats one of ours says nothing twice.
     repeats = _is_repeated(e)
-    told = traceback.TracebackException.from_exception(e)
-    _trim(told, e)
+    ends_here = bool(told.stack) and is_machinery(told.stack[-1].filename)
+    _trim(told)
     if repeats:
         told.__cause__ = told.__context__ = None
-    return "".join(told.format())
+    # What is raised on purpose says what happened; of anything else the way into the house may be what is looked for.
+    is_ours = isinstance(e, LazyError | ImportError) or repeats
+    return "".join([*told.format(), HIDDEN * (ends_here and not is_ours)])
+
+
+def is_of_a_refusal(e: BaseException | None) -> bool:
+    """Whether an exception, or what it came from, is one that the wafer refuses with."""
+    while e is not None:
+        if isinstance(e, LazyError) and e.is_refusal:
+            return True
+        e = e.__cause__ or e.__context__
+    return False
 
 
 def _is_repeated(e: BaseException) -> bool:
     return isinstance(e.__cause__, LazyError) and str(e.__cause__) == str(e)
 
 
-def _trim(told: traceback.TracebackException, e: BaseException) -> None:
+def _trim(told: traceback.TracebackException) -> None:
     """Shorten the stack of an exception, and those of its causes, whose tracebacks are printed too."""
-    # A module that is not there is told by the import shim, in Python's own class.
-    is_ours = isinstance(e, LazyError | ImportError) or _is_repeated(e)
-    told.stack = traceback.StackSummary.from_list(_frames(told.stack, is_ours))
-    for inner, cause in ((told.__cause__, e.__cause__), (told.__context__, e.__context__)):
-        if inner is not None and cause is not None:
-            _trim(inner, cause)
-
-
-def _frames(stack: traceback.StackSummary, is_ours: bool) -> list[traceback.FrameSummary]:
-    mine = [k for k, f in enumerate(stack) if not is_machinery(f.filename)]
-    if not mine:
-        return list(stack)
-    # What is raised on purpose says itself what happened; of anything else the way through the house is needed too.
-    if is_ours and not config.current().debug:
-        return [stack[k] for k in mine]
-    return list(stack)[mine[0] :]
+    # An error that no frame of the user's led to is told whole.
+    mine = [f for f in told.stack if not is_machinery(f.filename)]
+    told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
+    for inner in (told.__cause__, told.__context__):
+        if inner is not None:
+            _trim(inner)
 
 
 def is_machinery(file: str) -> bool:

@@ -5,7 +5,10 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import cstorch_compat
+from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
 from tests.conftest import ROOT, lazywafer
 
@@ -21,6 +24,56 @@ def test_info_as_json_has_what_the_text_has(tmp_path):
     lines = lazywafer("info", cwd=tmp_path).stdout.splitlines()
     assert [line.split(maxsplit=1)[0] for line in lines] == [name.split()[0] for name in facts]
     assert facts["lazywafer"] == cstorch_compat.__version__
+
+
+def test_help_tells_the_switches_of_the_environment(tmp_path):
+    said = lazywafer("--help", cwd=tmp_path).stdout
+    assert all(f"\n{name}=" in said for name in ("LT_DEBUG", "LT_DUMP", "LT_CHECK", "LT_TRACEBACK"))
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    pytest.importorskip("shtab", reason="shtab is the extra `completion`")
+    said = lazywafer("completion", "bash", cwd=tmp_path).stdout
+    assert "coverage" in said and "--closure-lag" in said
+    assert lazywafer("completion", "fish", cwd=tmp_path).returncode == 2
+
+
+def test_completion_says_what_is_to_be_installed(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    done = lazywafer("completion", "bash", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "") and "pip install lazywafer[completion]" in done.stderr
+
+
+REFUSED = """
+import torch, cerebras.pytorch as cstorch
+backend = cstorch.backend("CSX")
+model = cstorch.compile(torch.nn.Linear(2, 2), backend)
+@cstorch.trace
+def step(batch):
+    return model(batch).sum().item()
+loader = cstorch.utils.data.DataLoader(lambda: [torch.ones(2, 2)] * 2)
+for batch in cstorch.utils.data.DataExecutor(loader, num_steps=1):
+    step(batch)
+"""
+
+
+def test_a_refusal_points_to_the_check(tmp_path):
+    (tmp_path / "a script.py").write_text(REFUSED)
+    done = lazywafer("run", "a script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Try `lazywafer check 'a script.py'`")
+    (tmp_path / "wrong.py").write_text("import torch\ntorch.ones(2) @ torch.ones(3)\n")
+    assert "lazywafer check" not in lazywafer("run", "wrong.py", cwd=tmp_path).stderr
+
+
+def test_coverage_as_json_has_each_name_with_its_reason(tmp_path, monkeypatch):
+    # All names together take half a minute; test_shim.py has them.
+    monkeypatch.setattr(manifest, "known_names", lambda: {"torch.add", "torch.AliasDb"})
+    monkeypatch.setattr(manifest, "PARTIAL", {"torch.load": "a part of it"})
+    names = {row.pop("name"): row for row in json.loads(lazywafer("coverage", "--json", cwd=tmp_path).stdout)}
+    assert names["torch.add"] == {"status": "full", "reason": ""}
+    assert names["torch.load"] == {"status": "partial", "reason": "a part of it"}
+    assert names["torch.AliasDb"]["status"] == "missing" and names["torch.AliasDb"]["reason"]
 
 
 def test_a_module_is_run_by_its_name(tmp_path):

@@ -1,0 +1,26 @@
+"""`lazywafer completion SHELL`: what a shell reads to complete commands and options, written by shtab."""
+
+import argparse
+import importlib
+import sys
+from typing import Any
+
+SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", whole: argparse.ArgumentParser) -> None:
+    """Describe the command; `whole` is the parser of all commands."""
+    writer = commands.add_parser("completion", help="print what a shell completes commands with (the extra completion)")
+    writer.add_argument("shell", choices=SHELLS, help="the shell; as in: lazywafer completion bash > FILE")
+    writer.set_defaults(execute=lambda options: write(whole, options.shell))
+
+
+def write(parser: argparse.ArgumentParser, shell: str) -> int:
+    """Print the completion. Returns the exit status: 1 where shtab is not installed."""
+    try:
+        shtab: Any = importlib.import_module("shtab")
+    except ModuleNotFoundError:
+        print("lazywafer: completion needs shtab: pip install lazywafer[completion]", file=sys.stderr)
+        return 1
+    print(shtab.complete(parser, shell=shell))
+    return 0
