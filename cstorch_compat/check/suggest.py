@@ -69,6 +69,7 @@ def _expression(text: str) -> ast.expr | None:
 
 def _around(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] | None:
     """The call that reduces what stands at these columns, with its own."""
+    # Python counts columns of what is parsed here without the indentation, and those of the frame with it.
     indent = len(line) - len(line.lstrip())
     try:
         tree = ast.parse(line.strip())
@@ -88,6 +89,7 @@ def _around(line: bytes, columns: tuple[int, int]) -> tuple[ast.expr, int, int] 
 
 
 def _rewritten(place: Place, expression: ast.expr) -> str | None:
+    # In the script's own words: a line with a name that it does not import would not run.
     names = imported(place.script)
     call = _spelled(expression, names)
     rewrite = REWRITES.get((place.key, call.name))

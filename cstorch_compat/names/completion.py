@@ -17,6 +17,7 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", 
 
 def write(parser: argparse.ArgumentParser, shell: str) -> int:
     """Print the completion. Returns the exit status: 1 where shtab is not installed."""
+    # Imported when it is asked for: no other command needs it.
     try:
         shtab: Any = importlib.import_module("shtab")
     except ModuleNotFoundError:

@@ -48,12 +48,14 @@ def _printed(text: str, names: list[str], as_dot: bool) -> str:
     graph, is_lowered = read_graph(text), f'"{LOWERED}.' in text or "lower_to_cirh" in names
     # Recorded first, which checks what was read.
     passes = (PASSES["record"], *(PASSES[name] for name in names if name != "record"))
+    # A pass reads what earlier ones gave; said here by the names of passes, for forms have no name on the command line.
     available = {"graph", "heading"}
     for p in passes:
         if missing := set(p.reads) - available:
             given_by = next(q.name for q in PASSES.values() if q.gives in missing)
             raise LazyError(f"pass {p.name} reads what {given_by} gives", hint=f"Run {given_by} before it.")
         available.add(p.gives)
+    # A target of its own, so that nothing else runs between the passes that were asked for.
     compilation = Compilation(graph, Target("opt", passes))
     result = compilation[passes[-1].name]
     if isinstance(result, Graph):

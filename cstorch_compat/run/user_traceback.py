@@ -28,6 +28,7 @@ def text(e: BaseException) -> str:
 
 def is_of_a_refusal(e: BaseException | None) -> bool:
     """Whether an exception, or what it came from, is one that the wafer refuses with."""
+    # A script may have caught it and raised an error of its own.
     while e is not None:
         if isinstance(e, LazyError) and e.is_refusal:
             return True
@@ -39,14 +40,15 @@ def _is_repeated(e: BaseException) -> bool:
     return isinstance(e.__cause__, LazyError) and str(e.__cause__) == str(e)
 
 
-def _trim(told: traceback.TracebackException) -> None:
+def _trim(told: traceback.TracebackException, is_inner: bool = False) -> None:
     """Shorten the stack of an exception, and those of its causes, whose tracebacks are printed too."""
-    # An error that no frame of the user's led to is told whole.
+    # An error that no frame of the user's led to is told whole; of a cause, which begins where it was caught, the
+    # words are enough.
     mine = [f for f in told.stack if not is_machinery(f.filename)]
-    told.stack = traceback.StackSummary.from_list(mine or list(told.stack))
+    told.stack = traceback.StackSummary.from_list(mine or ([] if is_inner else list(told.stack)))
     for inner in (told.__cause__, told.__context__):
         if inner is not None:
-            _trim(inner)
+            _trim(inner, is_inner=True)
 
 
 def is_machinery(file: str) -> bool:

@@ -17,7 +17,8 @@ from lazytensor.errors import DataError
 POLYNOMIAL = 0x82F63B78
 """CRC-32C, reflected."""
 MASK = 0xA282EAD8
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+VARINT, _FIXED64, BYTES, _FIXED32 = 0, 1, 2, 5
+"""How the value of a field is written."""
 STRING = 7
 """DT_STRING of TensorFlow's types."""
 
@@ -94,7 +95,8 @@ def records(data: bytes, damaged: Callable[[str], None] = lambda what: None) -> 
         start = end + 4
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A whole number, seven bits a byte."""
     out = bytearray()
     while value > 0x7F:
         # Seven bits in a byte, the lowest first; the high bit says that more follow.
@@ -103,9 +105,10 @@ def _varint(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def _packed(number: int, data: bytes) -> bytes:
+def packed(number: int, data: bytes) -> bytes:
+    """A field of bytes: a text, a message, or packed numbers."""
     # A field's key is its number and, in the low three bits, how its value is written.
-    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
+    return varint(number << 3 | BYTES) + varint(len(data)) + data
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
@@ -123,7 +126,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     while at < len(data):
         key, at = _number(data, at)
         kind = key & 7
-        if kind == _VARINT:
+        if kind == VARINT:
             value, at = _number(data, at)
             yield key >> 3, value
             continue
@@ -138,29 +141,30 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 def event(seconds: float, step: int, body: bytes) -> bytes:
     """An Event message with what is logged at a step."""
     # Keys by hand: 0x09 is field 1 as eight bytes, the time; 0x10 is field 2 as a varint, the step, left out at 0.
-    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + _varint(step) if step else b"") + body
+    return b"\x09" + struct.pack("<d", seconds) + (b"\x10" + varint(step) if step else b"") + body
 
 
-VERSION = _packed(3, b"brain.Event:2")
+VERSION = packed(3, b"brain.Event:2")
 """What the first message of a file says."""
 
 
-def _value(tag: str, value: bytes) -> bytes:
-    return _packed(5, _packed(1, _packed(1, tag.encode()) + value))
+def summary_value(tag: str, value: bytes) -> bytes:
+    """What is logged under a tag, as the body of an event."""
+    return packed(5, packed(1, packed(1, tag.encode()) + value))
 
 
 def scalar(tag: str, value: float) -> bytes:
     """A number."""
-    return _value(tag, b"\x15" + struct.pack("<f", value))
+    return summary_value(tag, b"\x15" + struct.pack("<f", value))
 
 
 def text(tag: str, value: str) -> bytes:
     """A text, as a tensor of one string for the plug-in that shows texts."""
     # TensorBoard finds the plug-in that shows a value by its name in the metadata.
-    plugin = _packed(9, _packed(1, _packed(1, b"text")))
-    shape = _packed(2, _packed(2, b"\x08\x01"))
-    return _value(
-        f"{tag}/text_summary", plugin + _packed(8, b"\x08" + _varint(STRING) + shape + _packed(8, value.encode()))
+    plugin = packed(9, packed(1, packed(1, b"text")))
+    shape = packed(2, packed(2, b"\x08\x01"))
+    return summary_value(
+        f"{tag}/text_summary", plugin + packed(8, b"\x08" + varint(STRING) + shape + packed(8, value.encode()))
     )
 
 
@@ -174,7 +178,9 @@ def histogram(tag: str, values: np.ndarray, limits: np.ndarray) -> bytes:
     numbers = flat.min(), flat.max(), len(flat), flat.sum(), (flat * flat).sum()
     body = b"".join(bytes([i << 3 | _FIXED64]) + struct.pack("<d", n) for i, n in enumerate(numbers, 1))
     upper = edges[first + 1 : last + 1].astype("<f8").tobytes()
-    return _value(tag, _packed(5, body + _packed(6, upper) + _packed(7, counts[first:last].astype("<f8").tobytes())))
+    return summary_value(
+        tag, packed(5, body + packed(6, upper) + packed(7, counts[first:last].astype("<f8").tobytes()))
+    )
 
 
 def spread_limits() -> np.ndarray:

@@ -1,5 +1,6 @@
 """Summaries of a run: numbers, texts and histograms in TensorBoard's event files, tensors beside them in H5 files."""
 
+import importlib
 import itertools
 import pathlib
 import socket
@@ -14,11 +15,14 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from cstorch_compat.files import checkpoint
+from cstorch_compat.files.tree import flatten
 from cstorch_compat.run.process import Slot
-from cstorch_compat.watch import eventfile
+from cstorch_compat.watch import eventfile, plugins, projector
 from cstorch_compat.watch.eventfile import ScalarEvent, TextEvent
+from cstorch_compat.watch.png import pixels_of
 from lazytensor import source
 from lazytensor.errors import DataError, OptionMissing
+from lazytensor.nn.scopes import name_scopes
 from lazytensor.plain_files import open_plain
 from lazytensor.tensor import Tensor
 
@@ -32,8 +36,12 @@ class TensorDescriptor:
     tensor: Tensor
 
 
+def _array(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().array() if isinstance(values, Tensor) else values)
+
+
 class EventWriter:
-    """Writes numbers, texts and histograms into `log_dir`; PyTorch's SummaryWriter.
+    """Writes numbers, texts, histograms, pictures, curves and graphs into `log_dir`; PyTorch's SummaryWriter.
 
     `purge_step`, `max_queue` and `flush_secs` are accepted and change nothing: what is logged is on the disk after
     `flush` or `close`.
@@ -122,11 +130,116 @@ class EventWriter:
         if max_bins is not None:
             raise OptionMissing("add_histogram: there is no max_bins", where=source.where(), hint="Give it by bins=.")
         # In float64: sums of squares of many float32 would lose digits.
-        array = np.asarray(values.detach().array() if isinstance(values, Tensor) else values, np.float64)
+        array = np.asarray(_array(values), np.float64)
         if not array.size:
             raise ValueError("The input has no element.")
         limits = eventfile.spread_limits() if bins == "tensorflow" else np.histogram_bin_edges(array, bins)
         self._log(eventfile.histogram(tag, array, limits), global_step, walltime)
+
+    def add_image(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "CHW"
+    ) -> None:
+        """Log a picture: fractions of white, or bytes. Raises ValueError if `dataformats` does not fit the array."""
+        self._log(plugins.image(tag, pixels_of(_array(img_tensor), dataformats)), global_step, walltime)
+
+    def add_images(
+        self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: Any = None, dataformats: str = "NCHW"
+    ) -> None:
+        """Log pictures, as a grid of eight beside each other."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: Any = None
+    ) -> None:
+        """Log a figure of matplotlib, or a list of them of one size, and close it unless `close` is False."""
+        # Whoever has a figure has matplotlib; nobody else needs it. The canvas is one without a window, whichever the
+        # figure was made for.
+        backend: Any = importlib.import_module("matplotlib.backends.backend_agg")
+        pictures = []
+        for f in figure if isinstance(figure, list) else [figure]:
+            canvas = backend.FigureCanvasAgg(f)
+            canvas.draw()
+            pictures.append(np.asarray(canvas.buffer_rgba())[..., :3])
+            if close:
+                importlib.import_module("matplotlib.pyplot").close(f)
+        self.add_image(tag, np.stack(pictures), global_step, walltime, "NHWC")
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: Any = None,
+    ) -> None:
+        """Log precision against recall: labels are 0 or 1, predictions from 0 to 1."""
+        wanted, predicted = (_array(a).ravel() for a in (labels, predictions))
+        count = min(num_thresholds, 127)  # as many as TensorBoard keeps
+        at = None if weights is None else np.asarray(_array(weights), np.float64).ravel()
+        self._log(plugins.precision_recall(tag, wanted, predicted, count, at), global_step, walltime)
+
+    def add_hparams(
+        self,
+        hparam_dict: dict[str, Any],
+        metric_dict: dict[str, Any],
+        hparam_domain_discrete: dict[str, list[Any]] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """Log the hyperparameters of a run with what came out of it, in a folder of its own.
+
+        Raises TypeError if either is no dictionary, ValueError for a value that is no number, text or truth value.
+        """
+        if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        values = {k: v.item() if isinstance(v, Tensor) else v for k, v in hparam_dict.items()}
+        said = plugins.hyperparameters(values, metric_dict, hparam_domain_discrete or {}, time.time())
+        # A folder is a run, and the plug-in shows a row for each run.
+        with EventWriter(pathlib.Path(self.log_dir) / (run_name or str(time.time()))) as writer:
+            for message in said:
+                writer._log(message, None, None)
+            for tag, value in metric_dict.items():
+                writer.add_scalar(tag, value, global_step)
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Log the graph of a module for `input_to_model`, folded by modules; `use_strict_trace` changes nothing."""
+        given = input_to_model if isinstance(input_to_model, list | tuple) else (input_to_model,)
+        scopes = {m: m.__dict__["_scope"] for m in model.modules()}
+        try:
+            # Operations carry the path of their module, and a script's own modules have none before they are named.
+            name_scopes(model, type(model).__name__)
+            outputs = [t.node for _, t in flatten(model(*given))]
+        finally:
+            for m, scope in scopes.items():
+                m.__dict__["_scope"] = scope
+        named = (*model.named_parameters(), *model.named_buffers())
+        state = {t.node: f"{type(model).__name__}.{name}" for name, t in named}
+        nodes = plugins.graph(outputs, state)
+        if verbose:
+            print(f"{len(nodes):,} bytes of graph")
+        # Field 4 of an event is a graph.
+        self._log(eventfile.packed(4, nodes), None, None)
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Any = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: list[str] | None = None,
+    ) -> None:
+        """Log points, [rows, dimensions], with a label and a picture for each, for TensorBoard's projector.
+
+        Raises ValueError if labels or pictures are not as many as the points.
+        """
+        place = f"{int(global_step or 0):05d}/{quote(tag, safe='')}"
+        pictures = None if label_img is None else _array(label_img)
+        projector.write(pathlib.Path(self.log_dir), place, tag, _array(mat), (metadata, metadata_header), pictures)
 
     def flush(self) -> None:
         """Put everything on the disk."""

@@ -1,5 +1,6 @@
 """TensorBoard's own reader finds what our writers wrote."""
 
+import io
 import struct
 
 import numpy as np
@@ -98,3 +99,144 @@ def test_scalars_are_float32(folder):
     with EventWriter(path) as writer:
         writer.add_scalar("x", 0.1, 1)
     assert read(path).Scalars("x")[0].value == struct.unpack("f", struct.pack("f", 0.1))[0]
+
+
+PICTURE = np.arange(24, dtype=np.float32).reshape(3, 2, 4) / 24
+
+
+def pixels(encoded):
+    """A picture as TensorBoard shows it: read by a library that did not write it."""
+    return np.asarray(pytest.importorskip("PIL.Image").open(io.BytesIO(encoded)))
+
+
+def images(path, tag):
+    accumulator = reader.EventAccumulator(str(path), size_guidance={"images": 0}).Reload()
+    return [(e.step, e.width, e.height, pixels(e.encoded_image_string)) for e in accumulator.Images(tag)]
+
+
+def test_pictures_come_back_in_every_order_of_dimensions(folder):
+    path = folder()
+    wanted = (PICTURE.transpose(1, 2, 0).astype(np.float64) * 255).astype(np.uint8)
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_image("p", tensor(PICTURE), 1)
+        writer.add_image("p", PICTURE.transpose(1, 2, 0), 2, dataformats="HWC")
+        writer.add_image("p", wanted, 3, dataformats="hwc")
+        writer.add_image("grey", PICTURE[0], 1, dataformats="HW")
+        with pytest.raises(ValueError, match="dataformats='CHW' names 3"):
+            writer.add_image("p", PICTURE[0], 1)
+        with pytest.raises(ValueError, match="and this one 5"):
+            writer.add_image("p", np.zeros((5, 2, 2)), 1)
+    shown = images(path, "p")
+    assert [(step, width, height) for step, width, height, _ in shown] == [(1, 4, 2), (2, 4, 2), (3, 4, 2)]
+    assert all(np.array_equal(p, wanted) for *_, p in shown)
+    ((_, _, _, grey),) = images(path, "grey")
+    assert np.array_equal(grey, np.repeat(wanted[..., :1], 3, 2))
+
+
+def test_several_pictures_are_a_grid_of_eight_columns(folder):
+    path = folder()
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_images("p", tensor(np.stack([PICTURE] * 7 + [1 - PICTURE] * 3)), 5)
+    ((step, width, height, grid),) = images(path, "p")
+    assert (step, width, height) == (5, 8 * 4, 2 * 2)
+    assert np.array_equal(grid[:2, :4], grid[:2, 24:28]) and not np.array_equal(grid[:2, :4], grid[:2, 28:])
+    assert np.array_equal(grid[2:, :4], grid[:2, 28:]) and not grid[2:, 8:].any()
+
+
+@pytest.mark.slow
+def test_a_figure_is_a_picture_of_it(folder):
+    figures = pytest.importorskip("matplotlib.figure")
+    figure = figures.Figure(figsize=(2, 1), dpi=50)
+    figure.add_subplot().plot([0, 1])
+    path = folder()
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_figure("f", figure, 3)
+    ((step, width, height, shown),) = images(path, "f")
+    assert (step, width, height) == (3, 100, 50) and shown.min() < 100 < shown.max()
+
+
+def test_a_curve_of_precision_and_recall_counts_each_threshold(folder):
+    labels, predictions = np.array([0, 1, 1, 0, 1]), np.array([0.1, 0.4, 0.35, 0.8, 1.0])
+    path = folder()
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_pr_curve("curve", tensor(labels), tensor(predictions), 2, num_thresholds=11)
+    (event,) = read(path).Tensors("curve")
+    proto = event.tensor_proto
+    assert [d.size for d in proto.tensor_shape.dim] == [6, 11] and event.step == 2
+    true, false, rest_false, rest_true, precision, recall = np.array(proto.float_val).reshape(6, 11)
+    for k, threshold in enumerate(np.arange(11) / 10):
+        reached = np.floor(predictions * 10) / 10 >= threshold
+        assert (true[k], false[k]) == (labels[reached].sum(), (1 - labels)[reached].sum())
+    assert np.all(true + rest_true == 3) and np.all(false + rest_false == 2)
+    np.testing.assert_allclose(precision, true / np.maximum(true + false, 1e-7), rtol=1e-6)
+    np.testing.assert_allclose(recall, true / 3, rtol=1e-6)
+    metadata = read(path).SummaryMetadata("curve").plugin_data
+    curves = pytest.importorskip("tensorboard.plugins.pr_curve.plugin_data_pb2")
+    assert metadata.plugin_name == "pr_curves"
+    assert curves.PrCurvePluginData.FromString(metadata.content).num_thresholds == 11
+
+
+def test_hyperparameters_are_those_that_the_plug_in_reads(folder):
+    data = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    path = folder()
+    values = {"lr": 0.1, "layers": 3, "name": "a", "flag": True, "t": tensor(np.float32(2.0))}
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_hparams(values, {"loss": 0.5}, {"lr": [0.1, 0.2]}, run_name="one", global_step=4)
+        with pytest.raises(TypeError, match="should be dictionary"):
+            writer.add_hparams([], {})
+        with pytest.raises(ValueError, match="value should be one of int, float, str, bool"):
+            writer.add_hparams({"x": object()}, {})
+    run = read(path / "one")
+
+    def content(name):
+        metadata = run.SummaryMetadata(f"_hparams_/{name}").plugin_data
+        assert metadata.plugin_name == "hparams"
+        return data.HParamsPluginData.FromString(metadata.content)
+
+    experiment = content("experiment").experiment
+    assert [(h.name, h.type) for h in experiment.hparam_infos] == [
+        ("lr", 3),
+        ("layers", 3),
+        ("name", 1),
+        ("flag", 2),
+        ("t", 3),
+    ]
+    assert list(experiment.hparam_infos[0].domain_discrete) == [0.1, 0.2]
+    assert [m.name.tag for m in experiment.metric_infos] == ["loss"]
+    session = content("session_start_info").session_start_info.hparams
+    assert session["lr"].number_value == 0.1 and session["name"].string_value == "a" and session["flag"].bool_value
+    assert content("session_end_info").session_end_info.status == 1
+    assert [(e.step, e.value) for e in run.Scalars("loss")] == [(4, 0.5)]
+
+
+def test_a_graph_is_folded_by_modules(folder):
+    nn = mirror("torch.nn")
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    path = folder()
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_graph(model, tensor(np.ones((5, 4), np.float32)))
+    nodes = {n.name: n for n in read(path).Graph().node}
+    assert all(i in nodes for n in nodes.values() for i in n.input)
+    relu = next(n for n in nodes.values() if n.op == "relu")
+    assert [d.size for d in relu.attr["_output_shapes"].list.shape[0].dim] == [5, 3]
+    assert {"Sequential/0/weight", "Sequential/2/bias"} <= set(nodes)
+    assert relu.name.startswith("Sequential/1/") and not model[1]._scope
+
+
+def test_points_are_written_where_the_projector_looks(folder):
+    path = folder()
+    points = np.arange(12.0).reshape(4, 3)
+    with public.SummaryWriter(str(path)) as writer:
+        writer.add_embedding(tensor(points), ["a", "b\tc", "d", "e"], np.stack([PICTURE] * 4), 7, "mine")
+        writer.add_embedding(points, [("x", 1)] * 4, tag="two", metadata_header=["name", "number"])
+        with pytest.raises(ValueError, match="labels should equal"):
+            writer.add_embedding(points, ["a"])
+    projector = pytest.importorskip("tensorboard.plugins.projector.projector_config_pb2")
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    config = text_format.Parse((path / "projector_config.pbtxt").read_text(), projector.ProjectorConfig())
+    first, second = config.embeddings
+    assert first.tensor_name == "mine:00007" and list(first.sprite.single_image_dim) == [4, 2]
+    assert np.array_equal(np.loadtxt(path / first.tensor_path), points)
+    assert (path / first.metadata_path).read_text().splitlines() == ["a", "b c", "d", "e"]
+    assert pixels((path / first.sprite.image_path).read_bytes()).shape == (4, 8, 3)
+    assert (path / second.metadata_path).read_text().splitlines()[:2] == ["name\tnumber", "x\t1"]

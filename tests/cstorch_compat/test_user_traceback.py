@@ -34,9 +34,14 @@ def files_of(done):
 
 
 def test_an_error_from_inside_the_house_says_that_its_frames_are_left_out(script):
-    done = script("torch.zeros(2).reshape('no', object())\n")
+    done = script("from lazytensor import pytree\npytree.tree_map(None, [1])\n")
     assert done.returncode == 1 and len(files_of(done)) == 1 and files_of(done)[0].endswith("script.py")
     assert done.stderr.endswith(user_traceback.HIDDEN)
+
+
+def test_a_call_that_makes_no_sense_is_told_at_the_users_line(script):
+    done = script("torch.zeros(2).reshape('no', object())\n")
+    assert done.returncode == 1 and len(files_of(done)) == 1 and files_of(done)[0].endswith("script.py")
 
 
 def test_a_switch_shows_the_frames_of_the_house(script):

@@ -1,0 +1,129 @@
+"""What TensorBoard's plug-ins show, as messages: pictures, curves, hyperparameters, graphs.
+
+Formats: summary.proto, graph.proto and node_def.proto of TensorFlow; plugin_data.proto and api.proto of TensorBoard's
+hparams, plugin_data.proto of its pr_curves. Of each the few fields that are shown.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cstorch_compat.watch.eventfile import VARINT, packed, summary_value, varint
+from cstorch_compat.watch.png import png
+from lazytensor.ir.graph import Node, topological
+from lazytensor.ir.types import Type
+
+FLOAT = 1
+"""DT_FLOAT of TensorFlow's types."""
+LEAST = 1e-7
+"""Below it nothing is divided by; TensorBoard's own constant for these curves."""
+TEXT, TRUTH, NUMBER = 1, 2, 3
+"""Types of hyperparameters."""
+
+
+def _int(number: int, content: int) -> bytes:
+    return varint(number << 3 | VARINT) + varint(content)
+
+
+def _double(number: int, content: float) -> bytes:
+    return bytes([number << 3 | 1]) + struct.pack("<d", content)
+
+
+def _text(number: int, content: str) -> bytes:
+    return packed(number, content.encode())
+
+
+def _plugin(name: str, content: bytes) -> bytes:
+    return packed(9, packed(1, _text(1, name) + packed(2, content)))
+
+
+def image(tag: str, pixels: np.ndarray) -> bytes:
+    """A picture of bytes, [height, width, channels]."""
+    height, width, channels = pixels.shape
+    sizes = _int(1, height) + _int(2, width) + _int(3, channels)
+    return summary_value(tag, packed(4, sizes + packed(4, png(pixels))))
+
+
+def precision_recall(
+    tag: str, labels: np.ndarray, predictions: np.ndarray, count: int, weights: np.ndarray | None
+) -> bytes:
+    """Precision against recall over `count` thresholds from 0 to 1; labels are 0 or 1."""
+    weights = np.ones(labels.shape) if weights is None else weights
+    # A prediction counts for each threshold that it reaches.
+    bucket = np.floor(predictions * (count - 1)).astype(np.int64)
+    above = [
+        np.bincount(bucket.ravel(), (weights * of).ravel(), count)[::-1].cumsum()[::-1] for of in (labels, 1 - labels)
+    ]
+    # The first threshold is 0, which every prediction reaches: what is above it are all there are.
+    true, false = above
+    precision, recall = true / np.maximum(LEAST, true + false), true / np.maximum(LEAST, true[0])
+    table = np.stack([true, false, false[0] - false, true[0] - true, precision, recall]).astype("<f4")
+    shape = packed(2, b"".join(packed(2, _int(1, extent)) for extent in table.shape))
+    tensor = _int(1, FLOAT) + shape + packed(5, table.tobytes())
+    return summary_value(tag, _plugin("pr_curves", _int(2, count)) + packed(8, tensor))
+
+
+def hyperparameters(
+    values: Mapping[str, Any], metrics: Iterable[str], domains: Mapping[str, Sequence[Any]], seconds: float
+) -> list[bytes]:
+    """The three messages of a session: what is varied and measured, the values, and that it is over.
+
+    Raises ValueError for a value that is no number, text or truth value.
+    """
+    infos = b"".join(packed(4, _info(name, v, domains.get(name, ()))) for name, v in values.items())
+    measured = b"".join(packed(5, packed(1, _text(2, name))) for name in metrics)
+    given = b"".join(packed(1, _text(1, name) + packed(2, _varied(name, v)[1])) for name, v in values.items())
+    # Each run says the whole experiment; the plug-in puts equal ones together.
+    parts = {
+        "experiment": packed(2, infos + measured),
+        "session_start_info": packed(3, given),
+        "session_end_info": packed(4, _int(1, 1) + _double(2, seconds)),  # 1: it succeeded
+    }
+    return [summary_value(f"_hparams_/{name}", _plugin("hparams", content)) for name, content in parts.items()]
+
+
+def _varied(name: str, v: Any) -> tuple[int, bytes]:
+    """The type of a value, and the value as protobuf's own message for values of any type."""
+    # Before the numbers: a truth value of Python is one.
+    if isinstance(v, bool | np.bool_):
+        return TRUTH, _int(4, int(v))
+    if isinstance(v, int | float | np.number):
+        return NUMBER, _double(2, float(v))
+    if isinstance(v, str):
+        return TEXT, _text(3, v)
+    raise ValueError(f"value should be one of int, float, str, bool, or torch.Tensor: {name} is a {type(v).__name__}")
+
+
+def _info(name: str, v: Any, domain: Sequence[Any]) -> bytes:
+    choices = b"".join(packed(1, _varied(name, choice)[1]) for choice in domain)
+    return _text(1, name) + _int(4, _varied(name, v)[0]) + (packed(5, choices) if domain else b"")
+
+
+def graph(outputs: Iterable[Node], state: Mapping[Node, str]) -> bytes:
+    """The nodes below some outputs as a GraphDef, folded by the modules that they belong to.
+
+    `state` are the names of parameters and buffers, by their nodes.
+    """
+    names: dict[Node, str] = {}
+    body = b""
+    for k, n in enumerate(topological(outputs)):
+        scope = n.where.scope if n.where is not None else ""
+        path = state.get(n, f"{scope}.{n.op}_{k}")
+        names[n] = "/".join(filter(None, path.split(".")))
+        # Names are paths: TensorBoard folds what has a beginning in common.
+        inputs = b"".join(_text(3, names[i]) for i in n.inputs)
+        body += packed(1, _text(1, names[n]) + _text(2, n.op) + inputs + _shapes(n.type))
+    # Version 22 of the format, which has all that is used here.
+    return body + packed(4, _int(1, 22))
+
+
+def _shapes(types: Type | tuple[Type, ...]) -> bytes:
+    """The attribute by which TensorBoard writes shapes at the edges."""
+    # An attribute of that name is a list of shapes, in the order of the results.
+    shapes = b"".join(
+        packed(7, b"".join(packed(2, _int(1, extent)) for extent in t.shape))
+        for t in (types if isinstance(types, tuple) else (types,))
+    )
+    return packed(5, _text(1, "_output_shapes") + packed(2, packed(1, shapes)))
