@@ -1,7 +1,6 @@
 """Records the step of a script from types alone: `record_script(path, args)` gives its program for any batch."""
 
 import contextlib
-import gc
 import io
 import os
 import sys
@@ -16,6 +15,7 @@ from lazytensor import abstract
 from lazytensor.abstract import StepFamily, leading
 from lazytensor.dtype import DType, float16
 from lazytensor.errors import TraceError
+from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.program import Program
 
@@ -94,15 +94,12 @@ def _run_of_its_own(path: str, half: DType, batch: StepBatch, api: str | None) -
     # As `check` has it: whatever backend the script asks for, its steps are those of the wafer.
     options.backend, options.steps, options.half = "CSX", 1, half
     options.session = lambda backend: AbstractSession(batch)
-    # Nodes go when nobody holds them; looking for cycles among a hundred thousand took a third of the time.
-    collects = gc.isenabled()
-    gc.disable()
+    # Nodes go when nobody holds them, and until then a hundred thousand of them live: no search would free one.
+    # The script's own cycles of garbage wait too, for no longer than one step.
     try:
-        with abstract.mode():
+        with abstract.mode(), no_search():
             yield
     finally:
-        if collects:
-            gc.enable()
         process.RUN.reset()
         vars(process.RUN).update(before)
         sys.argv, sys.path[:] = argv, folders

@@ -50,7 +50,7 @@ class _Writer:
         self.body: list[Scalar] = []
         self.values: dict[tuple[Node, IndexMap], int] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}  # of the scalars that stand in the body, by what they say
-        self.operands: dict[tuple[Value, Access], Node] = {}
+        self.operands: dict[tuple[Value, Access], tuple[int, Node]] = {}
         self.names: list[str] = []
         self.flops = 0
 
@@ -72,7 +72,7 @@ class _Writer:
         results = tuple((n, 0) for n, _ in self.group.stores)
         nest = self._nest(results, tuple(writes), tuple(stores))
         main = self.group.stores[0][0]
-        operands = tuple(self.operands.values())
+        operands = tuple(n for _, n in self.operands.values())
         return KernelCall("nest", operands=operands, results=results, nest=nest, work=nest.work, where=main.where)
 
     def _nest(self, results: tuple[Value, ...], writes: tuple[Access, ...], stores: tuple[Store, ...]) -> Nest:
@@ -109,9 +109,11 @@ class _Writer:
 
     def value(self, n: Node, index: IndexMap, is_store: bool = False) -> int:
         """The scalar that holds element `index` of node n."""
-        if (n, index) not in self.values:
-            self.values[n, index] = self._value(n, index, is_store)
-        return self.values[n, index]
+        key = n, index
+        number = self.values.get(key)
+        if number is None:
+            number = self.values[key] = self._value(n, index, is_store)
+        return number
 
     def _value(self, n: Node, index: IndexMap, is_store: bool) -> int:
         if is_literal(n):
@@ -128,10 +130,10 @@ class _Writer:
         arguments = tuple(self.value(i, index) for i in n.inputs)
         self._count(n)
         # The target of a conversion is the type of the scalar already.
-        attrs = {k: v for k, v in n.attrs.items() if n.op != "cast"}
+        attrs = dict(n.attrs) if n.attrs and n.op != "cast" else None
         body = OPS[n.op].body
         assert body is not None, "match.py keeps what has no body out of nests"
-        return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs or None, body.unit))
+        return self._scalar(Scalar(n.op, n.type.dtype, arguments, attrs, body.unit))
 
     def _is_loaded(self, n: Node, index: IndexMap) -> bool:
         if (n, index) in self.group.loads or is_leaf(n) or n.op == "result" or n in self.matches:
@@ -141,8 +143,8 @@ class _Writer:
 
     def _load(self, n: Node, index: IndexMap) -> int:
         operand = (value_of(n), flat(index, len(self.loops)))
-        self.operands.setdefault(operand, n)
-        return self._scalar(Scalar("load", n.type.dtype, (), list(self.operands).index(operand)))
+        number, _ = self.operands.setdefault(operand, (len(self.operands), n))
+        return self._scalar(Scalar("load", n.type.dtype, (), number))
 
     def _arange(self, n: Node, index: IndexMap) -> int:
         at = flat(index, len(self.loops))

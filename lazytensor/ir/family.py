@@ -6,7 +6,7 @@ Two programs of the same step, recorded with different batches, give the line; n
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Line:
     second: int
     at: int
     _nests: dict[tuple[int, int], Nest] = field(default_factory=dict, repr=False, compare=False)
+    _types: dict[tuple[Type, Type], Type] = field(default_factory=dict, repr=False, compare=False)
 
     def through(self, a: Any, b: Any) -> Any:
         """What stands in the place of `a` and `b`, records of the same form. Raises NotAffine if they are not."""
@@ -69,17 +70,8 @@ class Line:
             return a
         if kind is not b.__class__:
             raise NotAffine(f"{_short(a)} and {_short(b)}")
-        # By how many there are of each, as all records of a program pass here.
-        if kind is int:
-            return a if a == b else self._whole(a, b)
-        if kind is str and a == b:
-            return a
-        if kind in (tuple, list):
-            return self._sequence(a, b)
-        if kind is Type:
-            return self._type(a, b)
-        if kind is Nest:
-            return self._nest(a, b)
+        if kind in PARTS:
+            return PARTS[kind](self, a, b)
         if kind in _known_members or is_dataclass(kind):
             return self._record(a, b)
         if kind is np.ndarray:
@@ -106,10 +98,22 @@ class Line:
         return {key: self.through(value, b[key]) for key, value in a.items()}
 
     def _type(self, a: Type, b: Type) -> Type:
-        if a.dtype is not b.dtype:
-            raise NotAffine(f"{a} and {b}")
-        shape = self._sequence(a.shape, b.shape)
-        return a if shape is a.shape else Type(shape, a.dtype)
+        if (a, b) not in self._types:
+            if a.dtype is not b.dtype:
+                raise NotAffine(f"{a} and {b}")
+            shape = self._sequence(a.shape, b.shape)
+            self._types[a, b] = a if shape is a.shape else Type(shape, a.dtype)
+        return self._types[a, b]
+
+    def _instr(self, a: Instr, b: Instr) -> Instr:
+        # Most of a program, and what it reads and writes is no number: the rest of a record is looked at alone.
+        if (a.kernel, a.reads, a.writes, a.direction) != (b.kernel, b.reads, b.writes, b.direction):
+            return cast(Instr, self._record(a, b))
+        attrs, nest = self.through(a.attrs, b.attrs), self.through(a.nest, b.nest)
+        work = a.work if a.work == b.work else self.through(a.work, b.work)
+        if work is a.work and nest is a.nest and all(attrs[name] is value for name, value in a.attrs.items()):
+            return a
+        return replace(a, attrs=attrs, nest=nest, work=work)
 
     def _nest(self, a: Nest, b: Nest) -> Nest:
         # Equal layers share their nests, which are most of a program.
@@ -134,6 +138,8 @@ class Line:
         return a if is_same else kind(**members)
 
     def _whole(self, a: int, b: int) -> int:
+        if a == b:
+            return a
         rise, rest = divmod((b - a) * (self.at - self.first), self.second - self.first)
         if rest:
             raise NotAffine(f"{a} and {b}, which give no whole number for {self.at}")
@@ -148,6 +154,15 @@ class Line:
         raise NotAffine(f"the constants {a} and {b}")
 
 
+PARTS: Mapping[type, Callable[[Line, Any, Any], Any]] = {
+    int: Line._whole,
+    tuple: Line._sequence,
+    list: Line._sequence,
+    Type: Line._type,
+    Instr: Line._instr,
+    Nest: Line._nest,
+}
+"""What goes through two records of which a program has many."""
 _known_members: dict[type, tuple[str, ...]] = {}
 
 

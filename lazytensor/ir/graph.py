@@ -210,6 +210,7 @@ class Graph:
     ):
         self.inputs, self.state, self.outputs, self.updates = inputs, state, outputs, updates
         self._names = output_names
+        self._nodes: list[Node] = []
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -228,7 +229,10 @@ class Graph:
 
     def nodes(self) -> list[Node]:
         """Every node, inputs before users."""
-        return topological(self.roots())
+        # Most passes ask for them, and a graph stays as it is.
+        if not self._nodes:
+            self._nodes = topological(self.roots())
+        return self._nodes
 
     def _repr_html_(self) -> str:
         """Its nodes from top to bottom, without constants; of a large graph how many there are of each operation."""

@@ -85,7 +85,7 @@ def per_element(flops: int) -> Callable[..., Work]:
     """Work of an op that reads its inputs, writes its output, and spends `flops` on each output element."""
 
     def work(out: Type, *types: Type, **attrs: Any) -> Work:
-        return Work(flops * out.size, sum(t.nbytes for t in types), out.nbytes)
+        return Work(flops * out.size, sum([t.nbytes for t in types]), out.nbytes)
 
     return work
 

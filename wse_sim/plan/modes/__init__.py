@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lazytensor.errors import LazyError
+from lazytensor.ir.garbage import no_search
 from lazytensor.ir.program import Program
 from wse_sim.bands import error_band
 from wse_sim.host import APPLIANCE, Host
@@ -75,7 +76,13 @@ def plan(
     """
     require_mode(mode)
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
-    case = _case(step, machine, batch_size, systems, host, prices)
+    with no_search():
+        case = _case(step, machine, batch_size, systems, host, prices)
+        return _planned(case, mode, other, precision_level, as_run)
+
+
+def _planned(case: Case, mode: str, other: bool, precision_level: int | None, as_run: bool) -> Plan:
+    machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
     case = replace(case, precision_level=level, as_run=as_run)
     if case.precision_level not in PRECISION_LEVELS:
@@ -90,7 +97,7 @@ def plan(
         chosen = max(EXECUTION, key=lambda name: (outcomes[name].report.samples_per_s, name))
     report = Report(
         machine=machine.name,
-        systems=systems,
+        systems=case.systems,
         clock_hz=machine.clock_hz,
         sram_bytes_per_pe=machine.sram_bytes_per_pe,
         usable_bytes_per_pe=machine.usable_bytes_per_pe,
