@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 
 ROOT = pathlib.Path(__file__).parent.parent
+PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 LINK = re.compile(r"(?<!!)\[[^]]*\]\(([^)\s]+)\)")
 PICTURE = re.compile(r"<img\s[^>]*?src=\"([^\"]+)\"")
 
@@ -39,6 +40,12 @@ def write_reference(folder: pathlib.Path, modules: Sequence[str]) -> None:
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
 
 
+def modules() -> list[str]:
+    """Every module of the three packages: a package that says what it offers would hide those in it."""
+    paths = (p for package in PACKAGES for p in sorted((ROOT / package).rglob("*.py")) if p.stem != "__main__")
+    return [".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in paths]
+
+
 def broken_pages(folder: pathlib.Path) -> Iterator[str]:
     """Links between pages of a folder that lead nowhere."""
     pages = {}
@@ -50,6 +57,9 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
             if link.startswith(("http://", "https://", "mailto:")):
                 continue
             file, _, place = link.partition("#")
+            # What begins with an underscore is no part of the reference, and may be the type of what is.
+            if place.startswith("_"):
+                continue
             target = pages.get((path.parent / file).resolve() if file else path)
             if target is None or (place and place not in target.places):
                 yield f"{path.name}: {link}"
@@ -84,7 +94,7 @@ def _headings(path: pathlib.Path) -> set[str]:
 
 if __name__ == "__main__":
     target = pathlib.Path(sys.argv[1])
-    write_reference(target, ["lazytensor", "wse_sim", "cstorch_compat"])
+    write_reference(target, modules())
     lost = list(broken_pages(target))
     print(*lost, f"{len(list(target.rglob('*.html')))} pages in {target}, {len(lost)} broken links", sep="\n")
     sys.exit(bool(lost))
