@@ -35,6 +35,7 @@ class Bound:
 ADVICE: Mapping[str, str] = {
     "compute": "a larger machine, 16-bit types or a smaller layer would help",
     "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
+    "link": "narrower activations between these two layers, or fewer that skip layers, would help",
     "edge": "a smaller batch tensor, or fewer fetches, would help",
     "weights": "a larger batch would help: each weight that comes in would be used more often",
     "input": "more input workers, or cheaper preprocessing, would help",
@@ -47,6 +48,7 @@ ADVICE: Mapping[str, str] = {
 NAMES: Mapping[str, str] = {
     "compute": "wafer compute",
     "moving": "moving data between cores",
+    "link": "the fullest link between layers",
     "edge": "the wafer's edge",
     "weights": "the weight host's stream",
     "input": "the input workers",
@@ -101,9 +103,9 @@ class ModeReport:
     `work_share` the part of the operations that are done, as they have no zero. A pipeline is there in `copies` side by
     side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
     and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
-    `bound_cycles` if areas alone decided where stages fit (the area bound). `gradient_cycles` of a step add up the
-    gradients of all of them. `alternatives` are other numbers that were tried. `joules_per_sample` is of all systems, 0
-    where no power is published.
+    `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`.
+    `gradient_cycles` of a step add up the gradients of all of them. `alternatives` are other numbers that were tried.
+    `joules_per_sample` is of all systems, 0 where no power is published.
     """
 
     mode: str
@@ -130,6 +132,8 @@ class ModeReport:
     gradient_cycles: int = 0
     slowest_cycles: int = 0
     bound_cycles: int = 0
+    route_hops: int = 0
+    colours: int = 0
     alternatives: tuple[Alternative, ...] = ()
     rows: tuple[LayerRow, ...] = ()
 
@@ -310,6 +314,7 @@ class Report:
                 f"  placement: the slowest stage takes {mode.slowest_cycles:,} cycles of a step, "
                 f"{ratio:.2f} times the area bound"
             )
+            lines.append(f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours")
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.edge_bytes_in < mode.dense_bytes_in:

@@ -5,7 +5,8 @@ or the edge need to bring it. A step is its samples in that rhythm, and the way 
 the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
 Copies of the pipeline, side by side and on several systems, are those of `replicas`.
-Left out: the distance between rectangles, and routes.
+What stages hand on travels on the routes of `routes`, whose fullest link is a bound as well.
+Left out: the time that the first sample takes from rectangle to rectangle, and changes of layout on the way.
 """
 
 import math
@@ -32,6 +33,7 @@ from wse_sim.plan.modes.mode_plan import (
 from wse_sim.plan.modes.replicas import gradient_sums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.routes import Routes, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
 from wse_sim.plan.wiring import OUTSIDE
@@ -56,9 +58,11 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
         return as_run(case, line.stages, line.kinds, PLACERS[placer])
     try:
         placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
+        routes = routes_of(flows_between(case.wiring, line.stages), placement.rects, case.machine)
+        require_colours(routes, line.stages, case.machine)
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    return line.plan(placement)
+    return line.plan(placement, routes)
 
 
 @dataclass(frozen=True)
@@ -118,20 +122,34 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
-    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int) -> int:
+    def _link_cycles(self, routes: Routes) -> int:
+        """Cycles of a step in which the fullest link passes what the stages hand on."""
+        return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
+
+    def _link_bounds(self, routes: Routes) -> Iterator[Bound]:
+        if routes.fullest is None:
+            return
+        ends = self.stages[routes.fullest.source], self.stages[routes.fullest.target]
+        rate = per_second(self.share.batch_size, self._link_cycles(routes), self.case.machine)
+        place = str(ends[0].where) if ends[0].where else ""
+        what = f"{ends[0].name} to {ends[1].name}"
+        yield Bound("link", rate, "bytes on the fullest link between stages, a word in a cycle", what, place)
+
+    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, link_cycles: int) -> int:
         batch = self.case.batch_size
-        slowest = max((self.edge_cycles, *(t.steady.cycles for t in costs)))
+        slowest = max((self.edge_cycles, link_cycles, *(t.steady.cycles for t in costs)))
         # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
         return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
 
-    def plan(self, placement: Placement) -> ModePlan:
+    def plan(self, placement: Placement, routes: Routes) -> ModePlan:
         """The report of the stages on the parts of `placement`."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
         sums = gradient_sums(self.case, self.stages, placement)
         timeline = self._first_sample(costs, placement.parts, sums.cycles)
-        step_cycles = self._whole(costs, timeline.end_cycles)
+        step_cycles = self._whole(costs, timeline.end_cycles, self._link_cycles(routes))
         bounds = self._bounds([t.steady for t in costs], step_cycles, sums.cycles)
-        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "edge", "gradients")})
+        bounds += self._link_bounds(routes)
+        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "link", "edge", "gradients")})
         report = ModeReport(
             mode=MODE,
             fits=True,
@@ -150,6 +168,8 @@ class _Line:
             gradient_cycles=sums.cycles,
             slowest_cycles=max((t.steady.cycles + t.update.cycles for t in costs), default=0),
             bound_cycles=placement.bound_cycles,
+            route_hops=sum(route.hops for route in routes.routes),
+            colours=routes.colours,
             rows=tuple(self._rows(placement)),
         )
         least = sum(least_area(stage, self.case.machine) for stage in self.stages)
