@@ -58,7 +58,7 @@ def broken_pages(folder: pathlib.Path) -> Iterator[str]:
                 continue
             file, _, place = link.partition("#")
             # What begins with an underscore is no part of the reference, and may be the type of what is.
-            if place.startswith("_"):
+            if any(part.startswith("_") for part in place.split(".")):
                 continue
             target = pages.get((path.parent / file).resolve() if file else path)
             if target is None or (place and place not in target.places):
