@@ -241,7 +241,8 @@ def test_every_stage_of_a_pipeline_is_a_lane_of_its_own(program, machine):
     """Stages of one name, too: what one waits for would otherwise hold up the updates of all."""
     placed = plan(program, machine, "pipelined").pipelined
     assume(placed.timeline is not None)
-    sweeps = [[span.label for span in spans] for spans in placed.timeline.lanes.values()]
+    lanes = {name: spans for name, spans in placed.timeline.lanes.items() if name != "routes"}
+    sweeps = [[span.label for span in spans] for spans in lanes.values()]
     assert sweeps == [["forward", "backward", "update"]] * len(placed.placement.rects)
 
 

@@ -51,3 +51,11 @@ def test_the_fullest_link_is_a_bound_that_names_its_two_stages():
     assert report.samples_per_s <= bound.samples_per_s
     assert report.pipelined.colours == 2
     assert f"{report.pipelined.route_hops} hops between stages, in 2 colours" in report.text()
+
+
+def test_the_first_sample_takes_its_way_between_stages_there_and_back():
+    placed = plan(mlp((64, 32, 16), batch=64), WSE2, "pipelined", other=False).pipelined
+    ways = [(span.label, span.end_cycles - span.start_cycles) for span in placed.timeline.lanes["routes"]]
+    # Two stages, and so one route each way: what goes there comes back over as many hops.
+    assert [label for label, _ in ways] == ["forward", "backward"]
+    assert sum(cycles for _, cycles in ways) == placed.report.route_hops * WSE2.hop_cycles

@@ -6,7 +6,7 @@ the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
 Copies of the pipeline, side by side and on several systems, are those of `replicas`.
 What stages hand on travels on the routes of `routes`, whose fullest link is a bound as well.
-Left out: the time that the first sample takes from rectangle to rectangle, and changes of layout on the way.
+Left out: changes of layout on the way.
 """
 
 import math
@@ -145,7 +145,7 @@ class _Line:
         """The report of the stages on the parts of `placement`."""
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
         sums = gradient_sums(self.case, self.stages, placement)
-        timeline = self._first_sample(costs, placement.parts, sums.cycles)
+        timeline = self._first_sample(costs, placement.parts, routes, sums.cycles)
         step_cycles = self._whole(costs, timeline.end_cycles, self._link_cycles(routes))
         bounds = self._bounds([t.steady for t in costs], step_cycles, sums.cycles)
         bounds += self._link_bounds(routes)
@@ -176,14 +176,20 @@ class _Line:
         return ModePlan(report, placement, timeline, least_pes=least)
 
     def _first_sample(
-        self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], sum_cycles: int
+        self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], routes: Routes, sum_cycles: int
     ) -> Timeline:
-        """One sample through an empty pipeline and back, then sums over copies and the updates; a stage is a lane."""
+        """One sample through an empty pipeline and back, then sums over copies and the updates.
+
+        A stage is a lane, and so are the routes between them.
+        """
         line = list(zip(_lanes(self.stages), costs, parts, strict=True))
+        ways = {(route.source, route.target): route.hops for route in routes.routes}
         tasks: list[Task] = []
-        for lane, t, part in line:
+        for n, (lane, t, part) in enumerate(line):
+            tasks += self._way("forward", ways.get((n - 1, n), 0), tasks)
             tasks.append(Task(lane, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
-        for lane, t, part in reversed(line):
+        for n, (lane, t, part) in reversed(list(enumerate(line))):
+            tasks += self._way("backward", ways.get((n + 1, n), 0), tasks)
             tasks.append(Task(lane, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
         summed: tuple[int, ...] = ()
         if sum_cycles:
@@ -194,6 +200,11 @@ class _Line:
         # theirs: lanes keep the order.
         tasks += [Task(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
         return schedule(tasks)
+
+    def _way(self, sweep: str, hops: int, before: Sequence[Task]) -> Iterator[Task]:
+        """The way of a sample to the next stage; what skips stages set out earlier, and is there before."""
+        if hops:
+            yield Task("routes", sweep, math.ceil(hops * self.case.machine.hop_cycles), _last(before))
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
         # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
