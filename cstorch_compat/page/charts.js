@@ -94,8 +94,16 @@ function floorPicture(width) {
       style: "paint-order:stroke;stroke:var(--card);stroke-width:3px" }, said));
     cell.layers.forEach((n) => centres.set(n, [x + w / 2, y + h / 2]));
   }
+  if (state.links && mode().links) picture.append(...linkSquares(view));
   if (state.flows) picture.append(...flowLines(centres, high));
   return picture;
+}
+
+// How full the links between stages are: the fullest in each square of the mesh.
+function linkSquares(view) {
+  const { size, shares } = mode().links;
+  return shares.flatMap((row, y) => row.flatMap((share, x) => !share ? [] : [draw("rect", { class: "link", x: x * size * view.x,
+    y: y * size * view.y, width: size * view.x, height: size * view.y, "fill-opacity": 0.1 + (0.9 * share) / 100 })]));
 }
 
 function flowLines(centres, high) {
@@ -111,6 +119,11 @@ function flowLines(centres, high) {
 }
 
 function floorKeys() {
+  const links = state.links && mode().links
+    ? [key("var(--critical)", `the fullest link: ${short(mode().links.bytes)} bytes for each sample`)] : [];
+  return [...colourKeys(), ...links];
+}
+function colourKeys() {
   if (state.colour === "sweep") return SWEEPS.map((s) => key(`var(--${s})`, s));
   const name = state.colour === "memory" ? "of usable memory" : "of peak", most = fullest(cells());
   return [0, 0.5, 1].map((x) => key(mixed(x), `${percent(x * most)} ${name}`));

@@ -6,20 +6,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from cstorch_compat.page.module_tree import Texts, module_tree
 from lazytensor.ir.program import Program
 from wse_sim import Machine, Plan
+from wse_sim.layout import ceil_div
 from wse_sim.plan.again import computed_again
 from wse_sim.plan.layers import SWEEPS, Layer, fold
 from wse_sim.plan.modes.mode_plan import ModePlan
 from wse_sim.plan.place import Placement
 from wse_sim.plan.report import ADVICE, NAMES, Bound, LayerRow
+from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import stages_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.wiring import Wiring, flows, wire
 
 AROUND = 4
 """Lines of a script shown above and below one that is named."""
+LINK_SQUARES = 80
+"""Squares along the longer side of the picture of the links."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,20 @@ def _mode(outcome: ModePlan, layers: Sequence[Layer]) -> dict[str, Any]:
         "rows": [_row(row) for row in report.rows],
         "timeline": _timeline(outcome.timeline, [layer.name for layer in layers]) if outcome.timeline else None,
         "held": list(outcome.held_bytes),
+        "links": _links(outcome.routes) if outcome.routes and outcome.routes.link_bytes else None,
     }
+
+
+def _links(routes: Routes) -> dict[str, Any]:
+    """Squares of the mesh from its corner on: the fullest link in each, in percent of the fullest of all."""
+    loads = routes.core_bytes
+    # A picture has some hundred pixels, and a wafer 850,000 cores.
+    size = ceil_div(max(loads.shape), LINK_SQUARES)
+    padded = np.pad(loads, [(0, -extent % size) for extent in loads.shape])
+    rows, columns = (extent // size for extent in padded.shape)
+    squares = padded.reshape(rows, size, columns, size).max(axis=(1, 3))
+    shares = np.ceil(100 * squares / routes.link_bytes).astype(int)
+    return {"size": size, "bytes": routes.link_bytes, "shares": shares.tolist()}
 
 
 def _bound(bound: Bound) -> dict[str, Any]:

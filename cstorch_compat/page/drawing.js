@@ -3,7 +3,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const SWEEPS = ["forward", "backward", "update"];
-const state = { step: 0, mode: "", colour: "utilisation", flows: false, whole: false, layer: -1, zoom: 1, sort: "" };
+const state = { step: 0, mode: "", colour: "utilisation", flows: false, links: false, whole: false, layer: -1, zoom: 1, sort: "" };
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(node, attributes, children) {

@@ -57,7 +57,8 @@ section("floor", "Floor plan", (width) => {
   const tools = el("div", { class: "tools" }, el("span", { class: "soft" }, "Colour:"),
     ["utilisation", "sweep", "memory"].map((c) => pressed(c, state.colour === c, () => { state.colour = c; redraw("floor"); })),
     isSmall(cells()) && pressed("whole wafer", state.whole, () => { state.whole = !state.whole; redraw("floor"); }),
-    state.mode === "pipelined" && pressed("flows", state.flows, () => { state.flows = !state.flows; redraw("floor"); }));
+    state.mode === "pipelined" && pressed("flows", state.flows, () => { state.flows = !state.flows; redraw("floor"); }),
+    mode().links && pressed("links", state.links, () => { state.links = !state.links; redraw("floor"); }));
   const wide = innerWidth > 720 ? (width - 16) * 0.6 : width;
   const said = state.mode === "streaming"
     ? "Every layer has the whole wafer in its turn: its width here is its share of the cycles."

@@ -143,6 +143,8 @@ def test_the_page_has_every_figure_of_the_plan_and_the_lines_of_the_script(plain
     assert shown["rows"][0]["label"] == "model.first" and shown["timeline"]["end"] > 0
     file, _, line = shown["rows"][0]["where"].rpartition(":")
     assert data["sources"][file][line].strip() == LINE
+    links = step["modes"]["pipelined"]["links"]
+    assert max(map(max, links["shares"])) == 100 and links["bytes"] > 0
     assert step["modes"][step["mode"]]["verdict"] in text.replace("&#x27;", "'")
     assert set(data["versions"]) == {"lazywafer", "python", "numpy", "h5py", "numba"}
 
@@ -219,8 +221,10 @@ def test_a_click_on_a_kernel_shows_its_figures_and_its_source_line(window, plain
         said.startswith("model.first\n") and f"{row['cycles']:,}" in said and window.text("#detail mark").endswith(LINE)
     )
     assert window.text("#tip").startswith("model.first\n") or window.value("document.getElementById('tip').hidden")
-    for colour in ("sweep", "memory", "flows"):
+    for colour in ("sweep", "memory", "flows", "links"):
         press(window, "#floor", colour)
+    assert window.value("document.querySelectorAll('#floor .link').length") > 0
+    assert "the fullest link" in window.text("#floor")
     assert window.value("document.querySelectorAll('#floor .flow').length") > 0
     for section in ("timeline", "memory", "roofline", "layers", "compared"):
         assert window.value(f"document.querySelector('#{section}').hidden") is False, section

@@ -22,6 +22,9 @@ def test_a_route_has_a_lane_for_each_row_and_then_for_each_column():
     # 20 bytes on each of six rows, and 40 on each of three columns.
     assert laid.link_bytes == 40
     assert laid.fullest == route
+    # The column of the turn has both, and the fuller counts.
+    assert laid.core_bytes[0, 2:10].tolist() == [20] * 8
+    assert laid.core_bytes[5, 10:13].tolist() == [40] * 3
 
 
 def test_routes_that_meet_have_colours_of_their_own_and_loads_add_up():

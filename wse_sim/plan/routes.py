@@ -10,9 +10,10 @@ kernels take their operands. The colours that kernels use within a rectangle are
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect
@@ -36,11 +37,15 @@ class Route:
 
 @dataclass(frozen=True)
 class Routes:
-    """All routes of a placement. `link_bytes` pass its fullest link for each sample, most of them of `fullest`."""
+    """All routes of a placement. `link_bytes` pass its fullest link for each sample, most of them of `fullest`.
+
+    `core_bytes` [height, width] are what passes the fullest of the four links that leave each core.
+    """
 
     routes: tuple[Route, ...]
     link_bytes: float = 0.0
     fullest: Route | None = None
+    core_bytes: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)), compare=False, repr=False)
 
     @property
     def colours(self) -> int:
@@ -84,7 +89,7 @@ def routes_of(flows: Mapping[tuple[int, int], int], rects: Sequence[Rect], machi
     at = np.unravel_index(int(loads.argmax()), loads.shape)
     cell = Rect(int(at[2]), int(at[1]), 1, 1)
     through = [r for r, bands in zip(routes, passed, strict=True) if _meet((cell,), bands)]
-    return Routes(tuple(routes), float(loads.max()), max(through, key=lambda r: r.sample_bytes))
+    return Routes(tuple(routes), float(loads.max()), max(through, key=lambda r: r.sample_bytes), loads.max(axis=0))
 
 
 def require_colours(routes: Routes, stages: Sequence[Stage], machine: Machine) -> None:

@@ -17,6 +17,7 @@ from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
 from wse_sim.plan.report import Bound, LayerRow, ModeReport
+from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, wire, work_of
@@ -161,7 +162,7 @@ class ModePlan:
     """A mode on a program; without a placement and a timeline if it does not fit.
 
     `held_bytes` is what all PEs together hold in each turn of the mesh, where layers take turns; `least_pes`
-    of them hold a pipeline.
+    of them hold a pipeline, whose stages `routes` connect.
     """
 
     report: ModeReport
@@ -169,6 +170,7 @@ class ModePlan:
     timeline: Timeline | None = None
     held_bytes: tuple[int, ...] = ()
     least_pes: int = 0
+    routes: Routes | None = None
 
 
 Mode = Callable[[Case], ModePlan]
