@@ -58,11 +58,11 @@ def read_graph(text: str) -> Graph:
             operations = operations[0].body
         functions = [o for o in operations if o.name == "func.func"]
         if len(functions) != 1:
-            reader.refuse(f"the module has {len(functions)} functions, and one is read")
+            reader.wrong(f"the module has {len(functions)} functions, and one is read")
         return _graph(functions[0])
     except (KeyError, IndexError, ValueError, TypeError, AttributeError, RecursionError) as e:
         # Well formed, and yet nothing that a graph is made of: an attribute is missing, or is of another kind.
-        reader.refuse(f"this is no graph: {type(e).__name__}: {e}")
+        reader.wrong(f"this is no graph: {type(e).__name__}: {e}")
 
 
 class _Reader:
@@ -76,7 +76,7 @@ class _Reader:
         self.match: Any = None
         self.advance()
 
-    def refuse(self, what: str) -> NoReturn:
+    def wrong(self, what: str) -> NoReturn:
         line = self.text.count("\n", 0, self.at) + 1
         raise CompileError(
             f"line {line}: {what}", hint="Graphs are read in MLIR's generic form (mlir-opt --mlir-print-op-generic)."
@@ -88,7 +88,7 @@ class _Reader:
             self.match = _TOKEN.match(self.text, self.at)
             if self.match is None:
                 if self.text[self.at :].strip():
-                    self.refuse(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
+                    self.wrong(f"{self.text[self.at : self.at + 20].strip()!r} is not understood")
                 self.kind = self.token = ""
                 return
             self.at = self.match.end()
@@ -100,7 +100,7 @@ class _Reader:
     def take(self, kind: str = "") -> str:
         """The token here, of one kind if that is asked for; the place moves behind it."""
         if not self.kind or (kind and self.kind != kind):
-            self.refuse(f"a {kind or 'token'} is missing before {self.token!r}")
+            self.wrong(f"a {kind or 'token'} is missing before {self.token!r}")
         token = self.token
         self.advance()
         return token
@@ -115,7 +115,7 @@ class _Reader:
     def expect(self, mark: str) -> None:
         """Go past a mark."""
         if not self.takes(mark):
-            self.refuse(f"{mark!r} is missing before {self.token!r}")
+            self.wrong(f"{mark!r} is missing before {self.token!r}")
 
     def items(self, end: str) -> Iterator[None]:
         """Once for each item of a list, up to its end."""
@@ -128,7 +128,7 @@ class _Reader:
     def value(self) -> tuple[str, int]:
         """A value: its name with the part that is meant, and how many it names on the left of an equals sign."""
         if self.kind != "value":
-            self.refuse(f"a value is missing before {self.token!r}")
+            self.wrong(f"a value is missing before {self.token!r}")
         name, part, count = self.match["value"], self.match["part"], int((self.match["count"] or "0")[:5])
         self.advance()
         return (f"{name}#{count}", 1) if part == "#" else (name, count)
@@ -210,7 +210,7 @@ class _Reader:
         for word, value in (("true", True), ("false", False), ("unit", None)):
             if self.takes(word):
                 return value
-        return self.refuse(f"{self.token!r} is no attribute that is read")
+        return self.wrong(f"{self.token!r} is no attribute that is read")
 
     def number(self) -> int | float:
         """A number with its type, i64 where none is said."""
@@ -232,11 +232,11 @@ class _Reader:
         self.expect(":")
         t = self.type()
         if t.nbytes > MOST_CHARACTERS:
-            self.refuse(f"a constant {t} is too large")
+            self.wrong(f"a constant {t} is too large")
         try:
             return _array(elements, t)
         except (ValueError, OverflowError) as e:
-            self.refuse(f"the elements of a {t} are broken: {e}")
+            self.wrong(f"the elements of a {t} are broken: {e}")
 
     def nested(self) -> Any:
         """Numbers, and lists of them."""
@@ -248,7 +248,7 @@ class _Reader:
         """A tensor type."""
         *extents, element = self.take("tensor")[len("tensor<") : -1].split("x")
         if element not in DTYPES or not all(e.isdigit() for e in extents):
-            self.refuse(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
+            self.wrong(f"tensor<{'x'.join([*extents, element])}> is no type of a tensor here")
         return Type(tuple(map(int, extents)), DTYPES[element])
 
     def function_type(self) -> tuple[list[Type], list[Type]]:

@@ -108,3 +108,10 @@ def test_a_reader_that_stops_is_no_error(tmp_path):
     with process.stderr as stderr:
         assert stderr.read() == b""
     assert process.wait() == 141
+
+
+@pytest.mark.process
+def test_a_command_that_computes_nothing_does_not_wait_for_numba():
+    said = "import sys, cstorch_compat.__main__\nprint('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

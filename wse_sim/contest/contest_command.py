@@ -1,6 +1,7 @@
 """The command `place`: places the kernels of an ISPD-2020 problem and scores the layout."""
 
 import argparse
+import importlib
 import json
 import sys
 import time
@@ -12,8 +13,7 @@ from lazytensor.errors import LazyError
 from lazytensor.table import Column, Table
 from wse_sim import floors
 from wse_sim.contest.kgraph import Problem, read
-from wse_sim.contest.scoring import PlacedKernel, Score, score
-from wse_sim.contest.solving import Solution, solve
+from wse_sim.contest.scoring import PlacedKernel, Score, Solution, score
 
 COLUMNS = 72
 """Characters of a line of the drawing."""
@@ -34,7 +34,8 @@ def execute(options: argparse.Namespace) -> int:
     start = time.perf_counter()
     try:
         problem = read(options.file)
-        solution = solve(problem, trade=options.trade)
+        # Imported here: the search brings Numba, for which every other command would wait half a second.
+        solution: Solution = importlib.import_module("wse_sim.contest.solving").solve(problem, trade=options.trade)
     except LazyError as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1

@@ -103,3 +103,11 @@ def _faults_of_cut(problem: Problem, kernel: Kernel, place: PlacedKernel) -> Ite
             yield f"{place.name} is cut into {p.h} x {p.w} tiles, {c} and {k} channels, which {conv} does not have"
         elif (words := conv.memory(p.h, p.w, c, k)) > problem.memory_limit:
             yield f"{place.name} holds {float(words):,.1f} words on a PE, of {problem.memory_limit:,}"
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A layout, and the area bound: no layout whatever takes less time."""
+
+    bound: int
+    layout: tuple[PlacedKernel, ...]

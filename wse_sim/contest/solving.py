@@ -1,12 +1,11 @@
 """From a contest problem to a layout: the time is bisected, then the wires are shortened."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from lazytensor.errors import PlacementError
 from wse_sim.contest.kgraph import Problem
 from wse_sim.contest.menus import Menus, least_time
-from wse_sim.contest.scoring import PlacedKernel, score
+from wse_sim.contest.scoring import PlacedKernel, Solution, score
 from wse_sim.placement.curves import Curve
 from wse_sim.placement.short_wires import Task, fits, short_tree
 from wse_sim.placement.slicing import Tree, fits_mesh, least_sides, rectangles
@@ -17,14 +16,6 @@ WORK, MOST, EACH = 15_000_000, 200_000, 50
 """How long to look for short wires: changes times kernels, the most changes, and changes over the cube of kernels."""
 SECONDS = 24.0
 """Of processors, on both threads: ends the search on a slow machine."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A layout, and the area bound: no layout whatever takes less time."""
-
-    bound: int
-    layout: tuple[PlacedKernel, ...]
 
 
 def solve(problem: Problem, effort: float = 1.0, trade: bool = False) -> Solution:
@@ -51,7 +42,7 @@ def solve(problem: Problem, effort: float = 1.0, trade: bool = False) -> Solutio
         before, best = best, min(layouts, key=lambda layout: score(problem, layout).total)
         if best is before:
             break
-    return Solution(bound, best)
+    return Solution(bound=bound, layout=best)
 
 
 def _may_pay(problem: Problem, best: Sequence[PlacedKernel], time: int) -> bool:

@@ -9,16 +9,22 @@ how many.
 Arrays are handed on one by one and rows are never cut out: Numba would count references to them at every call.
 """
 
+import hashlib
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
+from lazytensor.machine_code import kept
+
 CUT, FIRST, SECOND, PARENT, ROOT = range(5)
 ROWS = 5
 """Rows of `tree`: direction of a cut, its parts, the cut above, and in the first column of the last one the root."""
+# All that ends up inside the entry points: an edit of either file must not leave old machine code in use.
+DIGEST = hashlib.blake2b(b"".join(Path(__file__).with_name(f"{n}.py").read_bytes() for n in ("annealed", "columns")))
 ABOVE = 1
 NEVER = 16000
 
@@ -34,7 +40,7 @@ def leaf(function: Any) -> Any:
 
 def entry(signature: str) -> Callable[[Any], Any]:
     """Compile an entry point, or load it. It lets other threads run."""
-    return njit(signature, cache=True, error_model="numpy", nogil=True)
+    return kept(signature, identity=DIGEST.hexdigest(), nogil=True)
 
 
 @leaf

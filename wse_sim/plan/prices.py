@@ -14,6 +14,10 @@ from wse_sim.plan.recipes.sparse_product import sparse_product_of, sparse_progra
 from wse_sim.plan.wiring import Wiring
 from wse_sim.price.cost import FREE, Cost, cost
 
+KEPT = 1 << 15
+"""Prices that a process keeps for plans to come: what is planned again, in a loop or a notebook, is priced already."""
+_kept: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
+
 
 def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Attributes that a price may depend on: the number of a draw says which random bits, and not how many."""
@@ -27,6 +31,7 @@ class Prices:
     def __init__(self, machine: Machine):
         self.machine = machine
         self._kinds: dict[object, int] = {}
+        self._keys: list[object] = []
         # Prices outlive the programs that they are asked for.
         self._known: WeakKeyDictionary[Wiring, dict[int, int]] = WeakKeyDictionary()
         self._costs: dict[tuple[int, int, int], Cost] = {}
@@ -36,7 +41,11 @@ class Prices:
         """The number of the kind of kernel `i`."""
         known = self._known.setdefault(wiring, {})
         if i not in known:
-            known[i] = self._kinds.setdefault(self._key(wiring, i), len(self._kinds))
+            key = self._key(wiring, i)
+            if key not in self._kinds:
+                self._kinds[key] = len(self._keys)
+                self._keys.append(key)
+            known[i] = self._kinds[key]
         return known[i]
 
     def _key(self, wiring: Wiring, i: int) -> object:
@@ -62,16 +71,25 @@ class Prices:
         """Cost of kernel `i` for the whole batch on a rectangle of that size."""
         key = self.kind(wiring, i), width, height
         if key not in self._costs:
-            # Where a rectangle stands makes no difference to a price.
-            rect = Rect(0, 0, width, height)
-            dense = cost(phase_program(wiring.program.instrs[i], wiring, rect, self.machine), self.machine)
-            phase = sparse_program(wiring, i, rect, self.machine)
-            sparse = cost(phase, self.machine) if phase else dense
-            # Zeros are multiplied where that is faster than to name the others one by one.
-            self._costs[key] = min(dense, sparse, key=lambda c: c.cycles)
-            if sparse.cycles < dense.cycles:
+            known = self._keys[key[0]], self.machine, width, height
+            if known not in _kept:
+                if len(_kept) >= KEPT:
+                    _kept.clear()
+                _kept[known] = self._priced(wiring, i, width, height)
+            self._costs[key], is_sparse = _kept[known]
+            if is_sparse:
                 self._sparse.add(key)
         return self._costs[key]
+
+    def _priced(self, wiring: Wiring, i: int, width: int, height: int) -> tuple[Cost, bool]:
+        """The cost, and whether it is that of leaving out zeros."""
+        # Where a rectangle stands makes no difference to a price.
+        rect = Rect(0, 0, width, height)
+        dense = cost(phase_program(wiring.program.instrs[i], wiring, rect, self.machine), self.machine)
+        phase = sparse_program(wiring, i, rect, self.machine)
+        sparse = cost(phase, self.machine) if phase else dense
+        # Zeros are multiplied where that is faster than to name the others one by one.
+        return min(dense, sparse, key=lambda c: c.cycles), sparse.cycles < dense.cycles
 
     def work_share(self, wiring: Wiring, i: int, width: int, height: int) -> float:
         """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""

@@ -134,7 +134,7 @@ def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModeP
         micro_batches=chain.samples // run.micro,
         rows=tuple(_rows(case, stages, run)),
     )
-    return ModePlan(report, run.placement, _timeline(price, names))
+    return ModePlan(report, placement=run.placement, timeline=_timeline(price, names))
 
 
 def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage]) -> Iterator[Bound]:

@@ -173,7 +173,7 @@ class _Line:
             rows=tuple(self._rows(placement)),
         )
         least = sum(least_area(stage, self.case.machine) for stage in self.stages)
-        return ModePlan(report, placement, timeline, least_pes=least, routes=routes)
+        return ModePlan(report, placement=placement, timeline=timeline, least_pes=least, routes=routes)
 
     def _first_sample(
         self, costs: Sequence[_StageCosts], parts: Sequence[tuple[int, int]], routes: Routes, sum_cycles: int

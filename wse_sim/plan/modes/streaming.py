@@ -193,7 +193,7 @@ class _Run:
             used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
         )
-        return ModePlan(report, None, timeline, self._held_bytes())
+        return ModePlan(report, timeline=timeline, held_bytes=self._held_bytes())
 
     def _held_bytes(self) -> tuple[int, ...]:
         """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
