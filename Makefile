@@ -1,4 +1,4 @@
-# make demo: train the example and show what the wafer would do.  make quick: the inner loop, within a minute.
+# make demo: train the example and show what the wafer would do.  make quick: the inner loop, two minutes.
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
 # make notebooks: the course in JupyterLab.  make docs: a reference of every module in build/docs, its links checked.
