@@ -226,16 +226,20 @@ def _compared(op: ast.cmpop, a: Value, b: Value, scope: Scope) -> Value:
     return Value(BOOL, function.new(f"{'fcmp' if kind.sort == 'f' else 'icmp'} {which} {kind.llvm} {a.text}, {b.text}"))
 
 
-def _reads(node: ast.expr) -> bool:
-    """True if an expression reads an array or calls what may: it must not be computed where nobody asks for it."""
-    return any(isinstance(n, ast.Subscript) for n in ast.walk(node))
+def _reads(node: ast.expr, scope: Scope) -> bool:
+    """True if an expression reads an array or hands one on: it must not be computed where nobody asks for it."""
+    # A function that is given an array may read an element that is there only if the condition holds.
+    return any(
+        isinstance(n, ast.Subscript) or (isinstance(n, ast.Name) and isinstance(scope.names.get(n.id), Array))
+        for n in ast.walk(node)
+    )
 
 
 def _logic(node: ast.BoolOp, scope: Scope) -> Value:
     function, is_and = scope.function, isinstance(node.op, ast.And)
     result = truth(node.values[0], scope)
     for each in node.values[1:]:
-        if not _reads(each):
+        if not _reads(each, scope):
             result = Value(
                 BOOL, function.new(f"{'and' if is_and else 'or'} i1 {result.text}, {truth(each, scope).text}")
             )
@@ -255,7 +259,7 @@ def _logic(node: ast.BoolOp, scope: Scope) -> Value:
 
 def _choice(node: ast.IfExp, scope: Scope) -> Value:
     condition = truth(node.test, scope)
-    if _reads(node.body) or _reads(node.orelse):
+    if _reads(node.body, scope) or _reads(node.orelse, scope):
         return _taken_apart(condition, node.body, node.orelse, scope)
     return _selected(condition, number(node.body, scope), number(node.orelse, scope), scope)
 

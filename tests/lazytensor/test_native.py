@@ -1,5 +1,6 @@
 """Kernel texts compiled without Numba: what they compute, what is Numba's, and that a training step needs none."""
 
+import re
 import subprocess
 import sys
 
@@ -86,6 +87,16 @@ def test_truth_takes_a_byte_and_double_precision_asks_the_c_library():
     np.testing.assert_array_equal(compiled("np.float32(t0) + np.float32(1)", truth), [2, 1, 2])
     x = np.linspace(-2, 2, 9)
     np.testing.assert_array_max_ulp(compiled("exp_f8(t0)", x), np.exp(x), 2)
+
+
+@pytest.mark.parametrize("choice", ["first(a0, i) if i < 1 else i", "i < 1 and first(a0, i) > 1"])
+def test_an_array_is_handed_on_only_where_the_condition_holds(choice):
+    defined = TEXT.replace("@kept", "def first(x, i):\n    return x[i]\n\n\n@kept")
+    body = f"    for i in range(3):\n        a0[0] = np.float32({choice})"
+    code, _ = emit.kernel_text(defined.format(signature="float32[::1]", arguments="a0", body=body), "k")
+    # The last branch before the element is read is the one that asks for the condition, and not that of the loop.
+    branch = code[: code.index("load float")].rsplit("br i1", 1)[1].splitlines()[0]
+    assert re.search("label %(yes|more)", branch)
 
 
 def test_long_sums_in_loops_with_steps_and_conditions():
