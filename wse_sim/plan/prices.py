@@ -72,11 +72,14 @@ class Prices:
         key = self.kind(wiring, i), width, height
         if key not in self._costs:
             known = self._keys[key[0]], self.machine, width, height
-            if known not in _kept:
+            # Looked up once: another thread of a sweep may empty the table at any time.
+            priced = _kept.get(known)
+            if priced is None:
+                priced = self._priced(wiring, i, width, height)
                 if len(_kept) >= KEPT:
                     _kept.clear()
-                _kept[known] = self._priced(wiring, i, width, height)
-            self._costs[key], is_sparse = _kept[known]
+                _kept[known] = priced
+            self._costs[key], is_sparse = priced
             if is_sparse:
                 self._sparse.add(key)
         return self._costs[key]
