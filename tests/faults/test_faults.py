@@ -13,9 +13,9 @@ def test_saves_survive_a_fault_at_any_place(fault, tmp_path):
     count = places(tmp_path)
     (tmp_path / "count.mdl").unlink()
     for place in sorted({1, count, *range(1, count, max(1, count // SHARE))}):
-        fault(place, tmp_path)
+        assert fault(place, tmp_path) == [], place
 
 
 @pytest.mark.parametrize("place", [0, BATCHES - 1])
 def test_death_of_a_worker_is_told(place, tmp_path):
-    worker_death_at(place, tmp_path)
+    assert worker_death_at(place, tmp_path) == []
