@@ -55,7 +55,8 @@ def trace_graph(step: Callable[..., Any], *examples: Any, half: DType | None = N
     if not inputs:
         raise CompileError("none of the examples is a tensor", hint="Give the step its batch: trace(step, lt.ones(4))")
     # Cells go back by themselves; a gradient is a new tensor, which nothing outside of the step could compute.
-    gradients = [(t, t.grad) for t in leaves.values()]
+    # Taken as references: another thread may make a leaf meanwhile.
+    gradients = [(t, t.grad) for weak in leaves.valuerefs() if (t := weak()) is not None]
     try:
         return graph_of_step(lambda: step(*arguments), {str(i): t for i, t in enumerate(inputs)}, half)
     finally:

@@ -15,6 +15,7 @@ from lazytensor.errors import TraceError
 from lazytensor.functions import losses
 from lazytensor.modes import no_grad
 from lazytensor.optim import eager
+from lazytensor.optim.traced.optimizer import alive
 from lazytensor.runtime.store import Store
 
 # Recorded from PyTorch 2.13.0: four threads, each with its own model; the losses behind steps 11 and 12.
@@ -75,6 +76,18 @@ def test_four_threads_train_four_models_to_pytorchs_losses():
     together(*(lambda w=w: train(w, seen[w]) for w in LOSSES))
     for width, last in LOSSES.items():
         np.testing.assert_allclose(seen[width][-2:], last, atol=2e-6)
+
+
+def test_optimizers_of_many_threads_are_numbered_apart_and_all_listed():
+    optimizers: list[eager.SGD] = []
+
+    def make() -> None:
+        for _ in range(100):
+            optimizers.append(eager.SGD([nn.Parameter(lt.ones(1))], lr=0.1))
+            assert optimizers[-1] in alive()
+
+    together(make, make, make, make)
+    assert len({o._number for o in optimizers}) == 400
 
 
 def test_modes_of_one_thread_are_not_those_of_another():

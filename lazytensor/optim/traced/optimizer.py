@@ -1,6 +1,7 @@
 """The base of optimizers: parameter groups, state by parameter, state dicts."""
 
 import itertools
+import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -13,13 +14,15 @@ from lazytensor.functions.writing import copy_
 from lazytensor.optim.traced import step_hooks
 from lazytensor.tensor import Tensor, grad_mode
 
-# Weak, so that an optimizer that nobody uses is not kept with all its state.
-_alive: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
+# By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
+_alive: "dict[int, weakref.ref[Optimizer]]" = {}
+# Threads that make optimizers at the same time must not draw the same number.
+_numbering = threading.Lock()
 
 
 def alive() -> list["Optimizer"]:
     """Every optimizer that somebody holds."""
-    return list(_alive)
+    return [o for weak in list(_alive.values()) if (o := weak()) is not None]
 
 
 def forget() -> None:
@@ -57,9 +60,9 @@ class Optimizer(step_hooks.Hooked):
             self._take_group(group)
         # The number becomes part of the names of its state in the graph. The lowest free one, so that a second run in
         # the same process names them as the first did.
-        numbers = {o._number for o in _alive}
-        self._number: int = next(n for n in itertools.count() if n not in numbers)
-        _alive.add(self)
+        with _numbering:
+            self._number: int = next(n for n in itertools.count() if n not in _alive or _alive[n]() is None)
+            _alive[self._number] = weakref.ref(self)
         self.preinitialize()
         self._name_state()
 
