@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,8 @@ class Kernel:
     source(attrs, out_types, in_types) is, where given, Numba text that defines `kernel(*ins, *outs)` over flat arrays;
     it is used instead of `bind` when kernels are compiled. Where `parts(out_types, in_types)` is given too, the kernel
     takes the bounds of one of these parts before all else, and threads share them.
-    cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say.
+    cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say; each is a
+    product whose arguments are its operands and its result.
     work(attrs, out_types, in_types) counts flops and bytes.
     """
 
@@ -45,7 +47,7 @@ class Kernel:
     work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
     source: Source | None = None
     parts: Callable[[tuple[Type, ...], tuple[Type, ...]], Bounds] | None = None
-    cut: Callable[[Attrs, Arrays, Arrays], list[Step]] | None = None
+    cut: Callable[[Attrs, Arrays, Arrays], list[partial[object]]] | None = None
     benefit: int = 0
 
 

@@ -18,6 +18,7 @@ class Kernel:
 
     def __init__(self, address: int, kinds: tuple[str, ...]):
         result, *self._kinds = kinds
+        self.address, self.gives = address, result
         self._run = _PROTOTYPES[result](address)
         # Of an argument that is an array its type, since NumPy takes long to say the name of one.
         self._dtypes = [np.dtype(kind[:-1]) if kind.endswith("*") else None for kind in self._kinds]
@@ -38,10 +39,18 @@ class Kernel:
                 raise TypeError(f"a kernel over {dtype} is given {argument.dtype}")
             else:
                 table[k] = argument.__array_interface__["data"][0]
-        run, address = self._run, ctypes.addressof(table)
+        return Bound(self, table, arguments)
 
-        # The addresses are good for as long as somebody holds the arrays.
-        def call(held: Any = (table, arguments)) -> object:
-            return run(address)
 
-        return call
+class Bound:
+    """A kernel with the table of its arguments, whose addresses are good for as long as it holds the arrays."""
+
+    __slots__ = ("_run", "argument", "function", "gives", "held")
+
+    def __init__(self, kernel: Kernel, table: Any, arrays: tuple[Any, ...]):
+        self.function, self.argument, self.gives = kernel.address, ctypes.addressof(table), kernel.gives
+        self.held = (table, arrays)
+        self._run = kernel._run
+
+    def __call__(self) -> object:
+        return self._run(self.argument)

@@ -40,6 +40,20 @@ def load(source: str, identity: str) -> Kernel:
         return Kernel(engine.get_function_address(name), tuple(kinds_text.decode().split(",")))
 
 
+def addresses(text: str, names: tuple[str, ...]) -> dict[str, int]:
+    """Where the machine code of each named function of LLVM's text begins."""
+    identity = hashlib.blake2b(text.encode() + _surroundings(), digest_size=16).hexdigest()
+    with _lock:
+        code = private_files.read(f"text_{identity}.kernel")
+        if code is None:
+            code = _object(text)
+            private_files.write(f"text_{identity}.kernel", code)
+        engine = _engine()
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return {name: engine.get_function_address(name) for name in names}
+
+
 def _object(text: str) -> bytes:
     try:
         module = llvm.parse_assembly(text)

@@ -25,6 +25,18 @@ def _control() -> Control | None:
     return None
 
 
+def sgemm() -> int | None:
+    """The address of the product of matrices of float32 with numbers of 64 bits; None if it is not there."""
+    if not _sgemm:
+        library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
+        names = [name for name in ("scipy_cblas_sgemm64_", "cblas_sgemm64_") if hasattr(library, name)]
+        # With no way to hold it to one thread, threads that call it would each bring their own.
+        usable = names and _control() is not None
+        _sgemm.append(ctypes.cast(getattr(library, names[0]), ctypes.c_void_p).value if usable else None)
+    return _sgemm[0]
+
+
+_sgemm: list[int | None] = []
 _known: list[Control | None] = []
 
 

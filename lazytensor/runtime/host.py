@@ -23,7 +23,7 @@ from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, jit, team
+from lazytensor.runtime import blas, chain, jit, team
 from lazytensor.runtime.backend import Store as StateStore
 
 COPIED_BYTES = 1 << 19
@@ -56,6 +56,8 @@ class HostExecutable:
         copied = {b for _, b in self._copied}
         self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._steps: list[Step] = []
+        self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
+        self._places: list[chain.Place] = []
         self._by_batch: list[tuple[int, Instr, Bind]] = []  # where a step that reads the batch stands
         batch = _with_views(set(program.batch) - copied, program)
         for instr in program.instrs:
@@ -95,7 +97,9 @@ class HostExecutable:
                 self._take(batch)
                 break
         with np.errstate(all="ignore"), blas.one_thread():  # overflow gives infinity, as on the device
-            for run in self._steps:
+            if not self._runs:
+                self._runs, self._places = chain.chains(self._steps)
+            for run in self._runs:
                 run()
             if self._copies:
                 self._copy_state()
@@ -116,6 +120,8 @@ class HostExecutable:
         for at, instr, bind in self._by_batch:
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
+                if self._runs:
+                    chain.replace(self._runs, self._places[at + k], run)
         for k, b in self._by_fetch:
             self._fetches[k] = arrays[b]
 
@@ -227,7 +233,15 @@ def _binder(instr: Instr, program: Program) -> Bind:
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
     parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
-    return parts if len(parts) == 1 else [partial(team.team().share, lambda part, thread: parts[part](), len(parts))]
+    run = _run_of(parts)
+    return [chain.shared([chain.product(*p.args) for p in parts], run) if config.current().jit else run]
+
+
+def _run_of(parts: list[Any]) -> Step:
+    """Parts as one step, shared by threads of Python if there are several."""
+    if len(parts) == 1:
+        return parts[0]  # type: ignore[no-any-return]
+    return partial(team.team().share, lambda part, thread: parts[part](), len(parts))
 
 
 def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
@@ -252,7 +266,7 @@ def _shared_steps(
     """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = [jit.bound(function, *part, *flat) for part in bounds or ((),)]
-    return runs if len(runs) == 1 else [partial(team.team().share, lambda part, thread: runs[part](), len(runs))]
+    return [chain.shared(runs, _run_of(runs))]
 
 
 def _meaning(op: str, attrs: Any) -> Callable[..., Any]:

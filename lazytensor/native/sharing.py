@@ -1,0 +1,251 @@
+"""Sharing: machine code by which threads run the steps of a program together without the interpreter.
+
+One thread runs a table of steps; the others serve a block of shared words, and all take parts from there. A step is a
+number of parts and the address of its entries, an entry the address of a function and that of its argument. Whoever
+finds nothing to do looks again for a short while and then sleeps in the kernel's futex, so that it costs a busy machine
+nothing. Source: own; the bell that is read before the last look is the eventcount of Vyukov (2008).
+"""
+
+import functools
+import platform
+import sys
+from collections.abc import Mapping
+
+from lazytensor.native import machine
+
+SPINS = 4000
+"""How often a thread looks for work before it sleeps: some 50 us, about what it costs to wake it."""
+TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, WORDS = range(0, 64, 8)
+"""Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
+
+The ticket is the number of the step times 65,536, plus how many of its parts nobody has taken. It changes as a whole,
+so that who takes a part of a step cannot be reading the entries of another.
+"""
+MOST_PARTS = (1 << 16) - 1
+PRODUCT = ("cblas", "transpose_a", "transpose_b", "m", "n", "k", "a", "pitch_a", "b", "pitch_b", "c", "pitch_c")
+STACK = ("count", "stride_a", "stride_b", "stride_c")
+"""The argument of a product: its words in this order; strides between the matrices of a stack are in bytes."""
+
+# The numbers of the system call futex, and how a processor is told that a loop only waits.
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.hint", "i32", "i32 1")}
+_WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process alone
+
+_TAKE = """
+define internal i1 @take(ptr %block) {{
+entry:
+  %finished = getelementptr i64, ptr %block, i64 {FINISHED}
+  %place = getelementptr i64, ptr %block, i64 {ENTRIES}
+  %waits = getelementptr i64, ptr %block, i64 {WAITS}
+  br label %look
+look:
+  %ticket = load atomic i64, ptr %block seq_cst, align 8
+  %left = and i64 %ticket, {MOST_PARTS}
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %nothing, label %try
+try:
+  %entries = load atomic ptr, ptr %place seq_cst, align 8
+  %less = sub i64 %ticket, 1
+  %pair = cmpxchg ptr %block, i64 %ticket, i64 %less seq_cst seq_cst
+  %mine = extractvalue {{ i64, i1 }} %pair, 1
+  br i1 %mine, label %run, label %look
+run:
+  %number = sub i64 %left, 1
+  call void @one(ptr %entries, i64 %number)
+  %before = atomicrmw add ptr %finished, i64 1 seq_cst
+  %asleep = load atomic i64, ptr %waits seq_cst, align 8
+  %is_asleep = icmp ne i64 %asleep, 0
+  br i1 %is_asleep, label %wake, label %done
+wake:
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %finished, i64 {WAKE}, i64 1)
+  br label %done
+done:
+  ret i1 true
+nothing:
+  ret i1 false
+}}
+
+define internal void @one(ptr %entries, i64 %number) {{
+  %at = getelementptr [2 x ptr], ptr %entries, i64 %number
+  %function = load ptr, ptr %at
+  %second = getelementptr [2 x ptr], ptr %entries, i64 %number, i64 1
+  %argument = load ptr, ptr %second
+  call void %function(ptr %argument)
+  ret void
+}}
+"""
+
+_RUN = """
+define void @share_run(ptr %block, ptr %table, i64 %count) {{
+entry:
+  %finished = getelementptr i64, ptr %block, i64 {FINISHED}
+  %place = getelementptr i64, ptr %block, i64 {ENTRIES}
+  %bell = getelementptr i64, ptr %block, i64 {BELL}
+  %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
+  %waits = getelementptr i64, ptr %block, i64 {WAITS}
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %next, %tail ]
+  %over = icmp eq i64 %k, %count
+  br i1 %over, label %out, label %step
+step:
+  %row = getelementptr [2 x i64], ptr %table, i64 %k
+  %parts = load i64, ptr %row
+  %second = getelementptr [2 x i64], ptr %table, i64 %k, i64 1
+  %entries = load ptr, ptr %second
+  %alone = icmp eq i64 %parts, 1
+  br i1 %alone, label %single, label %publish
+single:
+  call void @one(ptr %entries, i64 0)
+  br label %tail
+publish:
+  store atomic i64 0, ptr %finished seq_cst, align 8
+  store atomic ptr %entries, ptr %place seq_cst, align 8
+  %old = load atomic i64, ptr %block seq_cst, align 8
+  %cleared = and i64 %old, {STEP_MASK}
+  %later = add i64 %cleared, {STEP}
+  %ticket = or i64 %later, %parts
+  store atomic i64 %ticket, ptr %block seq_cst, align 8
+  %beds = load atomic i64, ptr %sleepers seq_cst, align 8
+  %anybody = icmp ne i64 %beds, 0
+  br i1 %anybody, label %ring, label %work
+ring:
+  %rings = atomicrmw add ptr %bell, i64 1 seq_cst
+  %most = sub i64 %parts, 1
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
+  br label %work
+work:
+  %ran = call i1 @take(ptr %block)
+  br i1 %ran, label %work, label %wait
+wait:
+  %looks = phi i64 [ 0, %work ], [ %more, %pause ]
+  %ready = load atomic i64, ptr %finished seq_cst, align 8
+  %all = icmp eq i64 %ready, %parts
+  br i1 %all, label %tail, label %patience
+patience:
+  %more = add i64 %looks, 1
+  %long = icmp ugt i64 %more, {SPINS}
+  br i1 %long, label %sleep, label %pause
+pause:
+  call void @{PAUSE}
+  br label %wait
+sleep:
+  store atomic i64 1, ptr %waits seq_cst, align 8
+  %now = load atomic i64, ptr %finished seq_cst, align 8
+  %complete = icmp eq i64 %now, %parts
+  br i1 %complete, label %awake, label %bed
+bed:
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %finished, i64 {WAIT}, i64 %now, ptr null)
+  br label %sleep
+awake:
+  store atomic i64 0, ptr %waits seq_cst, align 8
+  br label %tail
+tail:
+  %next = add i64 %k, 1
+  br label %head
+out:
+  ret void
+}}
+"""
+
+_SERVE = """
+define void @share_serve(ptr %block) {{
+entry:
+  %bell = getelementptr i64, ptr %block, i64 {BELL}
+  %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
+  %stop = getelementptr i64, ptr %block, i64 {STOP}
+  br label %look
+look:
+  %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
+  %ran = call i1 @take(ptr %block)
+  br i1 %ran, label %look, label %idle
+idle:
+  %asked = load atomic i64, ptr %stop seq_cst, align 8
+  %stops = icmp ne i64 %asked, 0
+  br i1 %stops, label %out, label %patience
+patience:
+  %more = add i64 %looks, 1
+  %long = icmp ugt i64 %more, {SPINS}
+  br i1 %long, label %tired, label %pause
+pause:
+  call void @{PAUSE}
+  br label %look
+tired:
+  %rings = load atomic i64, ptr %bell seq_cst, align 8
+  %others = atomicrmw add ptr %sleepers, i64 1 seq_cst
+  %ticket = load atomic i64, ptr %block seq_cst, align 8
+  %left = and i64 %ticket, {MOST_PARTS}
+  %late = load atomic i64, ptr %stop seq_cst, align 8
+  %news = or i64 %left, %late
+  %quiet = icmp eq i64 %news, 0
+  br i1 %quiet, label %bed, label %up
+bed:
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAIT}, i64 %rings, ptr null)
+  br label %up
+up:
+  %rest = atomicrmw sub ptr %sleepers, i64 1 seq_cst
+  br label %look
+out:
+  ret void
+}}
+
+define void @share_ring(ptr %block) {{
+  %bell = getelementptr i64, ptr %block, i64 {BELL}
+  %rings = atomicrmw add ptr %bell, i64 1 seq_cst
+  call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 {MOST_PARTS})
+  ret void
+}}
+"""
+
+
+def _product() -> str:
+    """The function that runs a stack of products by BLAS, from the words of its argument."""
+    words = (*PRODUCT, *STACK)
+    lines = [f"  %at_{w} = getelementptr i64, ptr %words, i64 {k}" for k, w in enumerate(words)]
+    pointers = ("cblas", "a", "b", "c")
+    lines += [f"  %{w} = load {'ptr' if w in pointers else 'i64'}, ptr %at_{w}" for w in words]
+    lines += [f"  %flip_{x} = trunc i64 %transpose_{x} to i32" for x in "ab"]
+    places = [
+        f"  %skip_{x} = mul i64 %s, %stride_{x}\n  %p_{x} = getelementptr i8, ptr %{x}, i64 %skip_{x}" for x in "abc"
+    ]
+    arguments = (
+        "i32 101, i32 %flip_a, i32 %flip_b, i64 %m, i64 %n, i64 %k, float 1.0, ptr %p_a, i64 %pitch_a, "
+        "ptr %p_b, i64 %pitch_b, float 0.0, ptr %p_c, i64 %pitch_c"
+    )
+    return "\n".join(
+        [
+            "define void @share_product(ptr %words) {",
+            "entry:",
+            *lines,
+            "  br label %head",
+            "head:",
+            "  %s = phi i64 [ 0, %entry ], [ %next, %body ]",
+            "  %over = icmp eq i64 %s, %count",
+            "  br i1 %over, label %out, label %body",
+            "body:",
+            *places,
+            f"  call void %cblas({arguments})",
+            "  %next = add i64 %s, 1",
+            "  br label %head",
+            "out:",
+            "  ret void",
+            "}",
+        ]
+    )
+
+
+@functools.cache
+def functions() -> Mapping[str, int] | None:
+    """The addresses of the functions by name; None on a system whose threads wait in another way."""
+    kind = platform.machine()
+    if sys.platform != "linux" or kind not in _FUTEX or sys.maxsize < 1 << 32:
+        return None
+    pause, parameter, argument = _PAUSE[kind]
+    words: dict[str, int | str] = {"FUTEX": _FUTEX[kind], "PAUSE": f"{pause}({argument})"}
+    words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS}
+    words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
+    words |= {"WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
+    words["STEP_MASK"] = -(MOST_PARTS + 1)
+    declared = f"declare i64 @syscall(i64, ...)\ndeclare void @{pause}({parameter})"
+    texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product()]
+    return machine.addresses("\n".join(texts), ("share_run", "share_serve", "share_ring", "share_product"))

@@ -1,0 +1,218 @@
+"""Chains: neighbouring steps of a program that machine code runs one after the other, in parts that a crew shares.
+
+Between the steps of a chain nobody needs the interpreter: to hand over a part costs a microsecond, where threads of
+Python took fifty to wake. Bits depend on the parts alone, and the parts on shapes alone.
+"""
+
+import atexit
+import ctypes
+import importlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazytensor.errors import CompileError
+from lazytensor.runtime import blas, team
+
+Step = Callable[[], object]
+_WORD = ctypes.c_int64
+BLOCK_WORDS = 64
+STOP = 48
+"""The word of the block that tells those who serve it to end; see `lazytensor.native.sharing`."""
+
+
+def functions() -> Mapping[str, int] | None:
+    """The machine code that shares work, by name; None where this system has none."""
+    # Imported here: LLVM takes a tenth of a second.
+    known: Mapping[str, int] | None = importlib.import_module("lazytensor.native.sharing").functions()
+    return known
+
+
+class Product:
+    """Products by BLAS of one thread, of matrices or of a stack of them, with the words of their argument."""
+
+    __slots__ = ("argument", "function", "gives", "held")
+
+    def __init__(self, function: int, words: tuple[int, ...], arrays: tuple[np.ndarray, ...]):
+        table = (_WORD * len(words))(*words)
+        self.function, self.argument, self.gives = function, ctypes.addressof(table), "void"
+        self.held = (table, arrays)
+
+
+class Parts:
+    """A step as parts that any thread may run: for each the address of a function and that of its argument."""
+
+    __slots__ = ("count", "entries", "held", "run")
+
+    def __init__(self, calls: Sequence[Any], run: Step):
+        self.run, self.held, self.count = run, tuple(calls), len(calls)
+        self.entries = (_WORD * (2 * len(calls)))(*(word for c in calls for word in (c.function, c.argument)))
+
+    def __call__(self) -> object:
+        """Run it by itself."""
+        return self.run()
+
+
+def shared(calls: Sequence[Any], run: Step) -> Step:
+    """`run`, as a step that a chain can take where all of its calls are machine code without a result."""
+    if all(getattr(c, "gives", "") == "void" for c in calls) and functions() is not None:
+        return Parts(calls, run)
+    return run
+
+
+def product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> Product | None:
+    """out = a @ b as a call of BLAS; None where it is no product of matrices that BLAS can read in place."""
+    address, known = blas.sgemm(), functions()
+    shapes = {a.dtype, b.dtype, out.dtype} == {np.dtype(np.float32)} and a.ndim == b.ndim == out.ndim >= 2
+    if address is None or known is None or not shapes or min(*out.shape, *a.shape) == 0:
+        return None
+    stack, sides = _stack(a, b, out), [_side(x) for x in (a, b, out)]
+    if stack is None or None in sides or sides[2][0] == _FLIPPED:  # type: ignore[index]
+        return None
+    (flip_a, pitch_a), (flip_b, pitch_b), (_, pitch_c) = sides  # type: ignore[misc]
+    places = [x.__array_interface__["data"][0] for x in (a, b, out)]
+    m, n, k = *out.shape[-2:], a.shape[-1]
+    words = (address, flip_a, flip_b, m, n, k, places[0], pitch_a, places[1], pitch_b, places[2], pitch_c, *stack)
+    return Product(known["share_product"], words, (a, b, out))
+
+
+_STRAIGHT, _FLIPPED = 111, 112  # how CBLAS calls a matrix and a transposed one
+
+
+def _side(x: np.ndarray) -> tuple[int, int] | None:
+    """How BLAS reads the matrices of a stack: whether flipped, and how many elements apart their lines are."""
+    (rows, columns), (far, near) = x.shape[-2:], x.strides[-2:]
+    # A dimension of one element may have any stride.
+    if (near == 4 or columns == 1) and (rows == 1 or far >= 4 * columns) and far % 4 == 0:
+        return _STRAIGHT, max(far // 4 if rows > 1 else columns, columns)
+    if (far == 4 or rows == 1) and (columns == 1 or near >= 4 * rows) and near % 4 == 0:
+        return _FLIPPED, max(near // 4 if columns > 1 else rows, rows)
+    return None
+
+
+def _stack(*arrays: np.ndarray) -> tuple[int, ...] | None:
+    """How many matrices, and how many bytes apart they are in each array; None where no one number says it."""
+    lead = arrays[0].shape[:-2]
+    if any(x.shape[:-2] != lead for x in arrays):
+        return None
+    wide = [d for d, extent in enumerate(lead) if extent > 1]
+    for x in arrays:
+        if any(x.strides[d] != x.strides[e] * lead[e] for d, e in itertools.pairwise(wide)):
+            return None
+    return (int(np.prod(lead, dtype=int)), *(x.strides[wide[-1]] if wide else 0 for x in arrays))
+
+
+class _Crew:
+    """Threads that serve one block; they start when there is something to share, and end with the process."""
+
+    def __init__(self, threads: int):
+        known = functions()
+        assert known is not None  # whoever has parts has them
+        word = ctypes.c_void_p
+        self.run = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64)(known["share_run"])
+        self._serve = ctypes.CFUNCTYPE(None, word)(known["share_serve"])
+        self._ring = ctypes.CFUNCTYPE(None, word)(known["share_ring"])
+        memory = np.zeros(BLOCK_WORDS + 8, np.int64)
+        start = -memory.ctypes.data % 64 // 8  # words that several threads write lie on lines of their own
+        self._words = memory[start : start + BLOCK_WORDS]
+        self.block = self._words.ctypes.data
+        self.lock = threading.Lock()
+        self._waiting = threads - 1
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start the threads that have not started; called with the lock."""
+        for _ in range(self._waiting):
+            self._threads.append(
+                threading.Thread(target=self._serve, args=(self.block,), name="lazywafer", daemon=True)
+            )
+            self._threads[-1].start()
+        self._waiting = 0
+
+    def stop(self) -> None:
+        """Have the threads end: machine code must not run when its memory is given back."""
+        self._words[STOP] = 1
+        self._ring(self.block)
+        for thread in self._threads:
+            thread.join(1)
+
+
+_crews: dict[int, _Crew] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_crews.clear)  # threads do not survive a fork
+
+
+@atexit.register
+def _stop() -> None:
+    for crew in _crews.values():
+        crew.stop()
+
+
+def _crew(threads: int) -> _Crew:
+    if threads not in _crews:
+        _crews[threads] = _Crew(threads)
+    return _crews[threads]
+
+
+class Chain:
+    """Steps one after the other in one call."""
+
+    def __init__(self, steps: Sequence[Parts]):
+        self._threads = team.team().threads
+        self._steps = list(steps)
+        self._table = (_WORD * (2 * len(steps)))()
+        self._shares = False
+        for k, step in enumerate(steps):
+            self.put(k, step)
+
+    def put(self, k: int, step: Parts) -> None:
+        """Have another step in place of one."""
+        self._steps[k] = step
+        self._table[2 * k], self._table[2 * k + 1] = step.count, ctypes.addressof(step.entries)
+        self._shares |= step.count > 1
+
+    def __call__(self) -> None:
+        """Run them; of several threads that run chains one at a time has the crew."""
+        crew = _crew(self._threads)
+        table, count = ctypes.addressof(self._table), len(self._steps)
+        if not self._shares:
+            crew.run(crew.block, table, count)
+            return
+        with crew.lock:
+            if crew._waiting:
+                crew.start()
+            crew.run(crew.block, table, count)
+
+
+Place = tuple[Chain | None, int]
+
+
+def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
+    """The same steps with neighbours in chains; and of each step its chain, if any, and its number there or here."""
+    result: list[Step] = []
+    places: list[Place] = []
+    for is_chain, group in itertools.groupby(steps, lambda step: isinstance(step, Parts)):
+        members = list(group)
+        if is_chain:
+            chain = Chain([s for s in members if isinstance(s, Parts)])
+            places += [(chain, k) for k in range(len(members))]
+            result.append(chain)
+        else:
+            places += [(None, len(result) + k) for k in range(len(members))]
+            result += members
+    return result, places
+
+
+def replace(runs: list[Step], place: Place, step: Step) -> None:
+    """Put another step where one was that was bound to other arrays."""
+    chain, k = place
+    if chain is None:
+        runs[k] = step
+    elif isinstance(step, Parts):
+        chain.put(k, step)
+    else:
+        raise CompileError("a step that was machine code is none with other arrays")

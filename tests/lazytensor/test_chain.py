@@ -1,0 +1,121 @@
+"""Chains of steps in machine code: the products in them, bits for any number of threads, other arrays, turns."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from lazytensor import config
+from lazytensor.compiler.pipeline import HOST, compile_graph
+from lazytensor.dtype import float32
+from lazytensor.ir.graph import Graph
+from lazytensor.ir.types import Type
+from lazytensor.ops import call
+from lazytensor.ops.products import matmul
+from lazytensor.runtime import chain
+from lazytensor.runtime.host import COPIED_BYTES, HostBackend
+from lazytensor.runtime.store import Store
+from lazytensor.testing import batch
+
+RNG = np.random.default_rng(0)
+X, W = RNG.standard_normal((520, 256), "f4"), RNG.standard_normal((256, 320), "f4") / 16
+LAYOUTS = {
+    "straight": lambda s: RNG.standard_normal(s, "f4"),
+    "flipped": lambda s: RNG.standard_normal((*s[:-2], s[-1], s[-2]), "f4").swapaxes(-1, -2),
+    "within a wider one": lambda s: RNG.standard_normal((*s[:-1], s[-1] + 3), "f4")[..., : s[-1]],
+}
+
+pytestmark = pytest.mark.skipif(chain.functions() is None, reason="threads of this system wait in another way")
+
+
+def steps():
+    """A program whose batch is bound and not copied: products in parts, loops in parts, and a single loop."""
+    x, w = batch(0, Type(X.shape, float32)), batch(1, Type(W.shape, float32))
+    y = call("tanh", matmul(x, w))
+    z = matmul(y, w, transpose_b=True)
+    graph = Graph((x, w), {}, (y, call("exp", call("tanh", z)), matmul(y, y, transpose_a=True)), {})
+    assert X.nbytes > COPIED_BYTES
+    return HostBackend().compile(compile_graph(graph, HOST), Store())
+
+
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_products_are_numpys(left, right):
+    if chain.product(X, W, np.empty((520, 320), "f4")) is None:
+        pytest.skip("this BLAS cannot be called, or not be held to one thread")
+    for lead in ((), (3,), (2, 4)):
+        for m, k, n in ((5, 7, 6), (1, 4, 3), (6, 1, 5), (4, 3, 1)):
+            a, b = LAYOUTS[left]((*lead, m, k)), LAYOUTS[right]((*lead, k, n))
+            out = np.zeros((*lead, m, n), "f4")
+            product = chain.product(a, b, out)
+            assert product is not None
+            chain.Chain([chain.Parts([product], lambda: None)])()
+            np.testing.assert_allclose(out, a @ b, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "out"),
+    [
+        (X[None], np.broadcast_to(W, (2, *W.shape)), np.zeros((2, 520, 320), "f4")),
+        (X.astype("f8"), W, np.zeros((520, 320), "f4")),
+        (X[:, ::2], W[::2], np.zeros((520, 320), "f4")),
+        (X[:0], W, np.zeros((0, 320), "f4")),
+        (X, W, np.zeros((320, 520), "f4").T),
+    ],
+)
+def test_a_product_that_blas_cannot_read_in_place_is_numpys(a, b, out):
+    assert chain.product(a, b, out) is None
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    results = []
+    for threads in (1, 2, 3):
+        with config.override(threads=threads):
+            executable = steps()
+            for _ in range(5):
+                fetched = [f.copy() for f in executable.step([X, W])]
+            results.append(fetched)
+    np.testing.assert_allclose(results[0][0], np.tanh(X @ W), atol=1e-5)
+    for other in results[1:]:
+        for ours, first in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(ours, first)
+
+
+def test_a_chain_reads_the_arrays_of_its_step():
+    executable = steps()
+    for factor in (1, 2, -1):
+        np.testing.assert_allclose(executable.step([X * factor, W])[0], np.tanh(factor * X @ W), atol=1e-5)
+
+
+def test_a_step_of_machine_code_is_one_call():
+    executable = steps()
+    executable.step([X, W])
+    assert len(executable._runs) == 1 and isinstance(executable._runs[0], chain.Chain)
+
+
+def test_steps_of_two_threads_take_turns():
+    results, alone = [], [f.copy() for f in steps().step([X, W])]
+    executables = [steps(), steps()]
+
+    def work(executable) -> None:
+        for _ in range(4):
+            fetched = executable.step([X, W])
+        results.append([f.copy() for f in fetched])
+
+    threads = [threading.Thread(target=work, args=(e,)) for e in executables]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert len(results) == 2
+    for fetched in results:
+        for ours, first in zip(fetched, alone, strict=True):
+            np.testing.assert_array_equal(ours, first)
+
+
+def test_what_gives_a_result_is_no_part_of_a_chain():
+    class Refuses:
+        gives = "bool"
+
+    run = lambda: None  # noqa: E731
+    assert chain.shared([Refuses()], run) is run
