@@ -15,6 +15,7 @@ from lazytensor import cells, precision
 from lazytensor.capture import Capture
 from lazytensor.captured_cells import CapturedCells, FedCell
 from lazytensor.cells import Cell
+from lazytensor.compiler.deep import compile_deep
 from lazytensor.compiler.pipeline import CSX, PRINT_CIRH, Target, compile_graph
 from lazytensor.dtype import DType, float32
 from lazytensor.errors import CompileError
@@ -98,7 +99,7 @@ class AbstractCapture(Capture):
 
 def program_of(graph: Graph) -> Program:
     """The program of a recorded step, which is bound to nothing."""
-    return compile_graph(graph, PLANNED)
+    return compile_deep(graph, lambda shallow: compile_graph(shallow, PLANNED))
 
 
 def record(

@@ -12,6 +12,7 @@ import numpy as np
 
 from lazytensor.errors import CompileError
 from lazytensor.ir.nest import Nest
+from lazytensor.ir.skeleton import Skeleton
 from lazytensor.ir.types import StateId, Type, Where, Work
 from lazytensor.table import Column, Table
 
@@ -89,7 +90,7 @@ class Program:
     `state` maps a StateId to (buffer read at the start, buffer that holds the new value at the end); the two are
     equal when the instruction updates in place or nothing changes. `batch` and `fetches` are buffer indices in order.
     What computes on arrays does not look at `density`, which has the states that are sparse, nor at `precision_level`:
-    how wide a wafer's sums are, by the vendor's levels.
+    how wide a wafer's sums are, by the vendor's levels. `grown` is there for a deep net with equal layers.
     """
 
     buffers: tuple[Buffer, ...]
@@ -100,6 +101,7 @@ class Program:
     fetch_names: tuple[str, ...] = ()
     density: Mapping[StateId, Density] = field(default_factory=dict)
     precision_level: int = 1
+    grown: "Grown | None" = field(default=None, repr=False, compare=False)
 
     @property
     def work(self) -> Work:
@@ -146,3 +148,11 @@ class Program:
         if missing:
             raise CompileError(f"buffers {missing} are asked for and never written")
         return self
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Where the program of a deep net comes from: that of the same net with few layers, and what is repeated of it."""
+
+    short: Program
+    skeleton: Skeleton

@@ -1,0 +1,285 @@
+"""Shallow graphs: a graph with many equal layers, and the same with few of them.
+
+The nodes of equal layers are repeats in the list of all nodes: a forward one, a backward one that goes back through the
+layers, those of the updates. Copies of different repeats belong to the same layer where one reads the other. A graph is
+shallow when all copies of some layers are left out, and whoever read them reads the same of the layers behind them.
+Nothing is known of models here, and nothing is guessed: copies are equal in operation, attributes, types and operands.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lazytensor.ir.graph import Graph, Node, node
+from lazytensor.ir.growth import Uneven
+from lazytensor.ir.repeats import Numbers, Repeat, kinds_within, longest_repeat
+from lazytensor.ir.skeleton import DRAW
+from lazytensor.ir.types import Where
+
+LEAST_NODES = 16
+"""Nodes of a repeat that is worth a look."""
+ENDS = 2
+"""Layers that stay at either end: what is computed there may differ from what is computed within."""
+WORTH = 8
+"""Layers to be left out at least: the shallow graph is compiled twice."""
+NAMES = ("id", "uid")
+"""Attributes that only tell equal nodes apart."""
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """A repeat whose copy `c` belongs to layer `sign * c + offset`."""
+
+    repeat: Repeat
+    sign: int
+    offset: int
+
+    def layers(self) -> tuple[int, int]:
+        """Its first layer, and the one behind its last."""
+        ends = self.offset, self.sign * (self.repeat.copies - 1) + self.offset
+        return min(ends), max(ends) + 1
+
+
+class Layers:
+    """The equal layers of a graph. Raises Uneven if it has none, or too few of them."""
+
+    def __init__(self, graph: Graph):
+        self.graph, self.nodes = graph, graph.nodes()
+        self.place = {n: i for i, n in enumerate(self.nodes)}
+        self.references = _references(self.nodes, self.place)
+        self._repeats = list(_repeats_of(self.nodes, self.references))
+        self.stacks = self._related()
+        self.first = max(stack.layers()[0] for stack in self.stacks)
+        self.count = min(stack.layers()[1] for stack in self.stacks) - self.first
+        # For each node its layer, and how far away its like in the next layer is; 0 for what belongs to no layer.
+        self.layer = np.full(len(self.nodes), -1)
+        self.step = np.zeros(len(self.nodes), np.int64)
+        for stack in self.stacks:
+            own = slice(stack.repeat.start, stack.repeat.end)
+            copies = np.repeat(np.arange(stack.repeat.copies), stack.repeat.period)
+            self.layer[own] = stack.sign * copies + stack.offset
+            self.step[own] = stack.sign * stack.repeat.period
+
+    @property
+    def spare(self) -> int:
+        """How many layers may be left out."""
+        return self.count - 2 * ENDS
+
+    def _related(self) -> list[_Stack]:
+        """The longest repeat, and all that read it or are read by it, directly or by way of others."""
+        if not self._repeats:
+            raise Uneven("nothing repeats")
+        longest = max(self._repeats, key=lambda r: r.period * r.copies)
+        stacks = {longest: _Stack(longest, 1, 0)}
+        links = list(self._links())
+        waiting = [longest]
+        while waiting:
+            own = waiting.pop()
+            for reader, source, sign, offset in links:
+                # Copy c of the reader reads copy sign * c + offset of the source.
+                if reader == own and source not in stacks:
+                    # Solved for the source's copy: signs are their own inverses.
+                    known = stacks[own]
+                    new = _Stack(source, known.sign * sign, known.offset - known.sign * sign * offset)
+                elif source == own and reader not in stacks:
+                    known = stacks[own]
+                    new = _Stack(reader, known.sign * sign, known.sign * offset + known.offset)
+                else:
+                    continue
+                stacks[new.repeat] = new
+                waiting.append(new.repeat)
+        # Layers are counted from 0.
+        least = min(stack.layers()[0] for stack in stacks.values())
+        return [_Stack(s.repeat, s.sign, s.offset - least) for s in stacks.values()]
+
+    def _links(self) -> Iterator[tuple[Repeat, Repeat, int, int]]:
+        """Reader, source, sign and offset of the relation that most operands between two repeats have."""
+        for reader in self._repeats:
+            own = self.references[reader.start : reader.start + 2 * reader.period]
+            now, then = own[: reader.period].ravel(), own[reader.period :].ravel()
+            for source in self._repeats:
+                inside = (now >= source.start) & (now < source.end) & (abs(then - now) == source.period)
+                if source == reader or not inside.any():
+                    continue
+                signs = np.sign(then - now)[inside]
+                offsets = (now[inside] - source.start) // source.period
+                (sign, offset), _ = Counter(zip(signs.tolist(), offsets.tolist(), strict=True)).most_common(1)[0]
+                yield reader, source, sign, offset
+
+    def without(self, count: int) -> Graph:
+        """The graph without so many of its layers. Raises Uneven where they are tied to what stays."""
+        start = self.first + self.count - ENDS - count
+        gap = _Gap(self.layer, self.step, start, count)
+        kept = np.flatnonzero(~gap.is_out)
+        targets = gap.moved(kept, self.references[kept, :-1])
+        # Inputs come before their users, in the shallow graph too.
+        if (targets >= kept[:, None]).any():
+            raise Uneven("layers read each other against their order")
+        successors: dict[int, Node] = {}
+        for i, row in zip(kept.tolist(), targets.tolist(), strict=True):
+            successors[i] = _moved(self.nodes[i], tuple(successors[k] for k in row[: len(self.nodes[i].inputs)]))
+        return self._graph(successors, gap)
+
+    def _graph(self, successors: dict[int, Node], gap: "_Gap") -> Graph:
+        graph, place = self.graph, self.place
+        if any(gap.is_out[place[n]] for n in graph.outputs):
+            raise Uneven("a layer's own value is fetched")
+        leaves = {s: n for s, n in graph.state.items() if n not in place or not gap.is_out[place[n]]}
+        changed = [s for s in leaves if s in graph.updates and leaves[s] in place]
+        if len(changed) != len([s for s in graph.updates if s in leaves]):
+            raise Uneven("a state is written and not read")
+        # A layer's updates may stand a copy away from its states: then those of a neighbour take their place.
+        sources = np.array([place[leaves[s]] for s in changed], np.int64)
+        ends = gap.moved(sources, np.array([[place[graph.updates[s]]] for s in changed], np.int64).reshape(-1, 1))
+        updates = dict(zip(changed, ends[:, 0].tolist(), strict=True))
+        return Graph(
+            graph.inputs,
+            {s: leaves[s] for s in self._in_order(list(graph.state), gap) if s in leaves},
+            tuple(successors[place[n]] for n in graph.outputs),
+            {s: successors[updates[s]] for s in self._in_order(list(graph.updates), gap) if s in updates},
+            graph.output_names,
+        )
+
+    def _in_order(self, names: list[str], gap: "_Gap") -> list[str]:
+        """States as a net of fewer layers has them, also where a gap goes through the states of a layer."""
+        numbers = {name: k for k, name in enumerate(names)}
+        keys: dict[str, int] = {}
+        shift = 0
+        for name, k in numbers.items():
+            i = self.place.get(self.graph.state[name], -1)
+            # As far ahead as if the layers of the gap had not been counted; what stands beside layers goes along.
+            if i >= 0 and self.layer[i] >= gap.start:
+                shift = gap.count * (k - numbers.get(self.nodes[i - self.step[i]].attrs.get("id", ""), k))
+            elif i >= 0 and self.layer[i] >= 0:
+                shift = 0
+            keys[name] = k - shift
+        return sorted(names, key=keys.__getitem__)
+
+    @cached_property
+    def _lines(self) -> dict[Where, dict[tuple[int, int], int]]:
+        """For each line the records of layers that are on it: repeat and place within a copy -> its first layer."""
+        lines: dict[Where, dict[tuple[int, int], int]] = {}
+        for k, stack in enumerate(self.stacks):
+            start, period = stack.repeat.start, stack.repeat.period
+            for i in range(start, stack.repeat.end):
+                if (where := self.nodes[i].where) is not None:
+                    copy, phase = divmod(i - start, period)
+                    lines.setdefault(where, {}).setdefault((k, phase), copy)
+        return lines
+
+    def lines_like(self, known: Sequence[Where], count: int) -> list[Where | None]:
+        """The lines of `count` copies of a record; `known` are the first and the last of them.
+
+        Raises Uneven where these are no lines of the same record in layers so far apart.
+        """
+        if all(where == known[0] for where in known):
+            return [known[0]] * count
+        # What is computed for the layer at an end may differ from its likes, and is named as it is.
+        for head, tail in product(range(len(known) - 1), range(len(known) - 1)):
+            inner = self._lines_between(known[head], known[-1 - tail], count - head - tail)
+            if inner:
+                return [*known[:head], *inner, *known[len(known) - tail :]]
+        raise Uneven(f"{known[0]} and {known[-1]} are no lines of equal layers")
+
+    def _lines_between(self, first: Where, last: Where, count: int) -> list[Where | None]:
+        ends = self._lines.get(last, {})
+        for (k, phase), copy in self._lines.get(first, {}).items():
+            # Calls may stand in another order than the nodes of which they are made: from the last layer to the first.
+            end = ends.get((k, phase), copy)
+            if abs(end - copy) == count - 1:
+                repeat = self.stacks[k].repeat
+                place, copies = repeat.start + phase, range(copy, end + 1) if end > copy else range(copy, end - 1, -1)
+                return [self.nodes[place + c * repeat.period].where for c in copies]
+        return []
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """The `count` layers from `start` on, which are left out; for each node its layer, and the way to the next."""
+
+    layer: Numbers
+    step: Numbers
+    start: int
+    count: int
+
+    @cached_property
+    def is_out(self) -> NDArray[np.bool_]:
+        """Whether each node belongs to one of them."""
+        return (self.layer >= self.start) & (self.layer < self.start + self.count)
+
+    def moved(self, readers: Numbers, references: Numbers) -> Numbers:
+        """What the readers, which stay, read in the shallow graph. Raises Uneven where that is not there."""
+        is_cut = (references >= 0) & self.is_out[references]
+        layers = self.layer[readers][:, None]
+        if (is_cut & (layers < 0)).any():
+            raise Uneven("something beside the layers reads all of them")
+        # A reader behind the gap reads the same of the layers before it, and one before it of the layers behind it.
+        ways = np.where(layers >= self.start, -self.count, self.count) * self.step[references]
+        moved = np.where(is_cut, references + ways, references)
+        away, before = moved[is_cut], references[is_cut]
+        if (away < 0).any() or (away >= len(self.layer)).any():
+            raise Uneven("a layer reads of others what its neighbours do not have")
+        if self.is_out[away].any() or (self.step[away] != self.step[before]).any():
+            raise Uneven("a layer reads of others what its neighbours do not have")
+        return moved
+
+
+def _moved(n: Node, inputs: tuple[Node, ...]) -> Node:
+    if inputs == n.inputs:
+        return n
+    successor = node(n.op, inputs, n.attrs, n.type)
+    successor.where = successor.where or n.where
+    return successor
+
+
+def _references(nodes: list[Node], place: dict[Node, int]) -> Numbers:
+    """The places of each node's inputs, and last the number of its draw."""
+    widest = max(len(n.inputs) for n in nodes)
+    rows = [
+        [*(place[i] for i in n.inputs), *[-1] * (widest - len(n.inputs)), n.attrs.get(DRAW, -1) if n.attrs else -1]
+        for n in nodes
+    ]
+    return np.array(rows, np.int64)
+
+
+def _kinds(nodes: list[Node]) -> Numbers:
+    numbers: dict[Any, int] = {}
+    return np.fromiter((numbers.setdefault(_kind(n), len(numbers)) for n in nodes), np.int64, len(nodes))
+
+
+def _kind(n: Node) -> tuple[Any, ...]:
+    # A constant is itself: equal ones in several layers are one node, or differ.
+    value = id(n.value) if n.value is not None else None
+    if not n.attrs:
+        return n.op, n.type, value, len(n.inputs)
+    attrs = tuple((name, repr(v)) for name, v in n.attrs.items() if name not in NAMES and name != DRAW)
+    return n.op, n.type, value, len(n.inputs), attrs
+
+
+def _repeats_of(nodes: list[Node], references: Numbers) -> Iterator[Repeat]:
+    """Repeats, the longest first: what reads one is told apart by what of it it reads."""
+    kinds, operands = _kinds(nodes), references[:, :-1]
+    # One more for the place -1, which stands for no operand.
+    roles = np.zeros(len(nodes) + 1, np.int64)
+    waiting = [(0, len(nodes))]
+    while True:
+        told = kinds_within(kinds, roles[operands])
+        repeats = [(longest_repeat(told[a:b], references[a:b]), (a, b)) for a, b in waiting]
+        sizes = [r.period * r.copies if r else 0 for r, _ in repeats]
+        best = max(range(len(sizes)), key=sizes.__getitem__, default=None)
+        if best is None or sizes[best] < LEAST_NODES:
+            return
+        repeat, (first, end) = repeats[best]
+        assert repeat is not None
+        own = Repeat(first + repeat.start, repeat.period, repeat.copies)
+        yield own
+        waiting.remove((first, end))
+        waiting += [(first, own.start), (own.end, end)]
+        phases = np.arange(own.period * own.copies) % own.period
+        roles[own.start : own.end] = roles.max() + 1 + phases

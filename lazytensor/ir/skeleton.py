@@ -1,0 +1,31 @@
+"""Skeletons: which records of a shallow program the program of a deep net consists of.
+
+Nothing of it depends on the batch, so that the same skeleton holds for the programs of every batch.
+"""
+
+from dataclasses import dataclass, field
+
+from lazytensor.ir.types import Where
+
+DRAW = "call"
+"""The attribute that numbers the draws of random bits in a step; all else of equal layers is equal."""
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """For each instruction and buffer of the deep program the number of its like in the shallow one.
+
+    `reads`, `writes` and `wheres` are those of the deep program's instructions. Of instructions that draw random bits
+    `draws` has the attributes. `ends` are the buffers that hold new states, in the order of `names`.
+    """
+
+    instrs: tuple[int, ...]
+    reads: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[int, ...], ...]
+    buffers: tuple[int, ...]
+    names: tuple[str, ...]
+    ends: tuple[int, ...]
+    batch: tuple[int, ...]
+    fetches: tuple[int, ...]
+    wheres: tuple[Where | None, ...] = field(repr=False, compare=False)
+    draws: dict[int, int] = field(default_factory=dict, repr=False)

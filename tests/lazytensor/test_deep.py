@@ -1,0 +1,64 @@
+"""Programs of deep nets: those of shallow ones, with more of the same."""
+
+from dataclasses import fields, replace
+
+import pytest
+from deep_nets import EQUAL, step_of
+
+from lazytensor import abstract
+from lazytensor.compiler.pipeline import compile_graph
+from lazytensor.ir.graph import forget
+from lazytensor.ir.program import Program
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_before():
+    """Equal nodes of other tests, with lines of their own, are not found again."""
+    forget()
+
+
+def graph_of(name, depth, optimizer="sgd", norm=None):
+    step, batch = step_of(name, depth, optimizer, norm)
+    tensors = {str(k): t for k, t in enumerate(batch)}
+    return abstract.graph_of_step(lambda: step(*batch), tensors)
+
+
+def without_our_lines(program):
+    """The program as users see it: what a pass makes of nothing has the line of the test that called it."""
+    instrs = tuple(replace(i, where=None) if i.where and i.where.file == __file__ else i for i in program.instrs)
+    return {f.name: getattr(program, f.name) for f in fields(Program) if f.name != "grown"} | {"instrs": instrs}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, depth, optimizer, norm",
+    [
+        ("gpt", 16, "sgd", None),
+        ("gpt", 17, "momentum", None),
+        ("bert", 16, "adam", None),
+        ("windows", 29, "sgd", None),
+        ("residual", 17, "momentum", None),
+        ("shared", 16, "sgd", None),
+        ("growing", 12, "sgd", None),
+        ("odd one", 13, "sgd", None),
+        ("gpt", 14, "sgd", 1.0),
+    ],
+)
+def test_program_of_a_deep_net_is_what_all_of_its_layers_compile_to(name, depth, optimizer, norm):
+    graph = graph_of(name, depth, optimizer, norm)
+    program, whole = abstract.program_of(graph), compile_graph(graph, abstract.PLANNED)
+    assert without_our_lines(program) == without_our_lines(whole)
+    if name in EQUAL and norm is None:
+        assert program.grown is not None
+        assert len(program.grown.short.instrs) < len(program.instrs)
+
+
+@pytest.mark.slow
+def test_program_of_a_deep_net_for_another_batch_is_what_is_recorded_for_it():
+    step, batch = step_of("gpt", 16)
+    family = abstract.record(step, batch)
+    assert family.first.grown is not None
+    recorded = family.record(20)
+    # Two other batches are recorded, and the third lies on the line through their shallow programs.
+    assert without_our_lines(family.program(20)) == without_our_lines(recorded)
+    assert family.program(20).grown is not None
