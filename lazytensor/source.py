@@ -1,5 +1,6 @@
 """Finds the line of user code that is being executed, for errors and for the locations in printed graphs."""
 
+import os
 import pathlib
 import sys
 import threading
@@ -17,7 +18,9 @@ Frames = tuple[tuple[str, str, int], ...]
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
 NUMPY = str(pathlib.Path(np.__file__).parent)
 """Where NumPy is, which calls back what it is given: tensors among it."""
-_PASSED = (*_HOUSE, NUMPY, "<frozen importlib")
+# In a worker the outermost frames are those that started its process, and then the loop over the loader.
+_STARTERS = str(pathlib.Path(os.__file__).parent / "multiprocessing")
+_PASSED = (*_HOUSE, NUMPY, _STARTERS, "<frozen importlib")
 
 
 class _Here(threading.local):

@@ -20,7 +20,13 @@ from lazytensor.data.sampler import (
     WeightedRandomSampler,
 )
 from lazytensor.data.worker import WorkerInfo, get_worker_info
-from lazytensor.data.worker_errors import DataOptionError, OptionTypeError, SampleTypeError, WorkerError
+from lazytensor.data.worker_errors import (
+    DataOptionError,
+    OptionTypeError,
+    SampleTypeError,
+    SlowWorkerWarning,
+    WorkerError,
+)
 
 __all__ = [
     "BatchSampler",
@@ -35,6 +41,7 @@ __all__ = [
     "SampleTypeError",
     "Sampler",
     "SequentialSampler",
+    "SlowWorkerWarning",
     "Subset",
     "SubsetRandomSampler",
     "TensorDataset",

@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import os
 import pickle
 import signal
 import time
@@ -13,12 +14,14 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 from lazytensor import source
-from lazytensor.data.worker import Answer, Failure, Post, open_ends, work
-from lazytensor.data.worker_errors import WorkerError
+from lazytensor.data.worker import TELL, Answer, Failure, Post, open_ends, work
+from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError
 from lazytensor.errors import DataError
 
 GRACE_SECONDS = 1.0
 """How long a worker may take to finish its sample when it is sent home; then it is terminated."""
+NOTICE_SECONDS = 60.0
+"""After how long a silent worker is spoken of, once: without a `timeout` it may be waited for without end."""
 LOOK_SECONDS = 0.5
 """How often a silent worker is looked after: a pipe that another process holds open does not end with its worker."""
 
@@ -43,6 +46,9 @@ class Crew:
                 hint="Use num_workers=0 for the loader inside the data set.",
             )
         self.title = title
+        self._has_noticed = False
+        # The signal ends a process that has not yet said otherwise: a spawned one may still be importing.
+        self._can_tell = bool(TELL) and context.get_start_method() == "fork"
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
         # Still pickled: a batch is opened when it is asked for, so an error in it is raised at its turn.
@@ -92,7 +98,8 @@ class Crew:
         Raises WorkerError if any worker dies or if this one takes longer than `timeout` seconds, unless that is 0.
         """
         # A worker may have answered an earlier pass that was left in the middle: its turn says so.
-        end = time.monotonic() + timeout if timeout else None
+        began = time.monotonic()
+        end = began + timeout if timeout else None
         while True:
             # Each worker answers in the order that it was asked, so the next answer of this turn is the one that is
             # wanted.
@@ -110,7 +117,24 @@ class Crew:
                     where=source.where(),
                     hint="Give a longer timeout=, or look at what the data set waits for with num_workers=0.",
                 )
+            if not self._has_noticed and time.monotonic() >= began + NOTICE_SECONDS:
+                self._notice(worker)
             self._look(LOOK_SECONDS if end is None else min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
+
+    def _notice(self, worker: int) -> None:
+        """Say that a worker is slow, and have it print where it is."""
+        self._has_noticed = True
+        pid, place = self.pid(worker), ""
+        if self._can_tell:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, TELL)
+                place = "; it prints its stack"
+        warnings.warn(
+            f"{self.title} {worker} (pid {pid}) has sent nothing for {NOTICE_SECONDS:.0f} seconds{place}. It is waited "
+            "for on; a DataLoader with workers takes timeout=.",
+            SlowWorkerWarning,
+            stacklevel=2,
+        )
 
     def _opened(self, letter: bytes) -> Answer:
         try:

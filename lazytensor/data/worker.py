@@ -7,6 +7,8 @@ behind. A sender thread in the worker lets it go on while the parent is busy. A 
 alone: compiled kernels and their threads belong to steps, which no worker runs, and OpenBLAS prepares itself for forks.
 """
 
+import contextlib
+import faulthandler
 import pickle
 import queue
 import random as python_random
@@ -26,6 +28,8 @@ from lazytensor.data.fetch import Recipe, fetched, streamed
 # A global, since `get_worker_info` is called without arguments from deep inside a data set; each process has its own.
 _at_work: "WorkerInfo | None" = None
 
+TELL = getattr(signal, "SIGUSR1", 0)
+"""The signal at which a worker prints where it is, on the standard error stream; 0 where there is none."""
 open_ends: set[Connection] = set()
 """The parent's ends of the pipes to its workers. A forked worker closes its copies, so that each pipe ends when the
 parent closes it or dies."""
@@ -142,6 +146,12 @@ def _settle() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if TELL:
+        # Without a stream to print to it must not end the worker.
+        signal.signal(TELL, signal.SIG_IGN)
+        # In C, so that it answers from inside an endless call too.
+        with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
+            faulthandler.register(TELL, all_threads=False)
     # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
     for end in open_ends:
         end.close()

@@ -20,6 +20,10 @@ class WorkerError(DataError):
     """A worker of a loader died, took too long, or raised what cannot be raised again in the parent."""
 
 
+class SlowWorkerWarning(UserWarning):
+    """A worker has made nothing for so long that it may never again."""
+
+
 def check_count(name: str, value: object) -> None:
     """Refuse anything but a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from lazytensor import data, dtype, random
+from lazytensor.data import crew
 from lazytensor.errors import DataError
 from lazytensor.functions import creation
 from lazytensor.nn import Parameter
@@ -310,6 +311,37 @@ def test_a_worker_killed_while_it_sends_is_an_error():
     with pytest.raises(data.WorkerError, match="SIGKILL"):
         list(batches)
     assert list(batches) == []
+
+
+def test_a_worker_that_is_silent_for_long_is_spoken_of_once_and_says_where_it_is(tmp_path, capfd, monkeypatch):
+    door, looks, began = tmp_path / "door", [], time.monotonic()
+
+    def wait_for_it(i):
+        while i and not door.exists():
+            time.sleep(0.01)
+        return i
+
+    def look(seconds):
+        looks.append(seconds)
+        # The first look is behind the notice: only what the worker prints then lets it go on.
+        while len(looks) == 1 and "wait_for_it" not in capfd.readouterr().err:
+            time.sleep(0.01)
+        door.touch()
+        return real_look(seconds)
+
+    batches = iter(data.DataLoader(Read(3, wait_for_it), num_workers=1))
+    assert int(next(batches)) == 0
+    real_look = batches._crew._look
+    monkeypatch.setattr(batches._crew, "_look", look)
+    monkeypatch.setattr(crew, "NOTICE_SECONDS", 0.0)
+    with pytest.warns(data.SlowWorkerWarning, match=r"DataLoader worker 0 \(pid \d+\) has sent nothing") as warned:
+        assert [int(b) for b in batches] == [1, 2]
+    assert len(warned) == 1
+
+
+def test_an_error_of_ours_in_a_worker_names_the_line_of_the_loop():
+    with pytest.raises(DataError, match=rf"{pathlib.Path(__file__).name}:\d+: stack expects each tensor"):
+        list(data.DataLoader(Read(4, lambda i: creation.ones(i + 1)), batch_size=2, num_workers=1))
 
 
 def test_timeout_names_the_worker():
