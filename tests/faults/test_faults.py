@@ -3,6 +3,7 @@
 import pytest
 
 from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
+from tests.faults.surroundings import expected, in_place
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SHARE = 6
@@ -19,3 +20,12 @@ def test_saves_survive_a_fault_at_any_place(fault, tmp_path):
 @pytest.mark.parametrize("place", [0, BATCHES - 1])
 def test_death_of_a_worker_is_told(place, tmp_path):
     assert worker_death_at(place, tmp_path) == []
+
+
+def test_a_script_runs_where_nothing_takes_files_but_its_folder_or_the_folder_has_no_text_for_a_name(tmp_path):
+    (tmp_path / "ever").mkdir()
+    loss = expected(tmp_path / "ever")
+    for name in ("nothing takes files but the script's folder", "folder of bytes that are no text"):
+        folder = tmp_path / name[:6]
+        folder.mkdir()
+        assert in_place(name, folder, loss) == [], name
