@@ -7,9 +7,11 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
-PART_FLOPS = 4_000_000  # 40 us or so: a part that is worth waking a thread for
-MOST_PARTS = 8
-THIN = 96  # rows or columns
+LEAST_FLOPS = 4_000_000  # 40 us or so: below twice that a product stays whole
+BLOCK = 256
+"""Rows or columns of a part, about: BLAS packs the other operand anew for each, which costs 3 %; with 64, 15 %."""
+MOST_PARTS = 16
+LINE = 16  # elements in a line of the cache; register tiles of BLAS divide it
 
 
 def _swaps_last(n: Node) -> bool:
@@ -52,16 +54,24 @@ def _bind(attrs: Attrs, outs: Arrays, ins: Arrays) -> Step:
     return _product(a, b, outs[0])
 
 
-def _blocks(extent: int, parts: int) -> list[slice]:
-    each = -(-extent // max(1, parts))
+def _blocks(extent: int, parts: int, multiple: int = 1) -> list[slice]:
+    each = -(-extent // (parts * multiple)) * multiple
     return [slice(k, min(k + each, extent)) for k in range(0, extent, each)]
+
+
+def _power(most: int) -> int:
+    """The largest power of two up to a number: two and four threads have equal shares then."""
+    power = 1
+    while 2 * power <= min(most, MOST_PARTS):
+        power *= 2
+    return power
 
 
 def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
     """The product by blocks: of a stack its matrices, of a matrix its rows or columns, whichever are more."""
     a, b = _views(attrs, ins)
     out = outs[0]
-    parts = min(MOST_PARTS, 2 * out.size * a.shape[-1] // PART_FLOPS)
+    parts = _power(2 * out.size * a.shape[-1] // LEAST_FLOPS)
     if parts < 2:
         return [_product(a, b, out)]
     if out.ndim > 2:
@@ -70,11 +80,10 @@ def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
         blocks = [(slice(None),) * lead + (s,) for s in _blocks(out.shape[lead], parts)]
         return [_product(a[s], b[s], out[s]) for s in blocks]
     m, n = out.shape
-    # BLAS copies the operands of each call: thin blocks would cost more than they bring.
-    parts = min(parts, max(m, n) // THIN)
+    parts = min(parts, _power(max(2 * BLOCK, m, n) // BLOCK))
     if n > m:
-        return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, parts)]
-    return [_product(a[s], b, out[s]) for s in _blocks(m, parts)]
+        return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, parts, LINE)]
+    return [_product(a[s], b, out[s]) for s in _blocks(m, parts, LINE)]
 
 
 MATMUL = Kernel("matmul", match=_match, bind=_bind, cut=_cut, work=op_work("matmul"), benefit=2)
