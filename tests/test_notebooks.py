@@ -1,6 +1,5 @@
-"""Notebooks are executed as they are; what one of them shows is stored beside its cells, or in none of them."""
+"""Notebooks run as they are and show what is stored in them; each has all that a chapter of the course has."""
 
-import json
 import os
 import pathlib
 import re
@@ -12,20 +11,23 @@ from nbclient import NotebookClient
 ROOT = pathlib.Path(__file__).parent.parent
 FRONT_PAGE = ROOT / "notebooks" / "README.md"
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-STORED = (
-    "03_rewriting_and_cirh",
-    "04_fusion_and_code",
-    "05_placement_and_routes",
-    "06_mesh_and_recipes",
-    "07_pipelined",
-    "08_weight_streaming",
-    "09_copies_and_systems",
-    "11_precision",
-    "12_checkpoints_and_workers",
-    "13_truth_of_the_simulator",
-    "14_sparsity",
-)
 SOLUTIONS = {
+    "00_tour": {
+        "answer_1 = None": "answer_1 = 4820",
+        "return np.zeros(len(unseen), int)": "means = np.stack([pixels[digits == n].mean(0) for n in range(10)])\n"
+        "    return ((unseen[:, None] - means) ** 2).sum((2, 3)).argmin(1)",
+        "answer_3 = None": "answer_3 = 93",
+    },
+    "01_tensor_and_trace": {
+        "answer_1 = None": "answer_1 = [[1, 1, 6], [0, 0, 1]]",
+        "total = x\n    for _ in range(4095):\n        total = total + x": "total = x\n    for _ in range(12):\n"
+        "        total = total + total",
+        "answer_3 = None": "answer_3 = 5",
+    },
+    "02_autograd": {
+        "return np.zeros_like(x)": "return np.tanh(x) + x * (1 - np.tanh(x) ** 2)",
+        "return x.round()": "return x + (x.round() - x).detach()",
+    },
     "03_rewriting_and_cirh": {
         "answer_1 = set()": 'answer_1 = {"x * 1 = x", "x / 1 = x", "x - 0 = x", "-(-x) = x", "x + x = 2 * x"}',
         "rule_2 = None": 'rule_2 = Rule("relu(relu(x))", pat("relu", pat("relu", x)), lambda bound, n: n.inputs[0])',
@@ -41,16 +43,28 @@ SOLUTIONS = {
         "rounds_1 = in_a_chain": "rounds_1 = [[(4 * g + k, 4 * g) for g in range(4)] for k in (1, 2, 3)]\n"
         "rounds_1 += [[(4 * g, 0)] for g in (1, 2, 3)]",
         'orders_2 = [["send", "take"], ["send", "take"]]': 'orders_2 = [["send&", "take"], ["send&", "take"]]',
+        "ways_3 = by_rows": "ways_3 = [by_rows[0], (1, [(1, 1), (1, 2), (2, 2), (3, 2)])]\n"
+        "ways_3 += [(1, [(2, 1), (2, 0), (3, 0)])]",
     },
     "07_pipelined": {
         "answer_1 = None": "answer_1 = 4096",
         "return 0.0": "return (samples - 1) * rhythm + way",
         "answer_3 = None": "answer_3 = 0",
     },
+    "08_weight_streaming": {
+        "answer_1 = None": "answer_1 = 8192",
+        "return 0.0": "return seconds_to_send * WSE2.edge_bits_per_s / machine.edge_bits_per_s * (\n"
+        "        machine.usable_pes * 2 * machine.fma_f16_per_cycle * machine.clock_hz) / 6",
+        "answer_3 = None": "answer_3 = 8192",
+    },
     "09_copies_and_systems": {
         "answer_1 = None": "answer_1 = 512",
         "return 0.0": "return workers * systems * bytes_per_s / sample_bytes",
         "answer_3 = None": "answer_3 = 8192",
+    },
+    "10_cstorch_script": {
+        "answer_1 = set()": "answer_1 = {20, 40, 50}",
+        "if loss > 2.0:  # yours\n        loss = loss * 0.5": "loss = torch.where(loss > 2.0, loss * 0.5, loss)",
     },
     "11_precision": {
         "answer_1 = None": "answer_1 = -24",
@@ -69,61 +83,143 @@ SOLUTIONS = {
     },
     "14_sparsity": {"answer_1 = None": "answer_1 = 0.5", "answer_2 = None": "answer_2 = 1.3"},
 }
-"""Of each notebook with exercises: what stands in an unsolved cell, and what solves it."""
+"""Of each chapter: what stands in an unsolved cell, and what solves it."""
+WRONG = {
+    "06_mesh_and_recipes": {
+        "ways_3 = by_rows": {
+            "ways_3 = by_rows[:2]": "Not yet: each way begins at its sender",
+            "ways_3 = [(0, [(0, 1), (3, 1)]), *by_rows[1:]]": r"Not yet: \(3, 1\) is no neighbour of \(0, 1\)",
+            "ways_3 = [(0, way) for _, way in by_rows]": "Not yet: the mesh refuses it: .*two inputs on colour 0",
+            "ways_3 = [by_rows[0], by_rows[1], (2, [(2, 1), (2, 0), (3, 0)])]": "Not yet: .* in 3 colours",
+            "ways_3 = [by_rows[0], (1, [(1, 1), (1, 2), (2, 2), (3, 2)]), (1, by_rows[2][1])]": "Not yet: .*one word",
+        }
+    }
+}
+"""Answers that are wrong in ways of their own, and how what is said of each begins."""
+SHOWN = {
+    "Tensor": ("01_tensor_and_trace", "z"),
+    "Graph": ("03_rewriting_and_cirh", "simplify(linear)"),
+    "Program": ("04_fusion_and_code", "whole"),
+    "Nest": ("04_fusion_and_code", "nest"),
+    "Report": ("00_tour", "report"),
+    "Machine": ("08_weight_streaming", "WSE2"),
+    "Mesh": ("06_mesh_and_recipes", "mesh_with(by_rows)"),
+}
+"""Class -> a chapter, and the last line of a cell there, that shows it as a picture."""
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 NEAR = 0.1
 """How far a stored figure may be from a fresh one: prices move by some percent as kernels are mended."""
+CHAPTERS = [path.stem for path in NOTEBOOKS]
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def chapter(request):
+    """The path of each notebook, and what is in it."""
+    return request.param, nbformat.read(request.param, as_version=4)
 
 
 def test_front_page_lists_every_chapter_in_order_with_its_exercises():
     rows = re.findall(
         r"^\|[^|]*\| \[[^]]*\]\((\w+)\.ipynb\) \| \d+ \|[^|]*\|([^|]*)\|$", FRONT_PAGE.read_text(), re.MULTILINE
     )
-    assert [name for name, _ in rows] == [path.stem for path in NOTEBOOKS]
-    assert {name: int(count) for name, count in rows if count.strip()} == {n: len(s) for n, s in SOLUTIONS.items()}
+    assert [name for name, _ in rows] == CHAPTERS
+    assert {name: int(count) for name, count in rows} == {n: len(s) for n, s in SOLUTIONS.items()}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_notebook_runs_to_its_end(path, tmp_path, monkeypatch):
+def test_chapter_runs_to_its_end_and_shows_what_is_stored(chapter, tmp_path, monkeypatch):
+    path, notebook = chapter
     folders = [str(ROOT), str(path.parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
-    notebook = nbformat.read(path, as_version=4)
-    stored = printed(notebook)
-    solved = with_solutions(notebook, SOLUTIONS.get(path.stem, {}))
+    stored = shown(notebook)
+    right = {old: {new: "Right:"} for old, new in SOLUTIONS[path.stem].items()}
+    verdicts = answered(notebook, right) | answered(notebook, WRONG.get(path.stem, {})) | asked_for_types(notebook)
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
-    assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
-    for cell in solved:
+    assert all(cell.execution_count for cell in code_of(notebook))
+    for cell in [cell for cell in notebook.cells if cell.id in verdicts]:
         notebook.cells.remove(cell)
-        assert "".join(out.get("text", "") for out in cell.outputs).startswith("Right:"), cell.source
-    if path.stem in STORED:
-        assert [without_numbers(text) for text in printed(notebook)] == [without_numbers(text) for text in stored]
-        for fresh, old in zip(numbers(printed(notebook)), numbers(stored), strict=True):
-            assert fresh == pytest.approx(old, rel=NEAR, abs=NEAR)
+        assert re.search(f"^{verdicts[cell.id]}", text_of(cell), re.MULTILINE), cell.source
+    assert [without_numbers(text) for text in shown(notebook)] == [without_numbers(text) for text in stored]
+    for fresh, old in zip(numbers(shown(notebook)), numbers(stored), strict=True):
+        assert fresh == pytest.approx(old, rel=NEAR, abs=NEAR)
 
 
-def with_solutions(notebook, solutions):
-    """Cells that solve exercises, put behind the unsolved ones."""
-    solved = []
-    for old, new in solutions.items():
+def test_chapter_asks_has_a_naive_version_predicts_and_leads_to_the_next(chapter):
+    path, notebook = chapter
+    first = notebook.cells[0].source
+    here = CHAPTERS.index(path.stem)
+    assert "?" in first.partition("\n")[0], "the title is a question"
+    assert re.findall(r"\]\((\w+)\.\w+\)", first) == [*CHAPTERS[:here][-1:], [*CHAPTERS, "README"][here + 1]]
+    assert any(re.search("(?i)naive", cell.source) for cell in notebook.cells if cell.cell_type == "markdown")
+    guesses = [cell.source for cell in code_of(notebook) if re.search(r"^predicted\w* = ", cell.source, re.MULTILINE)]
+    assert guesses
+    assert all(re.search(r"print\(.*predicted", source, re.DOTALL) for source in guesses)
+
+
+def test_chapter_has_two_to_five_exercises_each_with_a_checker_that_refuses_the_unsolved(chapter):
+    path, notebook = chapter
+    numbered = re.findall(r"^\*\*(\d)\.\*\* ", "\n\n".join(c.source for c in notebook.cells), re.MULTILINE)
+    asked = [cell for cell in code_of(notebook) if "\ncheck_" in cell.source]
+    names = [re.search(r"^check_(\d+_\d)\(", cell.source, re.MULTILINE)[1] for cell in asked]
+    assert names == [f"{path.stem[:2]}_{number}" for number in numbered]
+    assert 2 <= len(names) <= 5
+    assert len(names) == len(SOLUTIONS[path.stem])
+    assert all(re.search("^Not yet:", text_of(cell), re.MULTILINE) for cell in asked)
+
+
+def test_chapter_stores_all_outputs_and_ends_in_an_assertion(chapter):
+    _, notebook = chapter
+    code = code_of(notebook)
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert sum(bool(cell.outputs) for cell in code) >= 4
+    assert not any(out.output_type == "error" for cell in code for out in cell.outputs)
+    assert "assert" in code[-1].source
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_picture_of_each_class_is_the_last_line_of_a_cell(name):
+    stem, line = SHOWN[name]
+    notebook = nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", as_version=4)
+    cells = [cell for cell in code_of(notebook) if cell.source.rpartition("\n")[2] == line]
+    assert any("text/html" in out.get("data", {}) for cell in cells for out in cell.outputs)
+
+
+def answered(notebook, answers):
+    """Cells with answers, put behind the unsolved ones: the id of each, and how what is said of it has to begin."""
+    verdicts = {}
+    for old, instead in answers.items():
         (place,) = (n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code" and old in cell.source)
-        solved.append(nbformat.v4.new_code_cell(notebook.cells[place].source.replace(old, new)))
-        notebook.cells.insert(place + 1, solved[-1])
-    return solved
+        for new, verdict in instead.items():
+            cell = nbformat.v4.new_code_cell(notebook.cells[place].source.replace(old, new))
+            notebook.cells.insert(place + 1, cell)
+            verdicts[cell.id] = verdict
+    return verdicts
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_every_checker_of_an_exercise_is_given_a_solution(path):
-    code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
-    asked = [c for c in code if any(line.startswith("check_") for line in c["source"])]
-    assert len(asked) == len(SOLUTIONS.get(path.stem, {}))
-    assert all("".join(out["text"][0] for out in c["outputs"]).startswith("Not yet:") for c in asked)
+def asked_for_types(notebook):
+    """Cells behind those of SHOWN that print the class of what was shown."""
+    verdicts = {}
+    for name, (_, line) in SHOWN.items():
+        for place, cell in reversed(list(enumerate(notebook.cells))):
+            if cell.cell_type == "code" and cell.source.rpartition("\n")[2] == line:
+                asking = nbformat.v4.new_code_cell(f"print(type({line}).__name__)")
+                notebook.cells.insert(place + 1, asking)
+                verdicts[asking.id] = f"{name}$"
+    return verdicts
 
 
-def printed(notebook):
-    """What each cell of code printed, but for lines that say by their beginning that they are seconds of a machine."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    texts = ["".join(out.get("text", "") for out in cell.outputs) for cell in cells]
-    return [re.sub(r"^~.*$", "~", text, flags=re.MULTILINE) for text in texts]
+def code_of(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def text_of(cell):
+    """What a cell printed, and the words of the page that it shows."""
+    pages = (re.sub(r"<[^>]*>", " ", out.get("data", {}).get("text/html", "")) for out in cell.outputs)
+    return "".join(out.get("text", "") for out in cell.outputs) + "".join(pages)
+
+
+def shown(notebook):
+    """The text of each cell, but for lines that say by their beginning that they are seconds of a machine."""
+    return [re.sub(r"^~.*$", "~", text_of(cell), flags=re.MULTILINE) for cell in code_of(notebook)]
 
 
 def without_numbers(text):
@@ -133,15 +229,3 @@ def without_numbers(text):
 
 def numbers(texts):
     return [float(n.replace(",", "")) for n in NUMBER.findall("\n".join(texts))]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_notebook_stores_all_outputs_or_none_and_ends_in_an_assertion(path):
-    code = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
-    if path.stem in STORED:
-        assert [c["execution_count"] for c in code] == list(range(1, len(code) + 1))
-        assert sum(bool(c["outputs"]) for c in code) >= 4
-        assert not any(out["output_type"] == "error" for c in code for out in c["outputs"])
-    else:
-        assert all(not c["outputs"] and c["execution_count"] is None for c in code)
-    assert "assert" in "".join(code[-1]["source"])

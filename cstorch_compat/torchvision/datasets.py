@@ -141,12 +141,16 @@ def _values(data: Any) -> np.ndarray:
 @functools.cache
 def _all_digits() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images uint8 [1797, 28, 28], labels, and which of them are for testing."""
-    with np.load(DIGITS, allow_pickle=False) as stored:
-        small, labels = stored["images"], stored["labels"]
+    small, labels = _stored_digits()
     # The source counts 0 to 16; plus 8 rounds to the nearest of the 255 steps.
     pixels = ((small.astype(np.uint16) * 255 + 8) // 16).astype(np.uint8)
     images = resized(pixels, SIDE, SIDE)
     return images, labels, is_for_testing(labels)
+
+
+def _stored_digits() -> tuple[np.ndarray, np.ndarray]:
+    with np.load(DIGITS, allow_pickle=False) as stored:
+        return stored["images"], stored["labels"]
 
 
 def is_for_testing(labels: np.ndarray) -> np.ndarray:
@@ -161,6 +165,13 @@ def digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
     """Images uint8 [n, 28, 28] and labels of one side of the split."""
     images, labels, mask = _all_digits()
     return images[mask != train], labels[mask != train]
+
+
+def small_digits(train: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Images uint8 [n, 8, 8] with values 0 to 16, as their source has them, and labels of one side of the split."""
+    images, labels = _stored_digits()
+    mask = is_for_testing(labels) != train
+    return images[mask], labels[mask]
 
 
 def _warn_once(root: pathlib.Path, was_download_asked: bool) -> None:

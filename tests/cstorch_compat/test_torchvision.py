@@ -222,6 +222,16 @@ def test_digits_are_split_and_balanced():
     assert len(pairs) == 1797
 
 
+@pytest.mark.parametrize("train", [True, False])
+def test_small_digits_are_the_served_ones_before_they_are_enlarged(train):
+    small, labels_of_small = datasets.small_digits(train)
+    large, labels_of_large = datasets.digits(train)
+    assert small.shape == (len(large), 8, 8)
+    assert (small.min(), small.max()) == (0, 16)
+    np.testing.assert_array_equal(labels_of_small, labels_of_large)
+    np.testing.assert_allclose(small.mean((1, 2)) * 255 / 16, large.mean((1, 2)), atol=3)
+
+
 def test_digits_can_be_told_apart():
     """The nearest training image gives the digit, in at least 97 of 100 cases."""
     train, test = served(train=True), served(train=False)
