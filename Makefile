@@ -13,7 +13,7 @@ JOBS ?= 2
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo quick test campaign lowest bench notebooks docs clean
+.PHONY: demo quick test campaign lowest soak bench notebooks docs clean
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("lazywafer needs Python 3.11 or newer; set PYTHON=")'
@@ -42,6 +42,9 @@ endif
 
 lowest:
 	@for python in $(PYTHONS); do JOBS=$(JOBS) bash .ci/lowest "$$python" build/lowest || exit 1; done
+
+soak: $(VENV)/.installed
+	$(BIN)/python -m tests.faults.soak $(or $(MINUTES),30) $(or $(SEED),1)
 
 bench: $(VENV)/.installed
 	$(BIN)/python tests/bench/steps.py
