@@ -13,7 +13,7 @@ from wse_sim import SweepRecord, sweep
 from wse_sim.plan.modes import EXECUTION
 
 SCHEMA = "lazywafer-plan"
-VERSION = 1
+VERSION = 2
 """Of the document that `as_document` makes; `plan.schema.json` describes it. A field that goes or changes raises it."""
 MODES = ("all", "auto", *EXECUTION)
 _OF_SWEEPS = ("program", "digest", "asked_mode", "error")
@@ -44,6 +44,7 @@ def planned(family: StepFamily, wanted: Wanted) -> list[SweepRecord]:
         wanted.batches,
         wanted.systems,
         precision_level=wanted.precision_level,
+        has_routes=True,
     )
     # A table is asked for, and not what may come of it: a batch that the script has not is a mistake.
     for row in rows:

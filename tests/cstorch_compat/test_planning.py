@@ -119,8 +119,10 @@ def test_document_keeps_its_schema(plan):
     assert document["batch_size"] == 8
     assert [row["systems"] for row in document["rows"]] == [1, 1, 2, 2]
     assert all(row["samples_per_s"] > 0 for row in document["rows"] if row["fits"])
-    document["rows"][0]["mode"] = document["version"] = 2
-    assert faults(document, schema, schema) == ["$.version is 2", "$.rows[0].mode is 2"]
+    document["rows"][0]["mode"] = document["version"] = 3
+    assert faults(document, schema, schema) == ["$.version is 3", "$.rows[0].mode is 3"]
+    (route, *_) = next(row["routes"] for row in document["rows"] if row["routes"])
+    assert route["link_bytes"] * route["lanes"] >= route["sample_bytes"]
 
 
 def test_value_of_the_step_is_refused_with_its_line(plan):

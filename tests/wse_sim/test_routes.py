@@ -1,16 +1,26 @@
 """Routes between stages: their hops, loads and colours, and where they show in a report."""
 
+from collections import defaultdict
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from programs import mlp
+from small_pipelines import Case
 from test_floors import stage
+from test_simulated_pipeline import hold_to_host
 
 from lazytensor.errors import PlacementError
+from wse_sim.fabric.lowering.moves import send, store
+from wse_sim.fabric.mesh import DIRECTIONS, RAMP, Mesh
+from wse_sim.fabric.run import simulate
+from wse_sim.isa.core_program import CoreProgram
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
+from wse_sim.pipeline.seats import between, direction
 from wse_sim.plan.modes import plan
-from wse_sim.plan.routes import Routes, require_colours, routes_of
+from wse_sim.plan.routes import Routes, lanes_of, require_colours, routes_of
+from wse_sim.price.relayout import adapter_cycles
 
 MACHINE = replace(TINY, width=20, height=20)
 
@@ -22,9 +32,23 @@ def test_a_route_has_a_lane_for_each_row_and_then_for_each_column():
     # 20 bytes on each of six rows, and 40 on each of three columns.
     assert laid.link_bytes == 40
     assert laid.fullest == route
-    # The column of the turn has both, and the fuller counts.
-    assert laid.core_bytes[0, 2:10].tolist() == [20] * 8
+    # The first row turns last, into the farthest column, which the second row turns into too.
+    assert laid.core_bytes[0, 2:12].tolist() == [20] * 10
     assert laid.core_bytes[5, 10:13].tolist() == [40] * 3
+    assert laid.core_bytes.sum() == 20 * laid_links(laid, Rect(0, 0, 4, 6), Rect(10, 10, 3, 3))
+    # Six rows and three columns: six ports take five words of a sample each, and give them.
+    assert (route.lanes, route.ports, route.port_words) == (6, 6, 5)
+    assert route.link.bytes == 40
+
+
+def laid_links(laid, one, other):
+    """Links of all lanes, each counted as often as lanes pass it and as no link of another direction is fuller."""
+    return sum(abs(run.end - run.start) for lane in lanes_of(one, other) for run in lane)
+
+
+def test_equal_numbers_of_rows_and_columns_need_no_adapter():
+    laid = routes_of({(0, 1): 120}, [Rect(0, 0, 4, 3), Rect(10, 10, 3, 3)], MACHINE)
+    assert (laid.routes[0].ports, laid.routes[0].port_words) == (0, 0)
 
 
 def test_routes_that_meet_have_colours_of_their_own_and_loads_add_up():
@@ -39,12 +63,61 @@ def test_nothing_flows_nothing_is_loaded():
 
 
 def test_a_route_without_a_colour_is_refused_with_its_ends_and_line():
-    laid = routes_of({(0, 1): 1, (1, 0): 1}, [Rect(0, 0, 2, 2), Rect(4, 0, 2, 2)], MACHINE)
+    rects, flows = [Rect(0, 0, 2, 2), Rect(4, 0, 2, 2)], {(0, 1): 1, (1, 0): 1}
     stages = [stage(1, 7), stage(1, 8)]
-    require_colours(laid, stages, MACHINE)
-    with pytest.raises(PlacementError, match="layer 8 to layer 7 meets others in all 1 colours") as raised:
-        require_colours(laid, stages, replace(MACHINE, colours=1))
+    require_colours(routes_of(flows, rects, MACHINE), stages, rects, MACHINE)
+    single = replace(MACHINE, colours=1)
+    with pytest.raises(PlacementError, match="layer 8 to layer 7 finds none of the 1 colours of tiny free") as raised:
+        require_colours(routes_of(flows, rects, single), stages, rects, single)
     assert raised.value.where == stages[1].where
+
+
+def test_kernels_take_colours_that_routes_over_their_rectangles_cannot_have():
+    rects, flows = [Rect(0, 0, 2, 2), Rect(4, 0, 2, 2), Rect(8, 0, 2, 2)], {(0, 2): 8}
+    laid = routes_of(flows, rects, MACHINE, [0, 5, 3])
+    assert laid.router_colours == 6
+    narrow = replace(MACHINE, colours=5)
+    full = routes_of(flows, rects, narrow, [0, 5, 3])
+    with pytest.raises(PlacementError, match=r"fullest at core \(4, 0\) in the rectangle of layer 8, whose kernels") as e:
+        require_colours(full, [stage(1, 7), stage(1, 8), stage(1, 9)], rects, narrow)
+    assert e.value.where is not None
+
+
+def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
+    """What the fullest link that leaves each core passes when each lane carries so many words on the fabric."""
+    mesh = Mesh(MACHINE, extent, extent)
+    sends, stores = defaultdict(list), defaultdict(list)
+    for colour, (row, column) in enumerate(lanes):
+        path = between((row.start, row.line), (column.line, column.end), is_row_first=True)
+        for n, cell in enumerate(path):
+            source = direction(cell, path[n - 1]) if n else RAMP
+            mesh.route(colour, *cell, source, [direction(cell, path[n + 1]) if n < len(path) - 1 else RAMP])
+        sends[path[0]].append(replace(send(colour, 0, words), is_async=True))
+        stores[path[-1]].append(store(colour, words, words))
+    for n, cell in enumerate({**sends, **stores}):
+        body = (*sends.get(cell, ()), *stores.get(cell, ()))
+        mesh.run(CoreProgram(f"p{n}", 2 * words, (("main", body),)), *cell)
+    done = simulate(mesh).expect_finished()
+    return np.max([done.counters[name] for name in DIRECTIONS[:RAMP]], axis=0)
+
+
+@pytest.mark.parametrize("batch", [16, 64])
+def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_says(batch):
+    machine = replace(MACHINE, width=9, height=9)
+    placement = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False, as_run=False).pipelined.placement
+    rects, words = placement.rects, 8
+    lanes = {ends: list(lanes_of(*(rects[n] for n in ends))) for ends in ((0, 1), (1, 0))}
+    laid = routes_of({ends: 4 * words * len(own) for ends, own in lanes.items()}, rects, machine)
+    counted = words_on_links([lane for own in lanes.values() for lane in own], words, 9)
+    np.testing.assert_array_equal(4 * counted, laid.core_bytes)
+    assert counted.max() > words
+
+
+def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
+    run = hold_to_host(Case((12, 9, 7), batch=8, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)])
+    x, y = run.sites.seats[0].after
+    # Four micro-batches of nine columns of two samples; what the port waits for is no work of its own.
+    assert run.result.counters["busy"][y, x] == 4 * adapter_cycles(9 * 2, WSE2)
 
 
 def test_the_fullest_link_is_a_bound_that_names_its_two_stages():
@@ -60,5 +133,7 @@ def test_the_first_sample_takes_its_way_between_stages_there_and_back():
     placed = plan(mlp((64, 32, 16), batch=64), WSE2, "pipelined", other=False).pipelined
     ways = [(span.label, span.end_cycles - span.start_cycles) for span in placed.timeline.lanes["routes"]]
     # Two stages, and so one route each way: what goes there comes back over as many hops.
+    adapters = [span.end_cycles - span.start_cycles for span in placed.timeline.lanes.get("adapters", ())]
+    assert sum(adapters) == sum(row.adapter_cycles for row in placed.report.routes)
     assert [label for label, _ in ways] == ["forward", "backward"]
     assert sum(cycles for _, cycles in ways) == placed.report.route_hops * WSE2.hop_cycles

@@ -14,8 +14,8 @@ from wse_sim.machine import Machine
 
 # Fits a terminal beside an editor; limits and reasons are wrapped to it.
 WIDTH = 110
-_LABEL_WIDTH = 30
-SHOWN_LAYERS = 40
+_LABEL_WIDTH, _END_WIDTH = 30, 22
+SHOWN_LAYERS, SHOWN_ROUTES = 40, 8
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ ADVICE: Mapping[str, str] = {
     "compute": "a larger machine, 16-bit types or a smaller layer would help",
     "moving": "tiles of a better shape or a smaller machine part would help: cores wait for data of one another",
     "link": "narrower activations between these two layers, or fewer that skip layers, would help",
+    "adapter": "narrower activations between these two layers would help: ports take and give all of them",
     "edge": "a smaller batch tensor, or fewer fetches, would help",
     "weights": "a larger batch would help: each weight that comes in would be used more often",
     "input": "more input workers, or cheaper preprocessing, would help",
@@ -49,6 +50,7 @@ NAMES: Mapping[str, str] = {
     "compute": "wafer compute",
     "moving": "moving data between cores",
     "link": "the fullest link between layers",
+    "adapter": "an adapter between layers",
     "edge": "the wafer's edge",
     "weights": "the weight host's stream",
     "input": "the input workers",
@@ -84,6 +86,28 @@ class LayerRow:
 
 
 @dataclass(frozen=True)
+class RouteRow:
+    """A route between two stages, by their names: what it carries for each sample, where, and what that loads.
+
+    It has `lanes` of equal shares, and an adapter of `ports` (0 where it needs none) that take `adapter_cycles`. The
+    fullest link on its way leaves core (`link_x`, `link_y`) and passes `link_bytes` of all routes for each sample.
+    """
+
+    source: str
+    target: str
+    sample_bytes: int
+    hops: int
+    lanes: int
+    colour: int
+    ports: int
+    adapter_cycles: int
+    link_bytes: float
+    link_x: int
+    link_y: int
+    link_direction: str
+
+
+@dataclass(frozen=True)
 class Alternative:
     """Another number of systems, and of copies on each, that fits, and what it would give."""
 
@@ -103,7 +127,8 @@ class ModeReport:
     `work_share` the part of the operations that are done, as they have no zero. A pipeline is there in `copies` side by
     side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
     and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
-    `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`.
+    `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`,
+    and the fullest router has `router_colours` of routes and kernels. `routes` are those of one copy.
     `gradient_cycles` of a step add up the gradients of all of them. `alternatives` are other numbers that were tried.
     `joules_per_sample` is of all systems, 0 where no power is published.
     """
@@ -134,6 +159,8 @@ class ModeReport:
     bound_cycles: int = 0
     route_hops: int = 0
     colours: int = 0
+    router_colours: int = 0
+    routes: tuple[RouteRow, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     rows: tuple[LayerRow, ...] = ()
 
@@ -143,8 +170,9 @@ class ModeReport:
         rows = (LayerRow(**{**row, "rect": _as_rect(row["rect"])}) for row in data["rows"])
         bounds = (Bound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
+        routes = tuple(RouteRow(**route) for route in data["routes"])
         columns, rows_of_copies = data["copy_grid"]
-        known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others}
+        known = {"rows": tuple(rows), "bounds": tuple(bounds), "alternatives": others, "routes": routes}
         return cls(**{**data, **known, "copy_grid": (columns, rows_of_copies)})
 
 
@@ -271,6 +299,8 @@ class Report:
         parts = [first, head, *(self._mode_text(m) for m in (self.pipelined, self.streaming))]
         if self.rows:
             parts.append(_text_of(self.rows, max_rows))
+        if self.chosen.routes:
+            parts.append(_route_text(self.chosen.routes))
         if self.precision:
             parts.append(_wrapped(f"Precision: {self.precision}."))
         if self.error_band:
@@ -315,6 +345,8 @@ class Report:
                 f"{ratio:.2f} times the area bound"
             )
             lines.append(f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours")
+            if mode.router_colours > mode.colours:
+                lines[-1] += f", with those of kernels {mode.router_colours} on the fullest router"
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.edge_bytes_in < mode.dense_bytes_in:
@@ -381,9 +413,9 @@ def _text_of(rows: tuple[LayerRow, ...], max_rows: int) -> str:
     return "\n".join(lines)
 
 
-def _label(text: str) -> str:
+def _label(text: str, width: int = _LABEL_WIDTH) -> str:
     """The end of a label tells kernels apart: the beginning is the module that all of them lie in."""
-    return text if len(text) <= _LABEL_WIDTH else "..." + text[3 - _LABEL_WIDTH :]
+    return text if len(text) <= width else "..." + text[3 - width :]
 
 
 def _place(rect: tuple[int, int, int, int] | None) -> str:
@@ -425,3 +457,28 @@ _FIELDS = (
     "utilisation",
 )
 """The fields of a `LayerRow` in the order of the columns."""
+
+
+def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str:
+    """The table of routes, those with the fullest links first."""
+    ordered = sorted(routes, key=lambda r: -r.link_bytes)
+    rows = [(*attrgetter(*_ROUTE_FIELDS)(r), f"({r.link_x}, {r.link_y}) {r.link_direction}") for r in ordered[:max_rows]]
+    lines = [Table(_ROUTE_COLUMNS, rows).text(gap=1)]
+    if rest := ordered[max_rows:]:
+        lines.append(f"... and {len(rest)} more routes, at most {rest[0].link_bytes:,.0f} bytes on a link")
+    return "\n".join(lines)
+
+
+_ROUTE_COLUMNS = (
+    Column("route from", lambda name: _label(name, _END_WIDTH), is_words=True),
+    Column("to", lambda name: _label(name, _END_WIDTH), is_words=True),
+    Column("bytes", _short),
+    Column("hops", _short),
+    Column("lanes", _short),
+    Column("ports", _short),
+    Column("colour"),
+    Column("on link", lambda size: _short(round(size))),
+    Column("fullest link", is_words=True),
+)
+_ROUTE_FIELDS = ("source", "target", "sample_bytes", "hops", "lanes", "ports", "colour", "link_bytes")
+"""The fields of a `RouteRow` in the order of the columns; bytes are those of a sample."""

@@ -1,7 +1,8 @@
-"""Closed form of a change of layout: what lies in one way over a rectangle goes to where another layout has it."""
+"""Closed forms of a change of layout: what lies in one way over cores goes to where another layout has it."""
 
 import math
 
+from wse_sim.isa.issue_rates import whole_cycles
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
 
@@ -16,3 +17,12 @@ def relayout_cycles(words: int, width: int, height: int, machine: Machine) -> in
     if not words or width * height == 1:
         return 0
     return ceil_div(words, 4 * min(width, height)) + math.ceil((width + height - 2) * machine.hop_cycles)
+
+
+def adapter_cycles(port_words: int, machine: Machine) -> int:
+    """Cycles in which a port takes `port_words` in the parts of one layer and gives them in those of another.
+
+    One after the other, as its core does both. Source: the ports of `wse_sim.pipeline`, which run so on simulated
+    cores; `tests/wse_sim/test_routes.py` holds this to what they are busy.
+    """
+    return 2 * (whole_cycles(machine.dsd_setup_cycles) + port_words) if port_words else 0

@@ -32,6 +32,7 @@ def sweep(
     path: str | os.PathLike[str] | None = None,
     host: Host = APPLIANCE,
     precision_level: int | None = None,
+    has_routes: bool = False,
 ) -> list[SweepRecord]:
     """A record for each combination, in the order batches, machines, systems, modes for each program.
 
@@ -39,7 +40,8 @@ def sweep(
     step knows itself for other batches than its own, which is planned without `batches`. A point that cannot be
     planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
     executor: threads, processes, a cluster's. With `path` each record is in that file before the next point ends, and a
-    sweep that finds points in the file does not plan them again. Raises LazyError for names that there are
+    sweep that finds points in the file does not plan them again. With `has_routes` records of
+    pipelines have the routes between their stages. Raises LazyError for names that there are
     not, and for a file of another sweep; ExecutorLost where the executor dies, when all that it finished
     is in the file.
 
@@ -51,7 +53,10 @@ def sweep(
     steps = programs if isinstance(programs, Mapping) else {"step": programs}
     # By name: a machine that is asked for twice, as a record and by its name, is one.
     places = {m.name: m for m in (Machine.by_name(m) if isinstance(m, str) else m for m in machines)}
-    tasks = list(_tasks(steps, places, modes, batches, systems, host, precision_level))
+    tasks = [
+        replace(task, has_routes=has_routes)
+        for task in _tasks(steps, places, modes, batches, systems, host, precision_level)
+    ]
     facts = {
         "release": _release(),
         "precision_level": precision_level,

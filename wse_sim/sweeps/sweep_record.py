@@ -7,7 +7,7 @@ from typing import Any
 
 from lazytensor.errors import LazyError
 from wse_sim.bands import error_band
-from wse_sim.plan.report import Alternative, Bound, ModeReport, Report
+from wse_sim.plan.report import Alternative, Bound, ModeReport, Report, RouteRow
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SweepRecord:
     this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
     `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
     rate and source; `error_band` says how far such figures were off. `copies` of a pipeline lie side by side on each of
-    `used_systems`, and `alternatives` are what other numbers of them would give.
+    `used_systems`, and `alternatives` are what other numbers of them would give. `routes` are there where a sweep was asked for them.
     """
 
     program: str
@@ -63,6 +63,7 @@ class SweepRecord:
     alternatives: tuple[Alternative, ...] = ()
     bounds: tuple[Bound, ...] = ()
     error_band: str = ""
+    routes: tuple[RouteRow, ...] = ()
     error: str = ""
 
     @property
@@ -86,10 +87,12 @@ class SweepRecord:
         """The record that `as_dict` was made from."""
         bounds = tuple(Bound(**bound) for bound in data["bounds"])
         others = tuple(Alternative(**other) for other in data["alternatives"])
-        return cls(**{**data, "bounds": bounds, "alternatives": others})
+        # Lines of before routes were kept have none.
+        routes = tuple(RouteRow(**route) for route in data.get("routes", ()))
+        return cls(**{**data, "bounds": bounds, "alternatives": others, "routes": routes})
 
 
-def record_of(point: Point, whole: Report) -> SweepRecord:
+def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRecord:
     """The record of a point that was planned, whether it fits or not."""
     report: ModeReport = whole.chosen
     band = error_band(report.mode, whole.machine) if report.fits else None
@@ -114,6 +117,8 @@ def record_of(point: Point, whole: Report) -> SweepRecord:
         alternatives=report.alternatives,
         bounds=report.bounds,
         error_band=band.text() if band is not None else "",
+        # A deep pipeline has hundreds: a line of a sweep is short without them.
+        routes=report.routes if has_routes else (),
     )
 
 

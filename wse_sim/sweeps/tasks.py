@@ -36,6 +36,7 @@ class Task:
     machine: Machine
     host: Host
     precision_level: int | None
+    has_routes: bool = False
 
 
 def plan_task(task: Task) -> SweepRecord:
@@ -54,7 +55,7 @@ def plan_task(task: Task) -> SweepRecord:
             other=point.mode == "auto",
             precision_level=task.precision_level,
         )
-        return record_of(point, whole.report)
+        return record_of(point, whole.report, task.has_routes)
     except Exception as error:
         return failed(point, error)
 

@@ -6,7 +6,7 @@ the pipeline fills before an update and drains after it, and the update itself.
 Source: samples/s = clock / slowest stage, also bounded by transmission, as the vendor's compile report prints them.
 Copies of the pipeline, side by side and on several systems, are those of `replicas`.
 What stages hand on travels on the routes of `routes`, whose fullest link is a bound as well.
-Left out: changes of layout on the way.
+Where the layouts of its ends differ, the ports of an adapter take and give each sample.
 """
 
 import math
@@ -32,12 +32,13 @@ from wse_sim.plan.modes.mode_plan import (
 )
 from wse_sim.plan.modes.replicas import gradient_sums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
-from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
-from wse_sim.plan.routes import Routes, flows_between, require_colours, routes_of
+from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow, verdict
+from wse_sim.plan.routes import Route, Routes, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
 from wse_sim.plan.wiring import OUTSIDE
 from wse_sim.price.cost import FREE, Cost, cost
+from wse_sim.price.relayout import adapter_cycles
 
 MODE = "pipelined"
 
@@ -58,8 +59,7 @@ def _one_copy(case: Case, placer: str) -> ModePlan:
         return as_run(case, line.stages, line.kinds, PLACERS[placer])
     try:
         placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
-        routes = routes_of(flows_between(case.wiring, line.stages), placement.rects, case.machine)
-        require_colours(routes, line.stages, case.machine)
+        routes = line.routes(placement)
     except PlacementError as error:
         return does_not_fit(MODE, error)
     return line.plan(placement, routes)
@@ -122,22 +122,44 @@ class _Line:
         costs = self.costs_of(n, width, height)
         return costs.steady.cycles + costs.update.cycles
 
+    def routes(self, placement: Placement) -> Routes:
+        """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
+        routes = routes_of(flows_between(self.wiring, self.stages), placement.rects, self.case.machine)
+        require_colours(routes, self.stages, placement.rects, self.case.machine)
+        return routes
+
     def _link_cycles(self, routes: Routes) -> int:
         """Cycles of a step in which the fullest link passes what the stages hand on."""
         return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
 
+    def _adapter_cycles(self, route: Route, samples: int = 1) -> int:
+        """Cycles of so many samples in the adapter of a route; of a batch in long vectors, as kernels are priced."""
+        return adapter_cycles(samples * route.port_words, self.case.machine)
+
+    def _adapter_bounds(self, routes: Routes) -> Iterator[Bound]:
+        slowest = max(routes.routes, key=self._adapter_cycles, default=None)
+        if slowest is None or not slowest.ports:
+            return
+        cycles = self._adapter_cycles(slowest, self.case.batch_size)
+        yield self._between("adapter", slowest, cycles, "ports take and give what layers cut differently")
+
     def _link_bounds(self, routes: Routes) -> Iterator[Bound]:
         if routes.fullest is None:
             return
-        ends = self.stages[routes.fullest.source], self.stages[routes.fullest.target]
-        rate = per_second(self.share.batch_size, self._link_cycles(routes), self.case.machine)
-        place = str(ends[0].where) if ends[0].where else ""
-        what = f"{ends[0].name} to {ends[1].name}"
-        yield Bound("link", rate, "bytes on the fullest link between stages, a word in a cycle", what, place)
+        source = "bytes on the fullest link between stages, a word in a cycle"
+        yield self._between("link", routes.fullest, self._link_cycles(routes), source)
 
-    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, link_cycles: int) -> int:
+    def _between(self, kind: str, route: Route, cycles: int, source: str) -> Bound:
+        """A bound of a route, which names both of its ends, and the line of the first."""
+        ends = self.stages[route.source], self.stages[route.target]
+        rate = per_second(self.share.batch_size, cycles, self.case.machine)
+        place = str(ends[0].where) if ends[0].where else ""
+        return Bound(kind, rate, source, f"{ends[0].name} to {ends[1].name}", place)
+
+    def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
         batch = self.case.batch_size
-        slowest = max((self.edge_cycles, link_cycles, *(t.steady.cycles for t in costs)))
+        adapters = (self._adapter_cycles(route, batch) for route in routes.routes)
+        slowest = max((self.edge_cycles, self._link_cycles(routes), *adapters, *(t.steady.cycles for t in costs)))
         # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
         return max(slowest, math.ceil((batch - 1) * slowest / batch) + way_cycles)
 
@@ -146,10 +168,10 @@ class _Line:
         costs = [self.costs_of(n, *part) for n, part in enumerate(placement.parts)]
         sums = gradient_sums(self.case, self.stages, placement)
         timeline = self._first_sample(costs, placement.parts, routes, sums.cycles)
-        step_cycles = self._whole(costs, timeline.end_cycles, self._link_cycles(routes))
+        step_cycles = self._whole(costs, timeline.end_cycles, routes)
         bounds = self._bounds([t.steady for t in costs], step_cycles, sums.cycles)
-        bounds += self._link_bounds(routes)
-        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "link", "edge", "gradients")})
+        bounds += [*self._link_bounds(routes), *self._adapter_bounds(routes)]
+        limit, sentence = verdict(bounds, blame={"fill": ("compute", "moving", "link", "adapter", "edge", "gradients")})
         report = ModeReport(
             mode=MODE,
             fits=True,
@@ -170,6 +192,8 @@ class _Line:
             bound_cycles=placement.bound_cycles,
             route_hops=sum(route.hops for route in routes.routes),
             colours=routes.colours,
+            router_colours=routes.router_colours,
+            routes=tuple(self._route_rows(routes)),
             rows=tuple(self._rows(placement)),
         )
         least = sum(least_area(stage, self.case.machine) for stage in self.stages)
@@ -183,13 +207,13 @@ class _Line:
         A stage is a lane, and so are the routes between them.
         """
         line = list(zip(_lanes(self.stages), costs, parts, strict=True))
-        ways = {(route.source, route.target): route.hops for route in routes.routes}
+        ways = {(route.source, route.target): route for route in routes.routes}
         tasks: list[Task] = []
         for n, (lane, t, part) in enumerate(line):
-            tasks += self._way("forward", ways.get((n - 1, n), 0), tasks)
+            tasks += self._way("forward", ways.get((n - 1, n)), tasks)
             tasks.append(Task(lane, "forward", self._sample_cycles(t.forward, part), _last(tasks)))
         for n, (lane, t, part) in reversed(list(enumerate(line))):
-            tasks += self._way("backward", ways.get((n + 1, n), 0), tasks)
+            tasks += self._way("backward", ways.get((n + 1, n)), tasks)
             tasks.append(Task(lane, "backward", self._sample_cycles(t.backward, part), _last(tasks)))
         summed: tuple[int, ...] = ()
         if sum_cycles:
@@ -201,10 +225,33 @@ class _Line:
         tasks += [Task(lane, "update", t.update.cycles, summed) for lane, t, _ in line]
         return schedule(tasks)
 
-    def _way(self, sweep: str, hops: int, before: Sequence[Task]) -> Iterator[Task]:
+    def _way(self, sweep: str, route: Route | None, before: Sequence[Task]) -> Iterator[Task]:
         """The way of a sample to the next stage; what skips stages set out earlier, and is there before."""
-        if hops:
-            yield Task("routes", sweep, math.ceil(hops * self.case.machine.hop_cycles), _last(before))
+        if route is None:
+            return
+        after = _last(before)
+        if cycles := math.ceil(route.hops * self.case.machine.hop_cycles):
+            yield Task("routes", sweep, cycles, after)
+            after = (after[0] + 1,)
+        if route.ports:
+            yield Task("adapters", sweep, self._adapter_cycles(route), after)
+
+    def _route_rows(self, routes: Routes) -> Iterator[RouteRow]:
+        for route in routes.routes:
+            yield RouteRow(
+                source=self.stages[route.source].name,
+                target=self.stages[route.target].name,
+                sample_bytes=route.sample_bytes,
+                hops=route.hops,
+                lanes=route.lanes,
+                colour=route.colour,
+                ports=route.ports,
+                adapter_cycles=self._adapter_cycles(route),
+                link_bytes=route.link.bytes,
+                link_x=route.link.x,
+                link_y=route.link.y,
+                link_direction=route.link.direction,
+            )
 
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
         # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.

@@ -24,7 +24,7 @@ from wse_sim.plan.wiring import Wiring
 from wse_sim.price.collectives import broadcast
 from wse_sim.price.reduction_tree import choose_all_reduce, reduce_terms
 
-ON_WAFER = ("compute", "moving", "link", "fill", "gradients")
+ON_WAFER = ("compute", "moving", "link", "adapter", "fill", "gradients")
 """Limits that another number of copies or systems may change; workers and edges are shared by all of them."""
 
 Run = Callable[[Case], ModePlan]
