@@ -78,7 +78,8 @@ def test_kernels_take_colours_that_routes_over_their_rectangles_cannot_have():
     assert laid.router_colours == 6
     narrow = replace(MACHINE, colours=5)
     full = routes_of(flows, rects, narrow, [0, 5, 3])
-    with pytest.raises(PlacementError, match=r"fullest at core \(4, 0\) in the rectangle of layer 8, whose kernels") as e:
+    words = r"fullest at core \(4, 0\) in the rectangle of layer 8, whose kernels"
+    with pytest.raises(PlacementError, match=words) as e:
         require_colours(full, [stage(1, 7), stage(1, 8), stage(1, 9)], rects, narrow)
     assert e.value.where is not None
 
@@ -104,8 +105,8 @@ def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
 @pytest.mark.parametrize("batch", [16, 64])
 def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_says(batch):
     machine = replace(MACHINE, width=9, height=9)
-    placement = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False, as_run=False).pipelined.placement
-    rects, words = placement.rects, 8
+    placed = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False, as_run=False).pipelined
+    rects, words = placed.placement.rects, 8
     lanes = {ends: list(lanes_of(*(rects[n] for n in ends))) for ends in ((0, 1), (1, 0))}
     laid = routes_of({ends: 4 * words * len(own) for ends, own in lanes.items()}, rects, machine)
     counted = words_on_links([lane for own in lanes.values() for lane in own], words, 9)

@@ -15,6 +15,7 @@ from wse_sim.bands import band_of, error_band, factor
 from wse_sim.machine import MACHINES
 from wse_sim.validation import command, load, results, table, whole_runs
 from wse_sim.validation.coverage import FITTED
+from wse_sim.validation.placements import LARGEST_RATIO, NETS
 from wse_sim.validation.whole_runs import RUNS, PlannedRun, choose, last_planned, plan_runs
 
 ROWS = {row.id: row for row in load()}
@@ -175,3 +176,20 @@ def test_recording_is_what_a_plan_says_today():
     recorded = {run.id: run for run in last_planned()}
     for run in plan_runs([ROWS["gpt2s_cs2"]], recorded_run, FITTED):
         assert run.planned == pytest.approx(recorded[run.id].planned, rel=0.1)
+
+
+def test_nets_are_placed_near_their_area_bound_with_colours_that_there_are(capsys):
+    assert main(["validate", "--placement", "--json", "fc_mnist"]) == 0
+    (net,) = json.loads(capsys.readouterr().out)["nets"]
+    assert 1 <= net["ratio"] <= LARGEST_RATIO
+    assert 0 < net["router_colours"] <= net["machine_colours"]
+    assert main(["validate", "--placement", "--markdown", "fc_mnist"]) == 0
+    assert "| fc_mnist | wse2 | 256 |" in capsys.readouterr().out
+    assert main(["validate", "--placement", "alexnet"]) == 2
+    assert "no net is called 'alexnet'" in capsys.readouterr().err
+    assert command.main(["--placement"]) == 2
+
+
+def test_nets_that_are_placed_have_their_scripts():
+    folders = {SCRIPTS, SCRIPTS.parent}
+    assert all(any((folder / net.script).is_file() for folder in folders) for net in NETS.values())

@@ -462,7 +462,8 @@ _FIELDS = (
 def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str:
     """The table of routes, those with the fullest links first."""
     ordered = sorted(routes, key=lambda r: -r.link_bytes)
-    rows = [(*attrgetter(*_ROUTE_FIELDS)(r), f"({r.link_x}, {r.link_y}) {r.link_direction}") for r in ordered[:max_rows]]
+    links = [f"({r.link_x}, {r.link_y}) {r.link_direction}" for r in ordered]
+    rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]
     lines = [Table(_ROUTE_COLUMNS, rows).text(gap=1)]
     if rest := ordered[max_rows:]:
         lines.append(f"... and {len(rest)} more routes, at most {rest[0].link_bytes:,.0f} bytes on a link")

@@ -36,7 +36,8 @@ class SweepRecord:
     this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
     `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
     rate and source; `error_band` says how far such figures were off. `copies` of a pipeline lie side by side on each of
-    `used_systems`, and `alternatives` are what other numbers of them would give. `routes` are there where a sweep was asked for them.
+    `used_systems`, and `alternatives` are what other numbers of them would give. `routes` are there where a
+    sweep was asked for them.
     """
 
     program: str

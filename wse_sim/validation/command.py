@@ -10,6 +10,8 @@ from lazytensor.errors import LazyError
 from wse_sim.plan.modes import Source
 from wse_sim.validation import table
 from wse_sim.validation.coverage import FITTED
+from wse_sim.validation.placements import as_dicts, place_nets
+from wse_sim.validation.placements import table as placement_table
 from wse_sim.validation.results import results
 from wse_sim.validation.rows import MEASURED, load
 from wse_sim.validation.simulated import simulated
@@ -34,12 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--simulate", action="store_true", help="also cycle by cycle (half a minute)")
     parser.add_argument("--recorded", action="store_true", help="whole runs as they were planned last")
     parser.add_argument("--record", action="store_true", help="keep the planned runs, for the error bands of reports")
+    parser.add_argument("--placement", action="store_true", help="nets in pipelined mode against their area bound")
     parser.add_argument("--rows", type=pathlib.Path, default=MEASURED, metavar="FILE", help="other measured rows")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print the tables. Returns the exit status: 2 for rows that there are not, and 0 however large the errors are."""
     try:
+        if options.placement:
+            return _print_placement(options)
         rows = choose(load(options.rows), options.names)
         record = None if options.recorded else options.recorder
         runs = plan_runs(rows, _announced(record), FITTED) if record else None
@@ -55,6 +60,19 @@ def execute(options: argparse.Namespace) -> int:
         print("\n\n".join(part for part in (table.markdown(verdicts), table.runs_markdown(verdicts)) if part))
     else:
         print(table.text(verdicts))
+    return 0
+
+
+def _print_placement(options: argparse.Namespace) -> int:
+    """The table of placed nets. Raises LazyError where no command line is there that records scripts."""
+    if options.recorder is None:
+        raise LazyError("scripts of nets are not recorded here", hint="Use `lazywafer validate --placement`.")
+    placed = place_nets(options.names, _announced(options.recorder))
+    if options.json:
+        print(json.dumps(as_dicts(placed), indent=1))
+    else:
+        table_of_nets = placement_table(placed)
+        print(table_of_nets.markdown() if options.markdown else table_of_nets.text())
     return 0
 
 

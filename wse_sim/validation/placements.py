@@ -1,0 +1,136 @@
+"""Nets of published kinds in pipelined mode: how near the slowest stage comes to the area bound, and what routes take.
+
+A net is a script with arguments, on the machine and with the batch of its row. GPT-2 has 1,024 tokens, for which it was
+published; with the 2,048 of the streamed run its activations are twice what fits.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lazytensor.errors import LazyError
+from lazytensor.table import Column, Table
+from wse_sim.machine import Machine
+from wse_sim.plan.modes import plan
+from wse_sim.validation.whole_runs import Recorder
+
+LARGEST_RATIO = 1.05
+"""The bar: the slowest stage over the area bound."""
+
+
+@dataclass(frozen=True)
+class Net:
+    """What is placed: a script, and on what."""
+
+    script: str
+    machine: str
+    batch_size: int
+    args: tuple[str, ...] = ()
+
+
+NETS: Mapping[str, Net] = {
+    "fc_mnist": Net("fc_mnist.py", "wse2", 256),
+    "resnet18": Net("resnet18.py", "wse2", 64),
+    "bert_large": Net("bert_large.py", "wse2", 1024),
+    "gpt2_small": Net("gpt2.py", "wse2", 120, ("--length", "1024")),
+    "gpt2_small_cs3": Net("gpt2.py", "wse3", 120, ("--length", "1024")),
+}
+
+
+@dataclass(frozen=True)
+class PlacedNet:
+    """A net in its rectangles. Shares are of the rhythm of the slowest stage; `reason` says why it does not fit."""
+
+    net: str
+    machine: str
+    batch_size: int
+    stages: int = 0
+    slowest_cycles: int = 0
+    bound_cycles: int = 0
+    routes: int = 0
+    router_colours: int = 0
+    machine_colours: int = 0
+    link_share: float = 0.0
+    adapter_share: float = 0.0
+    limit: str = ""
+    reason: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """The slowest stage over the area bound."""
+        return self.slowest_cycles / self.bound_cycles if self.bound_cycles else float("inf")
+
+
+def place_nets(names: Iterable[str], record: Recorder) -> list[PlacedNet]:
+    """Place the nets of these names, all without any. Raises LazyError for a name that there is not."""
+    wanted = list(names)
+    if unknown := [name for name in wanted if name not in NETS]:
+        raise LazyError(f"no net is called {unknown[0]!r}", hint=f"Give some of {', '.join(NETS)}.")
+    return [place_net(name, NETS[name], record) for name in wanted or NETS]
+
+
+def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
+    """Place one net as one copy of its pipeline."""
+    machine = Machine.by_name(net.machine)
+    # The program alone, which is known for no share of its batch: one copy, on the whole mesh.
+    program = record(net.script, net.args).program(net.batch_size)
+    report = plan(program, machine, "pipelined", other=False, as_run=False).report.pipelined
+    if not report.fits:
+        return PlacedNet(name, net.machine, net.batch_size, reason=report.reason)
+    rates = {bound.kind: bound.samples_per_s for bound in report.bounds}
+    stage = rates.get("compute", rates.get("moving", 0.0))
+    return PlacedNet(
+        net=name,
+        machine=net.machine,
+        batch_size=net.batch_size,
+        stages=len({row.rect for row in report.rows}),
+        slowest_cycles=report.slowest_cycles,
+        bound_cycles=report.bound_cycles,
+        routes=len(report.routes),
+        router_colours=report.router_colours,
+        machine_colours=int(machine.colours),
+        link_share=stage / rates["link"] if "link" in rates else 0.0,
+        adapter_share=stage / rates["adapter"] if "adapter" in rates else 0.0,
+        limit=report.limit,
+    )
+
+
+def as_dicts(placed: Sequence[PlacedNet]) -> dict[str, Any]:
+    """Plain data for JSON."""
+    return {"largest_ratio": LARGEST_RATIO, "nets": [{**asdict(one), "ratio": one.ratio} for one in placed]}
+
+
+def table(placed: Sequence[PlacedNet]) -> Table:
+    """The table of all of them."""
+    return Table(_COLUMNS, [_row(one) for one in placed])
+
+
+def _row(one: PlacedNet) -> tuple[Any, ...]:
+    if one.reason:
+        return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", one.reason
+    return (
+        one.net,
+        one.machine,
+        one.batch_size,
+        one.stages,
+        f"{one.slowest_cycles:,}",
+        f"{one.ratio:.3f}",
+        one.routes,
+        f"{one.router_colours} of {one.machine_colours}",
+        f"{one.link_share:.0%}",
+        f"{one.adapter_share:.0%}",
+    )
+
+
+_COLUMNS = (
+    Column("net", is_words=True),
+    Column("machine", is_words=True),
+    Column("batch", "{:,}".format),
+    Column("stages"),
+    Column("slowest"),
+    Column("over bound"),
+    Column("routes"),
+    Column("colours"),
+    Column("link"),
+    Column("adapter"),
+)
