@@ -461,6 +461,7 @@ _FIELDS = (
 
 def _route_text(routes: Sequence[RouteRow], max_rows: int = SHOWN_ROUTES) -> str:
     """The table of routes, those with the fullest links first."""
+    # Whoever looks for what to mend looks at the fullest first.
     ordered = sorted(routes, key=lambda r: -r.link_bytes)
     links = [f"({r.link_x}, {r.link_y}) {r.link_direction}" for r in ordered]
     rows = [(*attrgetter(*_ROUTE_FIELDS)(r), link) for r, link in zip(ordered[:max_rows], links, strict=False)]

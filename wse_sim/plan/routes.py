@@ -107,11 +107,13 @@ def routes_of(
 ) -> Routes:
     """Lay the routes of all flows on a placement, whose kernels take `kernel_colours` on the rectangle of each."""
     mesh = _Links(machine)
+    # Kernels first: what they take is taken whatever passes over their rectangles.
     for rect, count in zip(rects, kernel_colours, strict=False):
         mesh.take(rect, count)
     laid = [mesh.lay(ends, size, rects) for ends, size in flows.items()]
     if not laid:
         return Routes((), router_colours=max(kernel_colours, default=0))
+    # Only now: a link is as full as all routes make it, those laid later too.
     routes = tuple(mesh.with_link(route, rects) for route in laid)
     return Routes(
         routes,
@@ -126,6 +128,7 @@ def routes_of(
 def require_colours(routes: Routes, stages: Sequence[Stage], rects: Sequence[Rect], machine: Machine) -> None:
     """Raise PlacementError if a route finds no colour of the machine's that is free on its way; it says where."""
     for route in routes.routes:
+        # The first is told: the others would have colours if it had another way.
         if route.colour == NO_COLOUR:
             ends = f"{stages[route.source].name} to {stages[route.target].name}"
             x, y = route.full
@@ -168,6 +171,7 @@ def lanes_of(one: Rect, other: Rect) -> Iterator[tuple[Run, Run]]:
     count = max(one.height, other.width)
     # What comes first turns last, so that no lane crosses another.
     is_mirrored = (to_x > x) == (to_y > y)
+    # Where there are more of the one than of the other, several lanes share a row, or a column.
     for lane in range(count):
         row = one.y + lane * one.height // count
         place = lane * other.width // count
@@ -185,6 +189,7 @@ class _Links:
 
     def take(self, rect: Rect, count: int) -> None:
         """Take the last colours on a rectangle, for its kernels."""
+        # From the other end than routes, which count up: so both grow towards each other, and meet when it is full.
         bits = np.uint64((1 << self.colours) - (1 << max(0, self.colours - count)))
         self.taken[rect.y : rect.y + rect.height, rect.x : rect.x + rect.width] |= bits
 
@@ -192,6 +197,7 @@ class _Links:
         """A route with the first colour that is free on its way; what it loads is added up."""
         one, other = (rects[n] for n in ends)
         lanes = list(lanes_of(one, other))
+        # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
         used = 0
         for run in (run for lane in lanes for run in lane):
             self.loads[run.links()] += size / len(lanes)
@@ -226,6 +232,7 @@ class _Links:
         for run in (run for lane in lanes_of(rects[route.source], rects[route.target]) for run in lane):
             direction, *_ = run.links()
             line = self.loads[run.links()]
+            # A lane may have nothing to go along its row, or its column.
             if line.size and line.max() > best.bytes:
                 at = min(run.start, run.end) + int(line.argmax()) + (run.end < run.start)
                 x, y = (at, run.line) if run.is_row else (run.line, at)

@@ -77,12 +77,14 @@ def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
     report = plan(program, machine, "pipelined", other=False, as_run=False).report.pipelined
     if not report.fits:
         return PlacedNet(name, net.machine, net.batch_size, reason=report.reason)
+    # Both shares are those of rates, which all are for the same batch.
     rates = {bound.kind: bound.samples_per_s for bound in report.bounds}
     stage = rates.get("compute", rates.get("moving", 0.0))
     return PlacedNet(
         net=name,
         machine=net.machine,
         batch_size=net.batch_size,
+        # Layers of one stage share its rectangle.
         stages=len({row.rect for row in report.rows}),
         slowest_cycles=report.slowest_cycles,
         bound_cycles=report.bound_cycles,
@@ -106,6 +108,7 @@ def table(placed: Sequence[PlacedNet]) -> Table:
 
 
 def _row(one: PlacedNet) -> tuple[Any, ...]:
+    # Why it does not fit stands where the last figure would.
     if one.reason:
         return one.net, one.machine, one.batch_size, 0, "-", "-", "-", "-", "-", one.reason
     return (

@@ -158,6 +158,7 @@ class _Line:
 
     def _whole(self, costs: Sequence[_StageCosts], way_cycles: int, routes: Routes) -> int:
         batch = self.case.batch_size
+        # Ports stand beside the stages, and are busy while these work on other samples.
         adapters = (self._adapter_cycles(route, batch) for route in routes.routes)
         slowest = max((self.edge_cycles, self._link_cycles(routes), *adapters, *(t.steady.cycles for t in costs)))
         # The first sample goes its way, and the others follow in the rhythm of the slowest stage.
@@ -233,10 +234,12 @@ class _Line:
         if cycles := math.ceil(route.hops * self.case.machine.hop_cycles):
             yield Task("routes", sweep, cycles, after)
             after = (after[0] + 1,)
+        # A sample is whole in the ports before it goes on.
         if route.ports:
             yield Task("adapters", sweep, self._adapter_cycles(route), after)
 
     def _route_rows(self, routes: Routes) -> Iterator[RouteRow]:
+        # By the names of stages, which a reader knows; lanes of a timeline number those that share one.
         for route in routes.routes:
             yield RouteRow(
                 source=self.stages[route.source].name,
