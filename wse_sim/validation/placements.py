@@ -76,7 +76,7 @@ def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
     program = record(net.script, net.args).program(net.batch_size)
     report = plan(program, machine, "pipelined", other=False, as_run=False).report.pipelined
     if not report.fits:
-        return PlacedNet(name, net.machine, net.batch_size, reason=report.reason)
+        return PlacedNet(net=name, machine=net.machine, batch_size=net.batch_size, reason=report.reason)
     # Both shares are those of rates, which all are for the same batch.
     rates = {bound.kind: bound.samples_per_s for bound in report.bounds}
     stage = rates.get("compute", rates.get("moving", 0.0))
