@@ -3,15 +3,20 @@
 Two kernels are equal if they have the same name, attributes, operand types and loops, and the same operands in place.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.recipes import phase_program
+from wse_sim.plan.recipes.generic import core_type
+from wse_sim.plan.recipes.running import at_start
 from wse_sim.plan.recipes.sparse_product import sparse_product_of, sparse_program
-from wse_sim.plan.wiring import Wiring
+from wse_sim.plan.wiring import Wiring, work_of
 from wse_sim.price.cost import FREE, Cost, cost
 
 KEPT = 1 << 15
@@ -34,6 +39,7 @@ class Prices:
         self._keys: list[object] = []
         # Prices outlive the programs that they are asked for.
         self._known: WeakKeyDictionary[Wiring, dict[int, int]] = WeakKeyDictionary()
+        self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._sparse: set[tuple[int, int, int]] = set()
 
@@ -64,11 +70,31 @@ class Prices:
             writes,
             attrs,
             wiring.sparsity.gradients.get(i),
-            instr.nest.key if instr.nest is not None else None,
+            at_start(instr.nest).key if instr.nest is not None else None,
         )
+
+    def part(self, wiring: Wiring, i: int, width: int, height: int) -> tuple[int, int]:
+        """The part of a rectangle that kernel `i` has a use for: no side has more PEs than it has elements."""
+        longest = self.longest(wiring, i)
+        return min(width, longest), min(height, longest)
+
+    def longest(self, wiring: Wiring, i: int) -> int:
+        """PEs of a line beyond which kernel `i` has nothing for them: as many as it has iterations, or elements."""
+        kind = self.kind(wiring, i)
+        if kind not in self._longest:
+            self._longest[kind] = _longest(wiring, i)
+        return self._longest[kind]
+
+    def least_work(self, wiring: Wiring, i: int) -> float:
+        """Cycles that all PEs together take for kernel `i` at least: its operations at the rate of multiply-adds."""
+        instr = wiring.program.instrs[i]
+        product = sparse_product_of(wiring, i)
+        flops = work_of(instr).flops * (product.share if product else 1.0)
+        return flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_type(instr, wiring)]))
 
     def kernel(self, wiring: Wiring, i: int, width: int, height: int) -> Cost:
         """Cost of kernel `i` for the whole batch on a rectangle of that size."""
+        width, height = self.part(wiring, i, width, height)
         key = self.kind(wiring, i), width, height
         if key not in self._costs:
             known = self._keys[key[0]], self.machine, width, height
@@ -97,12 +123,22 @@ class Prices:
     def work_share(self, wiring: Wiring, i: int, width: int, height: int) -> float:
         """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""
         self.kernel(wiring, i, width, height)
-        product = sparse_product_of(wiring, i) if (self.kind(wiring, i), width, height) in self._sparse else None
+        key = self.kind(wiring, i), *self.part(wiring, i, width, height)
+        product = sparse_product_of(wiring, i) if key in self._sparse else None
         return product.share if product else 1.0
 
     def kernels(self, wiring: Wiring, kernels: Sequence[int], width: int, height: int) -> Cost:
         """Costs of `kernels`, one after the other."""
         total = FREE
-        for i in kernels:
-            total = total.then(self.kernel(wiring, i, width, height))
+        # Thousands of tiny parameters are a few kinds.
+        samples = {self.kind(wiring, i): i for i in kernels}
+        for kind, times in Counter(self.kind(wiring, i) for i in kernels).items():
+            total = total.then(self.kernel(wiring, samples[kind], width, height).times(times))
         return total
+
+
+def _longest(wiring: Wiring, i: int) -> int:
+    instr = wiring.program.instrs[i]
+    if instr.nest is not None:
+        return max(1, prod(loop.extent for loop in instr.nest.loops))
+    return max(1, *(wiring.type(b).size for b in (*instr.reads, *instr.writes)))

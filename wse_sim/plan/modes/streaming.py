@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from math import prod
 
 from lazytensor.errors import PlacementError
@@ -42,8 +43,8 @@ from wse_sim.price.relayout import relayout_cycles
 
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
-NEARLY = 1.1
-"""Parts of the mesh are halved again where they take at most so many times what the best one does."""
+_ROOM = 4
+"""PEs for an element on parts that are looked at, at most: with more there is a smaller part with a PE for each."""
 SHORT_WAY = 0.01
 """Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
 _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
@@ -252,23 +253,26 @@ class _Run:
         return kind
 
     def _best(self, i: int) -> tuple[Cost, tuple[int, int]]:
-        """The price on the mesh, or on a part of it where the way across costs more than its PEs help; and where."""
+        """The least price on a part of the mesh, and the part: the way across may cost more than PEs help."""
         prices, machine = self.case.prices, self.case.machine
-        width, height = machine.usable_width, machine.usable_height
-        best = prices.kernel(self.wiring, i, width, height)
-        part = width, height
-        waiting, tried = [(width, height, best)], {(width, height)}
-        # Every size is a phase program to be priced: halves are tried of those alone that are about as good as any.
-        while waiting:
-            width, height, own = waiting.pop()
-            if own.cycles > NEARLY * best.cycles:
+        width, height = prices.part(self.wiring, i, machine.usable_width, machine.usable_height)
+        sizes = sorted(product(_sides(width), _sides(height)), key=lambda size: (-prod(size), size))
+        # More than one PE for each element on both sides only lengthens ways.
+        most = _ROOM * prices.longest(self.wiring, i)
+        work = prices.least_work(self.wiring, i)
+        best: Cost | None = None
+        part = sizes[-1]
+        for size in sizes:
+            if prod(size) > most and size != sizes[-1]:
                 continue
-            for w, h in {(ceil_div(width, 2), height), (width, ceil_div(height, 2))} - tried:
-                tried.add((w, h))
-                priced = prices.kernel(self.wiring, i, w, h)
-                waiting.append((w, h, priced))
-                if priced.cycles < best.cycles:
-                    best, part = priced, (w, h)
+            # What comes has fewer PEs still. All that may be better is priced, so that the parts of a smaller mesh
+            # are parts of a larger one.
+            if best is not None and work >= best.cycles * prod(size):
+                break
+            priced = prices.kernel(self.wiring, i, *size)
+            if best is None or priced.cycles < best.cycles:
+                best, part = priced, size
+        assert best is not None
         return best, part
 
     def _work_share(self, timed: Sequence[_Timed]) -> float:
@@ -353,6 +357,11 @@ class _Run:
 
     def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
         return sum(math.ceil(self._parts[1] * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
+
+
+def _sides(side: int) -> list[int]:
+    """Lengths of parts along a side: powers of two, as most extents of layers are, and all of it."""
+    return [*(1 << n for n in range((side - 1).bit_length())), side]
 
 
 class _Clock:

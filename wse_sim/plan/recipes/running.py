@@ -7,7 +7,7 @@ from typing import Any
 
 from lazytensor.dtype import DType, bfloat16, float32
 from lazytensor.errors import LazyError
-from lazytensor.ir.nest import Nest
+from lazytensor.ir.nest import Access, Nest
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES
@@ -44,11 +44,24 @@ def _core_dtype(dtype: DType) -> DType:
 
 def _on_cores(nest: Nest) -> Nest:
     return replace(
-        nest,
+        at_start(nest),
         inputs=tuple(map(core_type, nest.inputs)),
         outputs=tuple(map(core_type, nest.outputs)),
         body=tuple(replace(scalar, dtype=_core_dtype(scalar.dtype)) for scalar in nest.body),
     )
+
+
+def at_start(nest: Nest) -> Nest:
+    """A nest with the same price: what is read from elsewhere than its operand's start is read from the next element.
+
+    Parameters that are parts of one tensor have gradients that begin anywhere in it, and one price.
+    """
+
+    # Not from the start itself: a kernel may look whether it reads where it writes.
+    def near(accesses: tuple[Access, ...]) -> tuple[Access, ...]:
+        return tuple(Access(access.strides, min(access.offset, 1)) for access in accesses)
+
+    return replace(nest, reads=near(nest.reads), writes=near(nest.writes))
 
 
 class _Call:
