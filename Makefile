@@ -1,7 +1,8 @@
 # make demo: train the example and show what the wafer would do.  make quick: the inner loop, two minutes.
 # make test: everything that CI checks.  make campaign: as many random programs as the quoted errors are of.
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
-# make notebooks: the course in JupyterLab.  make docs: a reference of every module in build/docs, its links checked.
+# make notebooks: the course in JupyterLab; LAB="--no-browser --allow-root" hands options on.
+# make docs: a reference of every module in build/docs, its links checked.
 # make bench: training steps beside the limits of this machine, with a history in build/bench.jsonl.
 # make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3
@@ -51,7 +52,7 @@ bench: $(VENV)/.installed
 
 notebooks: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[lab]'
-	cd notebooks && ../$(BIN)/jupyter lab
+	cd notebooks && $(abspath $(BIN))/jupyter lab $(LAB)
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'

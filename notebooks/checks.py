@@ -215,7 +215,7 @@ def check_07_1(answer: int | None, report: Callable[[int], Any]) -> None:
 def check_07_2(step_cycles: Callable[[float, int, int], float], report: Callable[..., Any]) -> None:
     """The rule of a step's length, on lines of several depths and batches."""
     for widths in ((784, 500, 300, 10), (512, 512, 512)):
-        for batch in (1, 16, 128, 1024, 8192):
+        for batch in (1, 128, 8192):
             line = report(widths, batch)
             # Cycles of the slowest part of the wafer for one sample: a layer, or the edge.
             slowest = min(b.samples_per_s for b in line.bounds if b.kind in ("compute", "moving", "edge"))
@@ -225,7 +225,7 @@ def check_07_2(step_cycles: Callable[[float, int, int], float], report: Callable
             if abs(answer - line.step_cycles) > TOLERANCE * line.step_cycles:
                 asked = f"a rhythm of {rhythm:,.1f}, a way of {line.fill_cycles:,} and {batch:,} samples"
                 return say(False, f"for {asked} a step takes {line.step_cycles:,} cycles, and you said {answer}.")
-    return say(True, "ten lines out of ten.")
+    return say(True, "six lines out of six.")
 
 
 def check_07_3(answer: int | None, waiting_bytes: Callable[[], Sequence[int]]) -> None:
