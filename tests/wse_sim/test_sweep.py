@@ -14,6 +14,7 @@ from wse_sim.sweeps import sweep as sweeping
 from wse_sim.sweeps import tasks
 from wse_sim.sweeps.digest import content_digest
 from wse_sim.sweeps.sweep_file import SweepFile
+from wse_sim.sweeps.sweep_record import Point
 
 SMALL, LARGE = mlp((8, 4)), mlp((16, 8, 4))
 PROGRAMS = {"small": SMALL, "large": LARGE}
@@ -188,29 +189,48 @@ def test_frame_has_a_row_for_each_record():
 
 
 class Dying(Executor):
-    """Plans in this thread, and ends after some points as a broken pool does: the ones it has, and those to come."""
+    """Plans in this thread, and ends after some groups as a broken pool does: the ones it has, and those to come."""
 
-    def __init__(self, points):
-        self.points = points
+    def __init__(self, groups):
+        self.groups = groups
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
-        self.points -= 1
-        if self.points >= 0:
+        self.groups -= 1
+        if self.groups >= 0:
             future.set_result(fn(*args, **kwargs))
         else:
             future.set_exception(BrokenExecutor("a process ended"))
         return future
 
 
-@pytest.mark.parametrize("points", [0, 1, 3])
-def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path, points):
+@pytest.mark.parametrize("groups", [0, 1, 3])
+def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path, groups, monkeypatch):
+    # Of one point each.
+    monkeypatch.setattr(tasks, "KIN", 1)
     path = tmp_path / "points.jsonl"
     asked = {"programs": PROGRAMS, "machines": ["tiny"], "modes": ["streaming"], "systems": [1, 2], "path": path}
     with pytest.raises(ExecutorLost, match="BrokenExecutor: a process ended"):
-        sweep(**asked, executor=Dying(points))
-    assert len(path.read_text().splitlines()) == 1 + points
-    assert sweep(**asked, executor=Dying(4 - points)) == sweep(**{**asked, "path": None})
+        sweep(**asked, executor=Dying(groups))
+    assert len(path.read_text().splitlines()) == 1 + groups
+    assert sweep(**asked, executor=Dying(4 - groups)) == sweep(**{**asked, "path": None})
+
+
+def test_points_that_ask_for_the_same_prices_are_planned_by_one_process():
+    points = [
+        Point(program="step", digest=digest, machine="tiny", mode="streaming", batch_size=batch, systems=systems)
+        for digest in "ab"
+        for batch in (3, 8, 12, 16)
+        for systems in (1, 2, 4)
+    ]
+    groups = tasks.kin([tasks.Task(point, SMALL, TINY, APPLIANCE, None) for point in points])
+    assert [len(group) for group in groups] == [6] * 4
+    # 3 and 12 are three times a power of two, 8 and 16 are powers of two.
+    asked = [{(task.point.digest, task.point.batch_size) for task in group} for group in groups]
+    assert {frozenset(one) for one in asked} == {
+        frozenset({(d, x), (d, y)}) for d in "ab" for x, y in ((3, 12), (8, 16))
+    }
+    assert sorted(map(str, points)) == sorted(str(task.point) for group in groups for task in group)
 
 
 def test_executor_that_takes_nothing_more_is_an_error():

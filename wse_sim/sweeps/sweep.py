@@ -39,11 +39,11 @@ def sweep(
     `programs` are programs or recorded steps by name, or one of them alone, which is called "step"; only a recorded
     step knows itself for other batches than its own, which is planned without `batches`. A point that cannot be
     planned is a record with its error, and the others go on. Points are planned here, or by a `concurrent.futures`
-    executor: threads, processes, a cluster's. With `path` each record is in that file before the next point ends, and a
-    sweep that finds points in the file does not plan them again. With `has_routes` records of
-    pipelines have the routes between their stages. Raises LazyError for names that there are
-    not, and for a file of another sweep; ExecutorLost where the executor dies, when all that it finished
-    is in the file.
+    executor: threads, processes, a cluster's, in groups of a few that ask for the same prices. With `path` each record
+    is in that file before the next point ends, and those of a group when it does; a sweep that finds points in the file
+    does not plan them again. With `has_routes` records of pipelines have the routes between their stages. Raises
+    LazyError for names that there are not, and for a file of another sweep; ExecutorLost where the executor dies, when
+    all that it finished is in the file.
 
     >>> import lazytensor as lt
     >>> records = sweep(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), ["wse2", "wse3"], ["streaming"])

@@ -18,8 +18,10 @@ from wse_sim.plan.prices import Prices
 from wse_sim.sweeps.sweep_record import Point, SweepRecord, failed, record_of
 
 Step = Program | Source
-IN_FLIGHT = 512
-"""Tasks that an executor has at a time: more than processes, and fewer than would fill its memory."""
+IN_FLIGHT = 64
+"""Groups that an executor has at a time: more than processes, and fewer than would fill its memory."""
+KIN = 8
+"""Tasks of a group at most: what is lost with a process is planned again."""
 _KEPT = 4
 RESUME = (
     "What it had finished is in the file, if the sweep has one (path=...): sweep again with another executor, or with "
@@ -92,9 +94,33 @@ def _prices(machine: Machine) -> Prices:
     return known.setdefault(machine, Prices(machine))
 
 
+def plan_tasks(tasks: Iterable[Task]) -> list[SweepRecord]:
+    """The records of tasks that one process plans one after the other."""
+    return [plan_task(task) for task in tasks]
+
+
+def kin(tasks: Iterable[Task]) -> list[list[Task]]:
+    """Tasks in groups that ask for the same prices, at most `KIN` in each, the largest groups first.
+
+    Those of a program on a machine whose batches are the same but for factors of two: two systems share a batch, and
+    micro-batches halve it, so that each of them asks for what the others do.
+    """
+    groups: dict[tuple[object, ...], list[list[Task]]] = {}
+    for task in tasks:
+        batch = task.point.batch_size
+        # The lowest bit that is set is the power of two in it.
+        among = groups.setdefault((task.point.digest, task.machine, batch // (batch & -batch)), [[]])
+        if len(among[-1]) == KIN:
+            among.append([])
+        among[-1].append(task)
+    # Small ones last: then no process waits long for the last of the others.
+    return sorted((group for among in groups.values() for group in among), key=len, reverse=True)
+
+
 def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]:
     """Records of tasks as an executor finishes them. Raises ExecutorLost when it dies, after all that it finished."""
-    rest, waiting = iter(tasks), set[Future[SweepRecord]]()
+    # A process keeps prices, and knows nothing of those of others: what asks for the same goes to the same process.
+    rest, waiting = iter(kin(tasks)), set[Future[list[SweepRecord]]]()
     lost: Exception | None = None
     try:
         while lost is None:
@@ -104,8 +130,8 @@ def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]
             done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             # A pool that breaks fails all that waits; what it had finished by then is as good as any.
             for outcome in map(_outcome, done if lost is None else done | {f for f in waiting if f.done()}):
-                if isinstance(outcome, SweepRecord):
-                    yield outcome
+                if isinstance(outcome, list):
+                    yield from outcome
                 else:
                     lost = outcome
     finally:
@@ -116,16 +142,18 @@ def executed(tasks: Iterable[Task], executor: Executor) -> Iterator[SweepRecord]
         raise ExecutorLost(f"the executor has ended: {type(lost).__name__}: {lost}", hint=RESUME) from lost
 
 
-def _submit(tasks: Iterable[Task], executor: Executor, waiting: set[Future[SweepRecord]]) -> Exception | None:
+def _submit(
+    groups: Iterable[list[Task]], executor: Executor, waiting: set[Future[list[SweepRecord]]]
+) -> Exception | None:
     """Hand tasks over; returns the error of an executor that takes none any more."""
     try:
-        waiting.update(executor.submit(plan_task, task) for task in tasks)
+        waiting.update(executor.submit(plan_tasks, group) for group in groups)
     except Exception as error:
         return error
     return None
 
 
-def _outcome(future: Future[SweepRecord]) -> SweepRecord | Exception:
+def _outcome(future: Future[list[SweepRecord]]) -> list[SweepRecord] | Exception:
     # A task raises nothing of its own: whatever comes instead of a record is about the executor.
     try:
         return future.result()
