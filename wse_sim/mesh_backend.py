@@ -4,7 +4,7 @@ A reading says how: as data with NumPy, or as wavelets, cycle by cycle.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import WSE2, Machine
 from wse_sim.numbers.data import apply
 from wse_sim.phase import Phase
+from wse_sim.plan.blocks import in_blocks
 from wse_sim.price.cost import cost
 
 
@@ -42,7 +43,21 @@ class MeshBackend:
         Raises LazyError where instructions have none that runs, and PlacementError where all that is wrong is that
         they do not fit; the error lists each of them, with the line of the script and what to do.
         """
-        return MeshExecutable(self, program, store)
+        return MeshExecutable(self, in_blocks(program, self._runs(program)), store)
+
+    def _runs(self, program: Program) -> Callable[[Instr], bool]:
+        """Whether an attention block runs as one kernel; one that does not stays the kernels that it consists of."""
+        types = [buffer.type for buffer in program.buffers]
+
+        def runs(instr: Instr) -> bool:
+            # Parts are smaller kernels, and may fit where the whole does not.
+            try:
+                _fitting(instr, [types[r] for r in instr.reads], self)
+            except LazyError:
+                return False
+            return True
+
+        return runs
 
 
 class MeshExecutable:

@@ -6,9 +6,11 @@ suite runs a share of them.
 """
 
 import os
+from dataclasses import replace
 from statistics import median
 
 import pytest
+from attention_programs import attention_program
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kernel_rows import ROWS, cases
@@ -22,6 +24,7 @@ from wse_sim.isa.core_program import WORD_BYTES
 from wse_sim.kernels.kernel import MeshKernel, blank
 from wse_sim.layout import Rect
 from wse_sim.machine import WSE2
+from wse_sim.plan.blocks import BACKWARD, FORWARD, in_blocks
 from wse_sim.plan.recipes import kernel_of
 from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
@@ -101,15 +104,34 @@ def losses(draw) -> MeshKernel:
 @st.composite
 def of_nets(draw) -> MeshKernel:
     """Any kernel of a training step."""
-    program = program_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16])))
+    program = in_blocks(program_of(draw(st.sampled_from(sorted(NETS))), draw(st.sampled_from([None, lt.bfloat16]))))
     wiring = wire(program)
     kernel = kernel_of(program.instrs[draw(st.sampled_from(wiring.kernels))], wiring, draw(rects), WSE2)
     assume(kernel.operands)
     return kernel
 
 
+MASKED = "none", "causal", "padding", "rows and keys"
+
+
+@st.composite
+def blocks(draw) -> MeshKernel:
+    """An attention block as the plan takes it, forward or backward, of any extents and with any mask."""
+    lead, (rows, keys, width) = (1, draw(st.integers(1, 6))), (draw(st.integers(2, 40)) for _ in range(3))
+    mask, dropout = draw(st.sampled_from(MASKED)), draw(st.sampled_from([0, 0.1]))
+    dtype = draw(st.sampled_from([float32, float16, bfloat16]))
+    program, *_ = attention_program(lead, rows, keys, width, mask, dropout, dtype)
+    whole = in_blocks(program)
+    instr = draw(st.sampled_from([instr for instr in whole.instrs if instr.kernel in (FORWARD, BACKWARD)]))
+    wiring = replace(wire(whole), precision_level=draw(st.sampled_from([0, 1])))
+    return kernel_of(instr, wiring, draw(rects), WSE2)
+
+
+DRAWN = {"products": products(), "losses": losses(), "of nets": of_nets(), "attention blocks": blocks()}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name, strategy", [("products", products()), ("losses", losses()), ("of nets", of_nets())])
+@pytest.mark.parametrize("name, strategy", DRAWN.items())
 def test_what_a_report_prices_is_what_cores_take(name, strategy):
     hold(name, strategy)
 

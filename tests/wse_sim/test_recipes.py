@@ -2,8 +2,10 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
+from attention_programs import attention_program
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import Builder, machines, mlps, patient, rects
@@ -15,6 +17,7 @@ from lazytensor.ir.types import Type
 from wse_sim.kernels.matrix_product import Product
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
+from wse_sim.plan.blocks import KERNELS, in_blocks
 from wse_sim.plan.recipes import RECIPES, kernel_of, phase_program
 from wse_sim.plan.recipes.matmul import product_of
 from wse_sim.plan.wiring import wire
@@ -49,7 +52,19 @@ def other_program(kernel, flops=10_000):
     return b.program()
 
 
-CASES = {"matmul": matmul_program, "nest": nest_program, "softmax_cross_entropy": loss_program}
+def block_program(kernel, rows=64):
+    """An attention block, up to the one of its two kernels."""
+    whole = in_blocks(attention_program((1, 2), rows, 64, 16)[0])
+    end = next(n for n, instr in enumerate(whole.instrs) if instr.kernel == kernel)
+    return replace(whole, instrs=whole.instrs[: end + 1])
+
+
+CASES = {
+    "matmul": matmul_program,
+    "nest": nest_program,
+    "softmax_cross_entropy": loss_program,
+    **{kernel: partial(block_program, kernel) for kernel in KERNELS},
+}
 
 
 def price(program, rect=RECT, machine=WSE2):
@@ -66,7 +81,7 @@ def test_every_recipe_has_a_case():
 @pytest.mark.parametrize("name", sorted(NETS))
 def test_no_kernel_of_a_net_is_priced_by_its_work_alone(name, half):
     """A training step of FC-MNIST, a GPT, a ViT and a ResNet: each kernel is one that runs."""
-    program = program_of(name, half)
+    program = in_blocks(program_of(name, half))
     wiring = wire(program)
     kernels = {program.instrs[i].label: kernel_of(program.instrs[i], wiring, RECT, WSE2) for i in wiring.kernels}
     assert [label for label, kernel in kernels.items() if not kernel.runs] == []

@@ -22,6 +22,7 @@ from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall, attributes, opera
 from wse_sim.kernels.nest import nest_kernel, nest_operands, nest_results
 from wse_sim.kernels.random_bits import random_uniform, state_limbs
 from wse_sim.kernels.rowwise import softmax, softmax_cross_entropy
+from wse_sim.kernels.score_calls import run_block
 from wse_sim.kernels.window_calls import convolve, find_largest, find_largest_along, pool
 
 WIDE = "float32"
@@ -179,6 +180,7 @@ CALLS: Mapping[str, Callable[[Instr, Sequence[Type], Cores], MeshCall]] = {
     **dict.fromkeys(("window_sum", "window_spread"), pool),
     "window_argmax": find_largest,
     "arg_reduce": find_largest_along,
+    **dict.fromkeys(("attention", "attention_gradient"), run_block),
     "gather": gather,
     "scatter": scatter,
 }

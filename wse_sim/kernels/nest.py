@@ -105,7 +105,7 @@ class _NestBuilder:
     def _operand(self, name: str, access: Access, dtype: DType) -> Placed:
         """On the first PEs of the lines along which it is the same."""
         rows, columns = self.domain.shape(access)
-        stored = _type(dtype.name) if dtype.kind == "f" else WIDE
+        stored = core_type(dtype.name) if dtype.kind == "f" else WIDE
         # A column begins on the first PE of each group, a row on the first row of PEs, in all groups alike.
         if rows > 1:
             return self.room.place(name, self.rect, rows, columns, stored, groups=self.groups)
@@ -147,7 +147,7 @@ class _NestBuilder:
         if scalar.op == "index":
             self.indices.append(self._operand(f"index{n}", scalar.attr, scalar.dtype))
             return self.indices[-1]
-        dtype = _type(scalar.dtype.name)
+        dtype = core_type(scalar.dtype.name)
         # What is stored as it is, is worked out where it will lie.
         for store in self.nest.stores:
             if store.value == n and not store.reduce and self.outputs[store.output].dtype == dtype:
@@ -160,7 +160,7 @@ class _NestBuilder:
         return self.room.place("sum", self.rect, self.rows, 1, WIDE, column_kind="replicated", groups=self.groups)
 
     def _output(self, store: Store) -> Placed:
-        dtype = _type(self.nest.outputs[store.output].dtype.name)
+        dtype = core_type(self.nest.outputs[store.output].dtype.name)
         if store.reduce:
             if self.domain.sums_rows:
                 return self.room.place(f"out{store.output}", Rect(self.rect.x, self.rect.y, 1, 1), 1, 1, dtype)
@@ -280,7 +280,7 @@ def _source(place: Placed | float, is_whole: bool) -> Operand:
     return _vector(place, is_whole) if isinstance(place, Placed) else place
 
 
-def _type(name: str) -> str:
+def core_type(name: str) -> str:
     """The element type of a core for what it works out; truth and integers are numbers of float32 there."""
     kind = by_name(name).kind
     if kind in "bi":

@@ -36,15 +36,15 @@ def random_uniform(rect: Rect, rows: int, columns: int, call: int, dtype: str = 
     y = room.place("y", rect, rows, columns, dtype)
     low, high = (room.place(name, rect, rows, columns, INDEX, counts=n) for name, n in (("low", 1), ("high", 1 << 16)))
     state = room.place("state", rect, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
-    base = _Numbers(room, 1)
-    key = _key(rect, room, state, call, base)
+    base = Numbers(room, 1)
+    key = draw_key(rect, room, state, call, base)
     chunk = min(LONGEST, y.elements)
-    numbers, build = _Numbers(room, chunk), room.builder()
+    numbers, build = Numbers(room, chunk), room.builder()
     full, rest = divmod(y.elements, chunk)
     with build.loop(full):
-        _draw(build, numbers, base, (y, low, high), chunk, steps=(chunk,))
+        draw_numbers(build, numbers, base, (y, low, high), chunk, steps=(chunk,))
     if rest:
-        _draw(build, numbers, base, (y, low, high), rest, start=full * chunk)
+        draw_numbers(build, numbers, base, (y, low, high), rest, start=full * chunk)
     parts = key, Local(rect, body_of(build))
     return MeshKernel(Seq(parts), (low, high, state), (y,), room.words)
 
@@ -54,7 +54,7 @@ def state_limbs(state: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(state, "<i8").view("<u2").reshape(2, LIMBS).T
 
 
-class _Numbers:
+class Numbers:
     """Integers of 64 bits, `count` at a time: limbs, and the bytes that a product is made of."""
 
     def __init__(self, room: Room, count: int):
@@ -121,9 +121,9 @@ class _Numbers:
                 self.multiplied(build, factor, length)
 
 
-def _key(rect: Rect, room: Room, state: Placed, call: int, base: _Numbers) -> Local:
+def draw_key(rect: Rect, room: Room, state: Placed, call: int, base: Numbers) -> Local:
     """The number that all elements of a call begin with, as bytes of `base`."""
-    seed, counter, build = _Numbers(room, 1), _Numbers(room, 1), room.builder()
+    seed, counter, build = Numbers(room, 1), Numbers(room, 1), room.builder()
     for column, number in enumerate((seed, counter)):
         for limb in range(LIMBS):
             build.move(number.limbs[limb], state.vector(start=2 * limb + column), 1)
@@ -138,10 +138,10 @@ def _key(rect: Rect, room: Room, state: Placed, call: int, base: _Numbers) -> Lo
     return Local(rect, body_of(build))
 
 
-def _draw(
+def draw_numbers(
     build: Builder,
-    numbers: _Numbers,
-    base: _Numbers,
+    numbers: Numbers,
+    base: Numbers,
     placed: tuple[Placed, Placed, Placed],
     length: int,
     start: int = 0,

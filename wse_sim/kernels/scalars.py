@@ -154,6 +154,17 @@ def _power(build: Builder, target: Memory, arguments: list[Operand], length: int
     build.convert(target, spare[0], length)
 
 
+def _quotient(build: Builder, target: Memory, arguments: list[Operand], length: int, spare: Spare) -> None:
+    """A product with the reciprocal; that of a number which is known is known too, and costs no library routine."""
+    a, b = arguments
+    if isinstance(b, float) and b:
+        build.mul(spare[0], a, 1 / b, length)
+    else:
+        build.special("reciprocal", spare[0], b, length)
+        build.mul(spare[0], a, spare[0], length)
+    build.convert(target, spare[0], length)
+
+
 MOST_FACTORS = 8
 
 _NEAR = (0.12837923, -0.376126379, 0.112837829, -0.0268654451, 5.22107491e-3, -8.48471129e-4, 1.12705435e-4)
@@ -192,7 +203,7 @@ POINTWISE: dict[str, Pointwise] = {
     "eq": _several(0, "s = greater a b", "t = greater b a", "s = add s t", "s = sub 1 s"),
     "abs": _several(0, "s = mul a -1", "s = max a s"),
     "minimum": _several(0, "s = mul a -1", "t = mul b -1", "s = max s t", "s = mul s -1"),
-    "div": _several(1.5, "s = reciprocal b", "s = mul a s"),
+    "div": Pointwise(_quotient, 1.5, spares=1),
     "silu": _several(5, "s = mul a -1", "s = exp s", "s = add s 1", "s = reciprocal s", "s = mul s a"),
     "gelu none": _several(8, f"s = mul a {sqrt(0.5)}", *_ERF, "s = add s 1", "s = mul s 0.5", "s = mul s a"),
     "erf": _several(4, "s = mul a 1", *_ERF),

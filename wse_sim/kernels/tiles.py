@@ -83,6 +83,20 @@ def _multiply_once(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView
         builder.mul(c.along("y", (c.column_stride,)), a.along("y", (0,)), b.along("", (b.column_stride,)), c.rows)
 
 
+def multiply_short(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView) -> None:
+    """c = a b, along whichever of the three extents is the longest: along the inner one each number is a sum alone."""
+    if a.columns <= max(c.rows, c.columns):
+        multiply(builder, a, b, c, begins=True)
+        return
+    # Each number is a sum of its own here, so that all of them have to be cleared.
+    with builder.loop(c.rows):
+        builder.move(c.along("x", (c.row_stride,)), 0.0, c.columns)
+    with builder.loop(c.rows), builder.loop(c.columns):
+        target = c.along("", (c.row_stride, c.column_stride))
+        left, right = a.along("x", (a.row_stride, 0)), b.along("y", (0, b.column_stride))
+        builder.fmac(target, left, right, target, a.columns)
+
+
 def clear(rect: Rect, room: Room, *placed: Placed) -> Local:
     """Sets tiles to zero."""
     builder = room.builder()

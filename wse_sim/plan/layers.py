@@ -4,7 +4,8 @@ A layer holds the forward kernels of a weight, those of both gradients, the upda
 element behind them. Products of activations alone, with the softmax between them, are a layer too: an attention block.
 It goes over tiles of rows and computes scores again in the backward sweep, so that what it makes for itself is never
 held whole. What comes before any weight is a layer by itself, and what belongs to no weight, such as the norm of all
-gradients, is the layer "whole step".
+gradients, is the layer "whole step". A block that `blocks` has as one kernel each way is called "attention"; of one
+that stays as it is, "attention in parts", forward kernels run again in the backward sweep.
 """
 
 from collections import defaultdict
@@ -14,6 +15,7 @@ from typing import Literal
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Where
+from wse_sim.plan.blocks import KERNELS as BLOCKS
 from wse_sim.plan.wiring import OUTSIDE, BufferVersion, Wiring
 
 Sweep = Literal["forward", "backward", "update"]
@@ -74,7 +76,7 @@ def is_product_of_tensors(instr: Instr) -> bool:
     """Whether it multiplies two tensors; where neither is a weight it is part of an attention block."""
     operation = operation_of(instr)
     # Convolutions and their gradients share the beginning of their names.
-    return operation == "matmul" or operation.startswith("conv")
+    return operation == "matmul" or operation in BLOCKS or operation.startswith("conv")
 
 
 _Key = tuple[str, int]
@@ -170,7 +172,11 @@ class _Folding:
 
     def _attention_key(self, i: int) -> _Key:
         """That of a block around the tensors it reads: their maker's or, in the backward sweep, another reader's."""
-        for o in self.wiring.operands[i]:
+        operands = self.wiring.operands[i]
+        if operation_of(self.wiring.program.instrs[i]) in BLOCKS:
+            # All blocks of a step may share a mask, and the state of a generator: queries are a block's own.
+            operands = operands[:1]
+        for o in operands:
             around = [o.source, *(r for r in self._readers[o.buffer] if r in self.keys)]
             keys = [self.keys[s] for s in around if s in self.keys and self.sweeps[s] == "forward"]
             if key := next((k for k in keys if k[0] == "attention"), None):
@@ -214,7 +220,7 @@ class _Folding:
         return Layer(
             name=STEP
             if key[0] == STEP
-            else _name(where.scope if where else "", program.instrs[first].label, is_attention),
+            else _name(where.scope if where else "", program.instrs[first].label, self._attention_name(kernels, key)),
             where=where,
             kernels={s: tuple(i for i in kernels if self.sweeps[i] == s) for s in SWEEPS},
             parameters=tuple(b for b in states if wiring.groups[b] == b),
@@ -224,6 +230,13 @@ class _Folding:
             has_product=has_product,
             is_attention=is_attention,
         )
+
+    def _attention_name(self, kernels: list[int], key: _Key) -> str:
+        """Whether a block is one kernel, or what it consists of; "" for other layers."""
+        if key[0] != "attention":
+            return ""
+        operations = {operation_of(self.wiring.program.instrs[i]) for i in kernels}
+        return "attention" if operations.intersection(BLOCKS) else "attention in parts"
 
     def _inner(self, kernels: list[int]) -> frozenset[int]:
         """Tensors that only this block's kernels read, other than what it hands on."""
@@ -245,7 +258,7 @@ class _Folding:
         return tuple(reversed(again))
 
 
-def _name(scope: str, label: str, is_attention: bool) -> str:
-    if is_attention:
-        return f"{scope}/attention" if scope else "attention"
+def _name(scope: str, label: str, attention: str) -> str:
+    if attention:
+        return f"{scope}/{attention}" if scope else attention
     return scope or label

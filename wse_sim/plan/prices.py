@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
+from wse_sim.phase import Phase
 from wse_sim.plan.recipes import phase_program
 from wse_sim.plan.recipes.generic import core_type
 from wse_sim.plan.recipes.running import at_start
@@ -21,6 +22,8 @@ from wse_sim.price.cost import FREE, Cost, cost
 
 KEPT = 1 << 15
 """Prices that a process keeps for plans to come: what is planned again, in a loop or a notebook, is priced already."""
+KEPT_PHASES = 256
+"""Phase programs whose cost is kept: small kernels have the same one on hundreds of rectangles."""
 _kept: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
 
 
@@ -41,6 +44,7 @@ class Prices:
         self._known: WeakKeyDictionary[Wiring, dict[int, int]] = WeakKeyDictionary()
         self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
+        self._phases: dict[int, tuple[Phase, Cost]] = {}
         self._sparse: set[tuple[int, int, int]] = set()
 
     def kind(self, wiring: Wiring, i: int) -> int:
@@ -114,11 +118,20 @@ class Prices:
         """The cost, and whether it is that of leaving out zeros."""
         # Where a rectangle stands makes no difference to a price.
         rect = Rect(0, 0, width, height)
-        dense = cost(phase_program(wiring.program.instrs[i], wiring, rect, self.machine), self.machine)
+        dense = self._cost(phase_program(wiring.program.instrs[i], wiring, rect, self.machine))
         phase = sparse_program(wiring, i, rect, self.machine)
         sparse = cost(phase, self.machine) if phase else dense
         # Zeros are multiplied where that is faster than to name the others one by one.
         return min(dense, sparse, key=lambda c: c.cycles), sparse.cycles < dense.cycles
+
+    def _cost(self, phase: Phase) -> Cost:
+        """The cost of a phase program, once for all rectangles that have the same one."""
+        if id(phase) not in self._phases:
+            if len(self._phases) >= KEPT_PHASES:
+                self._phases.clear()
+            # With the program itself, so that no other one comes by its number.
+            self._phases[id(phase)] = phase, cost(phase, self.machine)
+        return self._phases[id(phase)][1]
 
     def work_share(self, wiring: Wiring, i: int, width: int, height: int) -> float:
         """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""

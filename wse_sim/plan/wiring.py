@@ -32,13 +32,15 @@ OUTSIDE = -1
 
 PRECISION_LEVELS: Mapping[int, str] = {
     0: "sums of 16-bit products in float32",
-    1: "mixed, the default; which sums stay wide is not published, so that it is priced as level 2",
+    1: "mixed, the default: no document says which sums stay wide, so that nothing tells its price from level 2's",
     2: "sums of 16-bit products in 16 bits",
 }
 """The vendor's precision optimization levels: float32 accumulation, mixed (its default), fast.
 
-Published of them: these words, and that level 0 is advised for models above 6.7 billion parameters
-(documentation of releases 1.9 to 2.10, "numeric precision").
+Published of them: these words, that 1 is the default, and that level 0 is advised for models above 6.7 billion
+parameters (documentation of releases 1.9 to 2.10, "CS data formats" among the how-to guides, and "numeric precision").
+Neither cycles nor memory nor accumulation types of level 1 are. It lies between the other two, so its true price is no
+less than what is printed for it and no more than that of level 0: the equality is what the documents leave.
 """
 
 

@@ -12,6 +12,7 @@ from wse_sim.host import Host
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.plan.again import computed_again
+from wse_sim.plan.blocks import in_blocks
 from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
@@ -59,7 +60,7 @@ class Reading:
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        return replace(wire(self.program), precision_level=self.precision_level)
+        return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
 
     @cached_property
     def streamed(self) -> Wiring:

@@ -12,13 +12,15 @@ from wse_sim.kernels.kernel import MeshKernel
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
 from wse_sim.phase import Phase
+from wse_sim.plan.blocks import KERNELS
+from wse_sim.plan.recipes.attention_block import attention
 from wse_sim.plan.recipes.matmul import matmul
 from wse_sim.plan.recipes.running import running
 from wse_sim.plan.wiring import Wiring
 
 Recipe = Callable[[Instr, Wiring, Rect, Machine], MeshKernel]
 
-RECIPES: dict[str, Recipe] = {"matmul": matmul}
+RECIPES: dict[str, Recipe] = {"matmul": matmul, **dict.fromkeys(KERNELS, attention)}
 """Kernel -> its recipe, where there is a choice of arrangements; all others run as the mesh's calls do."""
 
 

@@ -27,27 +27,29 @@ def running(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshK
     # A nest without iterations has no tile, and nothing to do.
     if not all(wiring.type(w).size for w in instr.writes):
         return price_alone(IDLE)
-    call = _Call(replace(instr, nest=_on_cores(instr.nest) if instr.nest else None), reads)
+    call = _Call(replace(instr, nest=nest_on_cores(instr.nest) if instr.nest else None), reads)
     return _kernel(call, Cores(rect, machine)) or generic(instr, wiring, rect, machine)
 
 
 def core_type(type: Type) -> Type:
     """A type as cores have it: nothing wider than float32, and of 16 bits float16 and bfloat16."""
-    return type if _core_dtype(type.dtype) is type.dtype else Type(type.shape, _core_dtype(type.dtype))
+    return type if core_dtype(type.dtype) is type.dtype else Type(type.shape, core_dtype(type.dtype))
 
 
-def _core_dtype(dtype: DType) -> DType:
+def core_dtype(dtype: DType) -> DType:
+    """The nearest element type that cores have."""
     if not dtype.is_floating_point or dtype.name in ITEM_BYTES:
         return dtype
     return float32 if dtype.itemsize >= ITEM_BYTES["float32"] else bfloat16
 
 
-def _on_cores(nest: Nest) -> Nest:
+def nest_on_cores(nest: Nest) -> Nest:
+    """A nest over types that cores have."""
     return replace(
         at_start(nest),
         inputs=tuple(map(core_type, nest.inputs)),
         outputs=tuple(map(core_type, nest.outputs)),
-        body=tuple(replace(scalar, dtype=_core_dtype(scalar.dtype)) for scalar in nest.body),
+        body=tuple(replace(scalar, dtype=core_dtype(scalar.dtype)) for scalar in nest.body),
     )
 
 

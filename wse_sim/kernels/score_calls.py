@@ -1,0 +1,153 @@
+"""Attention blocks as calls: how a rectangle is cut into teams, and what each is given."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from lazytensor.ir.program import Instr
+from lazytensor.ir.types import Type
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
+from wse_sim.kernels.inplace import whole_chunk
+from wse_sim.kernels.kernel import MeshKernel
+from wse_sim.kernels.mesh_call import Arrays, Cores, MeshCall
+from wse_sim.kernels.nest import core_type
+from wse_sim.kernels.random_bits import state_limbs
+from wse_sim.kernels.score_block import ScoreBlock
+from wse_sim.kernels.score_tiles import LIMB, PLACES, Teams, block_kernel, words_needed
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
+from wse_sim.phase import Repeat
+
+WIDE = "float32"
+MOST_PARTS = 8
+SCORE_CYCLES, DRAW_CYCLES = 100, 300
+"""Roughly what is done with a score beside its products; they weigh one way against another, and price nothing."""
+
+
+def run_block(instr: Instr, reads: Sequence[Type], cores: Cores) -> MeshCall:
+    """The fastest way to do an attention block on these cores. Sums are in float32."""
+    block: ScoreBlock = instr.attrs["block"].on_cores(core_type, lambda nest: nest)
+    calls = instr.attrs["attrs"]["call"]
+    teams = arrange_block(block, cores.rect.width, cores.rect.height, cores.machine, WIDE)
+    rounds = ceil_div(block.heads, teams.count)
+
+    def give(arrays: Arrays, number: int) -> Mapping[str, np.ndarray]:
+        operands: dict[str, np.ndarray] = {}
+        for team in range(teams.count):
+            # Teams beyond the last head do it once more, and nothing is taken from them.
+            head = min(number * teams.count + team, block.heads - 1)
+            for given in block.given:
+                operand = block.operand(given, arrays, head)
+                is_state = block.values[given.value].kind == "state"
+                operands[f"{given.value}.{team}"] = state_limbs(operand) if is_state else operand
+            if calls:
+                operands |= {f"{name}.{team}": array for name, array in _places(block, head).items()}
+        return operands
+
+    def take(results: Mapping[str, np.ndarray], writes: Arrays, number: int) -> None:
+        for (value, is_turned), write in zip(block.results, writes, strict=True):
+            whole = write.reshape(block.heads, *write.shape[-2:])
+            for team in range(min(teams.count, block.heads - number * teams.count)):
+                matrix = results[f"{value}.{team}"]
+                whole[number * teams.count + team] = matrix.T if is_turned else matrix
+
+    return MeshCall(block_kernel(cores.rect, block, teams, WIDE, calls), give, take, rounds)
+
+
+def block_in_rounds(block: ScoreBlock, rect: Rect, machine: Machine, sum_dtype: str) -> MeshKernel:
+    """The kernel of the fastest way with all its rounds, on the operands of one of them.
+
+    The numbers of its draws are left out, as they make no difference to a price.
+    """
+    return _in_rounds(
+        rect.x, rect.y, block, arrange_block(block, rect.width, rect.height, machine, sum_dtype), sum_dtype
+    )
+
+
+# A small block takes the same teams on any large rectangle, and plans try hundreds of those.
+@lru_cache(maxsize=4096)
+def _in_rounds(x: int, y: int, block: ScoreBlock, teams: Teams, sum_dtype: str) -> MeshKernel:
+    calls = [0] * sum(step.op == "draw" for step in block.steps)
+    corner = Rect(x, y, teams.width * teams.across, teams.height * teams.down)
+    kernel = block_kernel(corner, block, teams, sum_dtype, calls)
+    return replace(kernel, phase=Repeat(ceil_div(block.heads, teams.count), kernel.phase))
+
+
+def _places(block: ScoreBlock, head: int) -> dict[str, np.ndarray]:
+    """The number of the first score of each row, as two limbs, and that of each key in its row."""
+    first = (head * block.rows + np.arange(block.rows)) * block.keys
+    return dict(zip(PLACES, (first % LIMB, first // LIMB, np.arange(block.keys)), strict=True))
+
+
+@lru_cache(maxsize=4096)
+def arrange_block(block: ScoreBlock, width: int, height: int, machine: Machine, sum_dtype: str) -> Teams:
+    """The fastest way to cut width x height PEs into teams, of those that memory allows."""
+    ways = sorted(_ways(block, width, height), key=lambda teams: _estimate(block, teams, machine))
+    usable = machine.usable_bytes_per_pe // WORD_BYTES
+    # The estimate alone decides, as a price of each would take longer than all other kernels of a net.
+    for way in ways:
+        if teams := _with_chunk(block, way, usable, sum_dtype):
+            return teams
+    # Where no way fits, the one that asks for the least: who wants to run it is told by how much it is too large.
+    least = [replace(way, chunk=whole_chunk(1, WIDE)) for way in ways]
+    return min(least, key=lambda teams: words_needed(block, teams, sum_dtype))
+
+
+def _ways(block: ScoreBlock, width: int, height: int) -> Iterator[Teams]:
+    """Teams whose sides are parts of the rectangle's, down to an eighth, or powers of two."""
+    for wide in _sides(width, block.keys):
+        for high in _sides(height, block.rows):
+            across, down = width // wide, height // high
+            # More teams than heads would be idle.
+            across = min(across, block.heads)
+            yield Teams(wide, high, across, min(down, ceil_div(block.heads, across)), ceil_div(block.rows, high))
+
+
+def _sides(line: int, extent: int) -> list[int]:
+    sides = {*(line // n for n in range(1, min(MOST_PARTS, line) + 1)), *(1 << n for n in range(line.bit_length()))}
+    # PEs without a row or key would have nothing to do.
+    return sorted({min(side, extent) for side in sides})
+
+
+def _with_chunk(block: ScoreBlock, way: Teams, usable: int, sum_dtype: str) -> Teams | None:
+    """With as many rows at a time as memory holds: vectors are long then."""
+    chunk = way.chunk
+    while words_needed(block, replace(way, chunk=chunk), sum_dtype) > usable:
+        smaller = whole_chunk(chunk // 2, "bfloat16")
+        if smaller >= chunk:
+            return None
+        chunk = smaller
+    return replace(way, chunk=chunk)
+
+
+def _estimate(block: ScoreBlock, teams: Teams, machine: Machine) -> float:
+    """Roughly the cycles of a way: work on the scores of a PE, statistics along rows, and the ways in and out."""
+    rows, keys = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
+    start = machine.dsd_setup_cycles + machine.loop_cycles
+    draws = sum(step.op == "draw" for step in block.steps)
+    # What is the same for all ways counts too: they differ in how many PEs are idle, or have a row less.
+    work = float((SCORE_CYCLES + DRAW_CYCLES * draws) * rows * keys)
+    moved = 0.0
+    for step in block.steps:
+        if step.op in ("pairs", "row_sum", "key_sum"):
+            matrix = block.values[step.reads[1]]
+            sides, inner = {
+                "pairs": ((rows, keys), matrix.width),
+                "row_sum": ((rows, matrix.width), keys),
+                "key_sum": ((keys, matrix.width), rows),
+            }[step.op]
+            # As `tiles.multiply_short`: the longest of the three extents is that of the vectors.
+            short, long = sorted(sides)
+            if step.op == "pairs" and inner > long:
+                long, inner = inner, long
+            work += inner * short * (start + long / machine.per_cycle("fma", ITEM_BYTES[matrix.dtype]))
+        elif step.op == "softmax":
+            work += 4 * (rows + teams.width * machine.depth_step_cycles)
+    for n in {*(g.value for g in block.given), *(n for n, _ in block.results)}:
+        value = block.values[n]
+        extent = {"rows": rows, "keys": keys}.get(value.kind, 0)
+        moved += extent * value.width * ITEM_BYTES.get(value.dtype, WORD_BYTES) / WORD_BYTES
+    moved += (teams.width + teams.height) * machine.hop_cycles
+    return ceil_div(block.heads, teams.count) * (work + moved)

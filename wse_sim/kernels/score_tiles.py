@@ -1,0 +1,483 @@
+"""An attention block as one kernel, forward or backward: tiles of scores on teams of PEs, a head on each team.
+
+Keys are cut along x of a team and rows, as queries are, along y. Every PE has the keys and the rows of its tile, which
+come from the team's first row and first column, and goes over its rows in chunks: of the scores no more than a chunk is
+there at a time. What rows have in common, as a softmax needs, goes around the team's row. Sums over keys leave along x
+in the end, those over rows along y. So a backward pass makes scores again from what it is given, and memory grows with
+rows and keys and not with their product.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+from lazytensor.ir.nest import Nest, Scalar
+from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
+from wse_sim.isa.packing import words_of
+from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.nest import GIVEN, core_type
+from wse_sim.kernels.random_bits import INDEX, LIMBS, LONGEST, Numbers, draw_key, draw_numbers
+from wse_sim.kernels.scalars import Pointwise, cast, known
+from wse_sim.kernels.score_block import Kind, ScoreBlock, Step, Value
+from wse_sim.kernels.tiles import MatrixView, multiply, multiply_short
+from wse_sim.layout import Rect, ceil_div
+from wse_sim.phase import AllReduce, Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
+
+WIDE = "float32"
+CHAIN_PES = 32  # as for sums of products
+LIMB = 1 << 16
+Places = Sequence[Memory | None]
+"""Where the scalars of a nest are worked out."""
+_KIND: Mapping[str, Kind] = {"row_low": "rows", "row_high": "rows", "column": "keys"}
+PLACES = tuple(_KIND)
+"""Numbers of the first score of a row, in two parts, and of a key: which random number belongs to which score."""
+
+
+@dataclass(frozen=True)
+class Teams:
+    """`across` x `down` teams of `width` x `height` PEs, which go over their rows in chunks."""
+
+    width: int
+    height: int
+    across: int
+    down: int
+    chunk: int
+
+    @property
+    def count(self) -> int:
+        """Heads at the same time."""
+        return self.across * self.down
+
+    def rect(self, corner: Rect) -> Rect:
+        """All PEs that belong to a team."""
+        return Rect(corner.x, corner.y, self.width * self.across, self.height * self.down)
+
+
+def block_kernel(
+    rect: Rect, block: ScoreBlock, teams: Teams, sum_dtype: str = "", calls: Sequence[int] = ()
+) -> MeshKernel:
+    """A round of a block: as many heads as there are teams. `calls` are the numbers of its draws.
+
+    Value n of team t is operand or result `n.t`. Products are summed in `sum_dtype`, by default that of their result.
+    """
+    return _Tiles(rect, block, teams, sum_dtype, tuple(calls)).kernel()
+
+
+def words_needed(block: ScoreBlock, teams: Teams, sum_dtype: str = "") -> int:
+    """Words of memory that a block takes on each PE."""
+    return _Tiles(Rect(0, 0, 1, 1), block, teams, sum_dtype, ()).room.words
+
+
+class _Pool:
+    """Gives out tiles and statistics of a chunk, and takes them back."""
+
+    def __init__(self, room: Room, sizes: Mapping[str, int]):
+        self._room, self._sizes = room, sizes
+        self._free: dict[tuple[str, str], list[Memory]] = defaultdict(list)
+
+    def take(self, kind: str, dtype: str) -> Memory:
+        """Room for one of a kind, of a type."""
+        free = self._free[kind, dtype]
+        return free.pop() if free else operand_at(self._room.take(self._sizes[kind], dtype), dtype)
+
+    def give_back(self, kind: str, memory: Memory) -> None:
+        """Nobody reads it any more."""
+        self._free[kind, memory.dtype].append(memory)
+
+
+class _Tiles:
+    """Lays out a kernel: where each value lies, then what is done with each chunk of rows."""
+
+    def __init__(self, rect: Rect, block: ScoreBlock, teams: Teams, sum_dtype: str, calls: tuple[int, ...]):
+        self.block, self.teams, self.sum_dtype, self.calls = block, teams, sum_dtype, calls
+        self.room, self.rect = Room(), teams.rect(rect)
+        self.rows, self.columns = ceil_div(block.rows, teams.height), ceil_div(block.keys, teams.width)
+        self.chunk = min(teams.chunk, self.rows)
+        self.is_padded = self.columns * teams.width != block.keys
+        self.bases: list[Numbers] = []
+        self.has_draw = any(step.op == "draw" for step in block.steps)
+        self.placed: dict[int, Placed] = {}
+        self.own: dict[str, Placed] = {}
+        self.arriving = {kind: self._arriving(kind) for kind in ("rows", "keys")}
+        for n in (*self._given("grid"), *self._given("state")):
+            self.placed[n] = self._place(str(n), block.values[n])
+        self.sums: dict[int, Placed] = {}
+        self.leaving = {kind: self._leaving(kind) for kind in ("rows", "keys")}
+        self.outputs = {n: self._output(n) for n, _ in block.results}
+        elements = self.chunk * self.columns
+        room_of_tile = elements + self.has_draw * ceil_div(elements, LONGEST)
+        self.pool = _Pool(self.room, {"tile": room_of_tile, "stat": self.chunk})
+        # Before the pool has anything back: these are in use beside whatever is alive.
+        self.spares = [self.pool.take("tile", WIDE) for _ in range(self._spares())]
+        self.statistics = [self.pool.take("stat", WIDE) for _ in range(2)]
+        self.tiles: dict[int, Memory] = {}
+        self.places: list[list[Memory | None]] = []
+        self._lay_out()
+        if self.has_draw:
+            self.bases = [Numbers(self.room, 1) for step in block.steps if step.op == "draw"]
+            self.numbers = Numbers(self.room, min(LONGEST, elements))
+            self.low, self.high = (self.flat(self.room.take(room_of_tile, INDEX), INDEX) for _ in range(2))
+
+    # Where things lie.
+
+    def _given(self, kind: str) -> list[int]:
+        return [g.value for g in self.block.given if self.block.values[g.value].kind == kind]
+
+    def _place(self, name: str, value: Value, fill: float = 0, constant: float | None = None) -> Placed:
+        """A matrix of the first team: on its first column, its first row, or all of it."""
+        block, room = self.block, self.room
+        team = Rect(self.rect.x, self.rect.y, self.teams.width, self.teams.height)
+        if value.kind == "rows":
+            first = replace(team, width=1)
+            return room.place(name, first, block.rows, value.width, value.dtype, fill=fill, constant=constant)
+        if value.kind == "keys":
+            # Rows of this matrix are keys, and run along x.
+            first = replace(team, height=1)
+            return replace(
+                room.place(name, first, block.keys, value.width, value.dtype, is_turned=True, fill=fill),
+                constant=constant,
+            )
+        if value.kind == "grid":
+            return room.place(name, team, block.rows, block.keys, value.dtype, fill=1)
+        return room.place(name, team, LIMBS, 2, INDEX, row_kind="replicated", column_kind="replicated")
+
+    def _arriving(self, kind: Kind) -> tuple[int, int]:
+        """Places what is given for rows, or for keys, behind each other. Returns the address and the words of all."""
+        first = self.room.words
+        for n in self._given(kind):
+            # A row that is none sees all keys: one that sees no key would be no number.
+            fill = float(kind == "rows" and self.block.values[n].width == 1)
+            self.placed[n] = self._place(str(n), self.block.values[n], fill * self.block.rows)
+        if self.has_draw:
+            for name in PLACES:
+                if _KIND[name] == kind:
+                    self.own[name] = self._place(name, Value(kind, WIDE))
+        if kind == "keys" and self.is_padded:
+            self.own["none"] = self._place("none", Value(kind, WIDE), constant=0, fill=float("-inf"))
+            self.own["real"] = self._place("real", Value(kind, WIDE), constant=1)
+        return first, self.room.words - first
+
+    def _leaving(self, kind: Kind) -> tuple[int, int]:
+        """Places sums that leave the team behind each other."""
+        first = self.room.words
+        for n, _ in self.block.results:
+            value = self.block.values[n]
+            if value.kind == kind:
+                self.sums[n] = self._place(str(n), replace(value, dtype=self.sum_dtype or value.dtype))
+        return first, self.room.words - first
+
+    def _output(self, n: int) -> Placed:
+        """Where a result is in the end: in its own type."""
+        value = self.block.values[n]
+        return self.sums[n] if self.sums[n].dtype == value.dtype else self._place(str(n), value)
+
+    def flat(self, address: int, dtype: str) -> Placed:
+        """A chunk of scores as one row."""
+        elements = self.chunk * self.columns
+        return Placed(name="", rect=Rect(0, 0, 1, 1), rows=1, columns=elements, dtype=dtype, address=address)
+
+    def _lay_out(self) -> None:
+        """Tiles and statistics by value, and those of each step's scalars; room is used again when nobody reads it."""
+        steps, values = self.block.steps, self.block.values
+        last = {n: k for k, step in enumerate(steps) for n in (*step.writes, *step.reads)}
+        for k, step in enumerate(steps):
+            for n in step.writes:
+                if values[n].kind in ("tile", "stat"):
+                    self.tiles[n] = self.pool.take(values[n].kind, values[n].dtype)
+            self.places.append(self._scalars(step) if step.nest else [])
+            for n in {*step.reads, *step.writes}:
+                if last[n] == k and n in self.tiles:
+                    self.pool.give_back(values[n].kind, self.tiles[n])
+
+    def _scalars(self, step: Step) -> list[Memory | None]:
+        """Where each scalar of a nest is worked out; None for what is given."""
+        nest = step.nest
+        assert nest
+        last = {a: n for n, scalar in enumerate(nest.body) for a in scalar.args}
+        last |= {store.value: len(nest.body) for store in nest.stores}
+        stored = {s.value: self.tiles[step.writes[s.output]] for s in nest.stores if not s.reduce}
+        places: list[Memory | None] = []
+        own: dict[int, Memory] = {}
+        for n, scalar in enumerate(nest.body):
+            dtype = core_type(scalar.dtype.name) if scalar.op not in GIVEN else ""
+            if not dtype:
+                places.append(None)
+            elif n in stored and stored[n].dtype == dtype:
+                places.append(stored[n])
+            else:
+                own[n] = self.pool.take("tile", dtype)
+                places.append(own[n])
+            # A scalar that nobody reads any more leaves its tile to the next.
+            for a in [a for a in own if last.get(a, n) == n]:
+                self.pool.give_back("tile", own.pop(a))
+        for place in own.values():
+            self.pool.give_back("tile", place)
+        return places
+
+    def _spares(self) -> int:
+        """Tiles of float32 to work in, as many as the step that needs the most."""
+        needed = [1, 2 * self.has_draw]
+        for step in self.block.steps:
+            if step.nest:
+                bodies = (_operation(step.nest, scalar).spares for scalar in step.nest.body if scalar.op not in GIVEN)
+                needed += [*bodies, 1 + len(step.nest.stores)]
+        return max(needed)
+
+    # What is done.
+
+    def kernel(self) -> MeshKernel:
+        """Everything comes, chunk after chunk is worked on, and sums leave."""
+        team, rounds = self.teams, self.rows // self.chunk
+        parts: list[Phase] = [Par(tuple(self._arrive())), Local(self.rect, self._begin())]
+        # The key of a draw is the same for all scores: it is worked out once, before the first chunk.
+        for base, call in zip(self.bases, self.calls, strict=True):
+            parts.append(draw_key(self.rect, self.room, self.placed[self._given("state")[0]], call, base))
+        parts.append(Rounds(rounds, lambda number: Seq(tuple(self._chunk(number * self.chunk, self.chunk)))))
+        # A chunk that is not full has vectors of its own length.
+        if rest := self.rows - rounds * self.chunk:
+            parts += self._chunk(self.rows - rest, rest)
+        for kind, axis, groups, line in (("rows", "x", team.across, team.width), ("keys", "y", team.down, team.height)):
+            address, words = self.leaving[kind]
+            if words and line > 1:
+                # One operation on each core, which nothing holds up, as long as the line is short.
+                algorithm, dtype = "chain" if line <= CHAIN_PES else "two_phase", self._sum_type(kind)
+                sums = Reduce(
+                    rect=self.rect, axis=axis, words=words, groups=groups, algorithm=algorithm, at=address, dtype=dtype
+                )
+                parts.append(sums)
+        build = self.room.builder()
+        for n, output in self.outputs.items():
+            if output is not self.sums[n]:
+                build.convert(output.vector(), self.sums[n].vector(), output.elements)
+        parts.append(Local(self.rect, body_of(build)))
+        given, own = [*self.placed.values()], [*self.own.values()]
+        operands = _OnTeams(team, (*given, *own))
+        results = _OnTeams(team, tuple(self.outputs.values()))
+        return MeshKernel(Seq(tuple(parts)), operands, results, self.room.words, self.rect)
+
+    def _sum_type(self, kind: str) -> str:
+        return next(self.sums[n].dtype for n, _ in self.block.results if self.block.values[n].kind == kind)
+
+    def _arrive(self) -> Iterator[Phase]:
+        team = self.teams
+        for kind, axis, groups, line in (("rows", "x", team.across, team.width), ("keys", "y", team.down, team.height)):
+            address, words = self.arriving[kind]
+            # To the same address everywhere: whoever has it already copies nothing.
+            if words and line > 1:
+                yield Broadcast(self.rect, axis=axis, words=words, groups=groups, take=address, put=address)
+
+    def _begin(self) -> tuple[Instruction, ...]:
+        """Sums over rows start at zero: chunk after chunk adds to them."""
+        build = self.room.builder()
+        for n, placed in self.sums.items():
+            if self.block.values[n].kind == "keys":
+                build.move(placed.vector(), 0.0, placed.elements)
+        return body_of(build)
+
+    def _chunk(self, start: int, count: int) -> list[Phase]:
+        """All steps on some rows."""
+        return _Chunk(self, start, count).phases()
+
+
+class _Chunk:
+    """The steps of a block on `count` rows of every PE, from `start` on."""
+
+    def __init__(self, on: _Tiles, start: int, count: int):
+        self.on, self.start, self.count = on, start, count
+        self.length = count * on.columns
+        self.build, self.parts = on.room.builder(), list[Phase]()
+        self.bases = iter(on.bases)
+
+    def phases(self) -> list[Phase]:
+        """What is done, one after the other."""
+        emit = {
+            "pairs": self._pairs,
+            "nest": self._nest,
+            "softmax": self._softmax,
+            "draw": self._draw,
+            "row_sum": self._row_sum,
+            "key_sum": self._key_sum,
+        }
+        for step, places in zip(self.on.block.steps, self.on.places, strict=True):
+            emit[step.op](step, places)
+        self._run()
+        return self.parts
+
+    def _run(self) -> None:
+        self.parts.append(Local(self.on.rect, body_of(self.build)))
+        self.build = self.on.room.builder()
+
+    def _combine(self, statistic: Memory, combine: str) -> None:
+        """What the PEs of a team's row have becomes one number for each row, on all of them."""
+        if self.on.teams.width == 1:
+            return
+        # Every core has to have its own number before they are combined.
+        self._run()
+        self.parts.append(
+            AllReduce(
+                self.on.rect,
+                axis="x",
+                words=words_of(self.count, WIDE),
+                groups=self.on.teams.across,
+                at=statistic.base,
+                dtype=WIDE,
+                combine=combine,
+            )
+        )
+
+    # Values as operands: a vector of all scores of the chunk, or what is the same for a row or a key, as long.
+
+    def _source(self, value: int) -> Memory:
+        on = self.on
+        if value in on.tiles:
+            memory = on.tiles[value]
+            return self._of_rows(memory) if on.block.values[value].kind == "stat" else memory
+        return self._given(on.placed[value], on.block.values[value].kind)
+
+    def _given(self, placed: Placed, kind: Kind) -> Memory:
+        if kind == "keys":
+            return Memory(placed.base, dtype=placed.dtype, outer=((self.count, 0),))
+        if kind == "rows":
+            return self._of_rows(Memory(placed.base + self.start, dtype=placed.dtype))
+        return Memory(placed.base + self.start * self.on.columns, dtype=placed.dtype)
+
+    def _of_rows(self, memory: Memory) -> Memory:
+        """One number for all scores of a row: as a target it accumulates."""
+        return replace(memory, stride=0, outer=((self.count, 1),))
+
+    def _tile(self, memory: Memory) -> MatrixView:
+        columns = self.on.columns
+        return MatrixView(
+            base=memory.base,
+            rows=self.count,
+            columns=columns,
+            row_stride=columns,
+            column_stride=1,
+            dtype=memory.dtype,
+        )
+
+    def _rows(self, placed: Placed) -> MatrixView:
+        """The rows of the chunk."""
+        whole = MatrixView.of(placed)
+        return replace(whole, base=whole.base + self.start * whole.row_stride, rows=self.count)
+
+    # Steps.
+
+    def _pairs(self, step: Step, places: Places) -> None:
+        target, (rows, keys) = self.on.tiles[step.writes[0]], (self.on.placed[n] for n in step.reads)
+        # Sums may be wider than what the program keeps of them.
+        total = target if target.dtype == (self.on.sum_dtype or target.dtype) else self.on.spares[0]
+        multiply_short(self.build, self._rows(rows), MatrixView.of(keys).turned(), self._tile(total))
+        if total is not target:
+            self.build.convert(target, total, self.length)
+
+    def _row_sum(self, step: Step, places: Places) -> None:
+        tile, keys = self._tile(self.on.tiles[step.reads[0]]), MatrixView.of(self.on.placed[step.reads[1]])
+        multiply(self.build, tile, keys, self._rows(self.on.sums[step.writes[0]]), begins=True)
+
+    def _key_sum(self, step: Step, places: Places) -> None:
+        tile, rows = self._tile(self.on.tiles[step.reads[0]]), self._rows(self.on.placed[step.reads[1]])
+        multiply(self.build, tile.turned(), rows, MatrixView.of(self.on.sums[step.writes[0]]))
+
+    def _softmax(self, step: Step, places: Places) -> None:
+        """As `rowwise.softmax`: in float32, and rounded once."""
+        length, scores, target = self.length, self._source(step.reads[0]), self.on.tiles[step.writes[0]]
+        work, (largest, total) = self.on.spares[0], self.on.statistics
+        if self.on.is_padded:
+            # Keys that are none must not be the largest, nor count in the sum.
+            self.build.add(work, scores, self._given(self.on.own["none"], "keys"), length)
+            scores = work
+        # The largest is taken away, so that no exponential is above one.
+        self.build.move(largest, float("-inf"), self.count)
+        self.build.max(self._of_rows(largest), self._of_rows(largest), scores, length)
+        self._combine(largest, "max")
+        self.build.sub(work, scores, self._of_rows(largest), length)
+        self.build.special("exp", work, work, length)
+        self.build.move(total, 0.0, self.count)
+        self.build.add(self._of_rows(total), self._of_rows(total), work, length)
+        self._combine(total, "add")
+        self.build.special("reciprocal", total, total, self.count)
+        self.build.mul(work, work, self._of_rows(total), length)
+        self.build.convert(target, work, length)
+
+    def _nest(self, step: Step, places: Places) -> None:
+        nest = step.nest
+        assert nest
+        indices = iter(step.reads[len(nest.reads) :])
+        operands: list[Operand] = []
+        for scalar, place in zip(nest.body, places, strict=True):
+            if scalar.op == "const":
+                operands.append(float(scalar.attr))
+            elif scalar.op in GIVEN:
+                operands.append(self._source(step.reads[scalar.attr] if scalar.op == "load" else next(indices)))
+            else:
+                assert place
+                arguments = [operands[a] for a in scalar.args]
+                _operation(nest, scalar).emit(self.build, place, arguments, self.length, self.on.spares)
+                operands.append(place)
+        for store in nest.stores:
+            target = self.on.tiles[step.writes[store.output]]
+            if store.reduce:
+                self._summed(target, operands[store.value])
+            elif operands[store.value] is not target:
+                self.build.convert(target, operands[store.value], self.length)
+
+    def _summed(self, target: Memory, value: Operand) -> None:
+        """The sum of each row, in float32 and rounded once."""
+        total = self.on.statistics[0]
+        if self.on.is_padded:
+            # Nests may have put anything where there is no key.
+            self.build.mul(self.on.spares[0], value, self._given(self.on.own["real"], "keys"), self.length)
+            value = self.on.spares[0]
+        self.build.move(total, 0.0, self.count)
+        self.build.add(self._of_rows(total), self._of_rows(total), value, self.length)
+        self._combine(total, "add")
+        self.build.convert(target, total, self.count)
+
+    def _draw(self, step: Step, places: Places) -> None:
+        """Random numbers by the place of a score among those of all heads, which is a number of 32 bits."""
+        on, build, length, (low, high) = self.on, self.build, self.length, self.on.spares[:2]
+        row_low, row_high, column = (self._given(on.own[name], _KIND[name]) for name in PLACES)
+        # Limbs of 16 bits as numbers of float32: what one has too much goes to the next.
+        build.add(low, row_low, column, length)
+        build.greater(high, low, float(LIMB - 1), length)
+        build.fmac(low, high, -float(LIMB), low, length)
+        build.add(high, high, row_high, length)
+        build.convert(on.low.vector(), low, length)
+        build.convert(on.high.vector(), high, length)
+        target = on.tiles[step.writes[0]]
+        numbers = on.flat(target.base * ITEM_BYTES[target.dtype] // WORD_BYTES, target.dtype)
+        # Pieces of one length, the last of which may run on behind the tile, where there is room for that.
+        piece = ceil_div(length, ceil_div(length, LONGEST))
+        with build.loop(ceil_div(length, piece)):
+            draw_numbers(build, on.numbers, next(self.bases), (numbers, on.low, on.high), piece, steps=(piece,))
+
+
+def _operation(nest: Nest, scalar: Scalar) -> Pointwise:
+    if scalar.op == "cast":
+        return cast(nest.body[scalar.args[0]].dtype.kind, scalar.dtype.kind)
+    return known(scalar.op, scalar.attr or {})
+
+
+class _OnTeams(Sequence[Placed]):
+    """Matrices of the first team on all of them; `n.t` is matrix n of team t. They are written when asked for."""
+
+    def __init__(self, teams: Teams, first: tuple[Placed, ...]):
+        self._teams, self._first = teams, first
+
+    def __len__(self) -> int:
+        return len(self._first) * self._teams.count
+
+    @overload
+    def __getitem__(self, index: int) -> Placed: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
+    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
+        if isinstance(index, slice):
+            return tuple(self[i] for i in range(*index.indices(len(self))))
+        number, team = divmod(range(len(self))[index], self._teams.count)
+        down, along = divmod(team, self._teams.across)
+        placed = self._first[number]
+        x, y = placed.rect.x + along * self._teams.width, placed.rect.y + down * self._teams.height
+        return replace(placed, name=f"{placed.name}.{team}", rect=replace(placed.rect, x=x, y=y))
