@@ -1,6 +1,7 @@
 """The commands of `lazywafer`, from `run` to `info`, and `python -m cstorch_compat SCRIPT`."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
 from lazytensor import config, dialect
 from lazytensor.errors import LazyError
+from lazytensor.runtime import timing
 from wse_sim import MACHINES, Machine
 from wse_sim.contest import contest_command as placing
 from wse_sim.validation import command as validating
@@ -47,6 +49,7 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     runner.add_argument(
         "--numbers", choices=dialect.RELEASES, help="the PyTorch whose random numbers are drawn (2.4 under cstorch)"
     )
+    runner.add_argument("--profile", action="store_true", help="also print what the host's steps take, line by line")
     script.add_output_arguments(runner)
     script.add_module_argument(runner)
     script.add_arguments(runner)
@@ -131,7 +134,10 @@ def run_script(options: argparse.Namespace) -> int:
     # Before the script is read: its imports have to find our torch.
     shim.install(options.api, options.numbers)
     record = spans.follow() if options.trace is not None else None
-    status = _execute(script.named(options), options.args)
+    with timing.follow() if options.profile else contextlib.nullcontext() as timings:
+        status = _execute(script.named(options), options.args)
+    if timings is not None:
+        print(timings.text())
     if status == 0:
         status = _reported(report, options, record)
     elif record is not None:

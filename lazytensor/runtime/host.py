@@ -23,7 +23,7 @@ from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, chain, jit, team
+from lazytensor.runtime import blas, chain, jit, team, timing
 from lazytensor.runtime.backend import Store as StateStore
 
 COPIED_BYTES = 1 << 19
@@ -68,7 +68,7 @@ class HostExecutable:
         self._copies = _final_copies(program)
 
     def _add(self, instr: Instr, is_batch: bool) -> None:
-        bind = _binder(instr, self.program)
+        bind = _timed(_binder(instr, self.program), instr, self.program)
         if is_batch:
             self._by_batch.append((len(self._steps), instr, bind))
         steps = bind(self._operands(instr))
@@ -203,6 +203,26 @@ def _fitting(array: np.ndarray, type: Type, name: str) -> np.ndarray:
         with np.errstate(all="ignore"):
             return round_to(np.array(array, type.dtype.host, order="C"), type.dtype)
     return array if array.flags.c_contiguous else np.array(array, order="C")
+
+
+def _timed(bind: Bind, instr: Instr, program: Program) -> Bind:
+    """The same, with its time taken where somebody follows."""
+    timings = timing.current()
+    if timings is None:
+        return bind
+    way = _way(instr, program)
+    return lambda arrays: [timings.timed(step, instr, way) for step in bind(arrays)]
+
+
+def _way(instr: Instr, program: Program) -> str:
+    """Who runs an instruction: machine code of ours, BLAS or NumPy."""
+    kernel = BY_NAME.get(instr.kernel)
+    if config.current().jit:
+        types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
+        has_source = kernel is not None and kernel.source is not None
+        if instr.nest is not None or has_source or routine_of(instr, *types) is not None:
+            return "machine code"
+    return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
 
 
 def _binder(instr: Instr, program: Program) -> Bind:
