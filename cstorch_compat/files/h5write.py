@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 from cstorch_compat.files import treespec
+from cstorch_compat.files.h5attributes import put_attribute, put_text
 from cstorch_compat.files.h5layout import (
     CODES,
     CSTORCH_VERSION,
@@ -173,15 +174,15 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
     with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
-        descriptor = leaf if array is None else _write_array(file, key, leaf, array)
-        if array is not None and (offset := file[key].id.get_offset()) is not None:
+        descriptor, offset = (leaf, None) if array is None else _write_array(file, key, leaf, array)
+        if array is not None and offset is not None:
             # Of the bytes in memory: what the disk makes of them is what is to be found out.
             raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
             arrays[offset, raw.nbytes] = zlib.crc32(raw.data)
         # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
         # rebuilds it from there and fails without it, though the root's description says the same.
         metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
-        file.attrs[key + METADATA] = json.dumps(metadata, indent=4)
+        put_text(file, key + METADATA, json.dumps(metadata, indent=4))
 
 
 def _filled(key: str, leaf: FullLeaf) -> dict[str, Any]:
@@ -210,8 +211,8 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
     }
 
 
-def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> dict[str, Any]:
-    """Write the dataset of an array, and return what describes it."""
+def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> tuple[dict[str, Any], int | None]:
+    """Write the dataset of an array, and return what describes it and where in the file its bytes are."""
     # HDF5's own refusal names neither the tensor nor the bound.
     if array.ndim > MOST_AXES:
         raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it.")
@@ -222,8 +223,8 @@ def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> 
     # The original keeps the descriptor twice, in the JSON and on the dataset, and reads `__NUMPY__` from the
     # dataset alone.
     for name, value in descriptor.items():
-        dataset.attrs[name] = value
-    return descriptor
+        put_attribute(dataset, name, value)
+    return descriptor, dataset.id.get_offset()
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
