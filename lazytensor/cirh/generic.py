@@ -1,4 +1,4 @@
-"""Graphs in MLIR's generic form, which every tool that knows MLIR reads: xDSL, mlir-opt with unregistered dialects.
+"""Graphs in MLIR's generic form, for tools that know MLIR: xDSL, and mlir-opt since 15 with unregistered dialects.
 
 One function `graph` in a module. Its arguments are the leaves, with what they are in `arg_attrs`; its results are the
 new state and then the outputs, with their names in `res_attrs`. Operations are those of the house, under the name of a
@@ -21,6 +21,8 @@ from lazytensor.ir.types import Type
 TRACED, LOWERED = "torch.aten", "cirh"
 """The dialects."""
 LEAVES = ("batch", "state")
+OF_LEAVES = "lt."
+"""Before the name of each attribute of a leaf."""
 
 
 def generic_text(graph: Graph, dialect: str = TRACED) -> str:
@@ -44,7 +46,11 @@ def generic_text(graph: Graph, dialect: str = TRACED) -> str:
     results = ", ".join(type_text(r.type) for r in roots)
     arguments = ", ".join(f"{names[n]}: {type_text(n.type)}" for n in leaves)
     signature = f"({', '.join(type_text(n.type) for n in leaves)}) -> ({results})"
-    of_leaves = ", ".join(_attributes({"lt.leaf": n.op, **n.attrs}) for n in leaves)
+    # MLIR lets arguments have only attributes that name their dialect.
+    of_leaves = ", ".join(
+        _attributes({"lt.leaf": n.op} | {f"{OF_LEAVES}{name}": value for name, value in n.attrs.items()})
+        for n in leaves
+    )
     of_results = ", ".join(
         [
             *(_attributes({"lt.state": state}) for state in graph.updates),
@@ -54,12 +60,13 @@ def generic_text(graph: Graph, dialect: str = TRACED) -> str:
     return "\n".join(
         [
             '"builtin.module"() ({',
-            f'  "func.func"() <{{arg_attrs = [{of_leaves}], function_type = {signature}, '
-            f'res_attrs = [{of_results}], sym_name = "graph"}}> ({{',
+            '  "func.func"() ({',
             f"  ^bb0({arguments}):",
             *lines,
             f'    "func.return"({", ".join(names[r] for r in roots)}) : ({results}) -> ()',
-            "  }) : () -> ()",
+            # Behind the region, and not in front of it as properties, which releases before 17 cannot read.
+            f"  }}) {{arg_attrs = [{of_leaves}], function_type = {signature}, res_attrs = [{of_results}], "
+            'sym_name = "graph"} : () -> ()',
             "}) : () -> ()",
             "",
         ]

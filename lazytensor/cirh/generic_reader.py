@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from lazytensor.cirh.generic import LEAVES
+from lazytensor.cirh.generic import LEAVES, OF_LEAVES
 from lazytensor.dtype import ALL, DType, bfloat16, cbfloat16
 from lazytensor.errors import CompileError, LazyError
 from lazytensor.ir.graph import Graph, Node, leaf, node
@@ -284,7 +284,8 @@ def _array(elements: Any, t: Type) -> np.ndarray:
             values = (values.astype(np.uint32) << 16).view(np.float32)
     else:
         values = np.array([_element(e, d) for e in _flat(elements)], d.host)
-    whole = np.broadcast_to(values, t.shape) if values.size == 1 else values.reshape(t.shape)
+    # One element may stand for all; a scalar has no axis along which it could.
+    whole = values.reshape(t.shape) if values.size == t.size else np.broadcast_to(values.reshape(()), t.shape)
     return np.ascontiguousarray(whole, d.host)
 
 
@@ -316,7 +317,7 @@ def _graph(function: Operation) -> Graph:
     state: dict[str, Node] = {}
     said: Any = function.attrs.get("arg_attrs") or ({},) * len(function.arguments)
     for i, ((name, t), attrs) in enumerate(zip(function.arguments, said, strict=True)):
-        values[name] = n = _leaf(i, t, dict(attrs))
+        values[name] = n = _leaf(i, t, {key.removeprefix(OF_LEAVES): value for key, value in attrs.items()})
         if n.op == "state":
             state[n.attrs["id"]] = n
         else:
@@ -343,7 +344,7 @@ def _named(inputs: list[Node], state: dict[str, Node], returned: list[Node], sai
 
 
 def _leaf(place: int, t: Type, attrs: dict[str, Any]) -> Node:
-    kind = attrs.pop("lt.leaf", "batch")
+    kind = attrs.pop("leaf", "batch")
     if kind not in LEAVES:
         raise CompileError(f"argument {place} is a {kind!r}, and not one of {', '.join(LEAVES)}")
     # A function of another tool says nothing of its arguments: they are the batch, in order.

@@ -1,6 +1,5 @@
-"""MLIR's generic form: read back it is the same graph, by our reader and by way of xDSL, and passes run on it."""
+"""MLIR's generic form: our reader, xDSL and mlir-opt read it back as the same graph, and passes run on it."""
 
-import io
 import math
 
 import numpy as np
@@ -19,27 +18,10 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import call, const, full
 from lazytensor.testing import batch, graphs, state
 from tests.conftest import lazywafer, training
+from tests.mlir_tools import by_way_of_mlir, by_way_of_xdsl
 from tests.op_rows import ROWS, Draw
 
 X = batch(0, Type((2, 3), dt.float32))
-
-
-def by_way_of_xdsl(text: str) -> str:
-    """What xDSL prints of a text that it has read and verified."""
-    xdsl = pytest.importorskip("xdsl.parser", reason="xdsl is an extra of the tests")
-    from xdsl.context import Context  # noqa: PLC0415 - only where it is installed
-    from xdsl.dialects.builtin import Builtin  # noqa: PLC0415
-    from xdsl.dialects.func import Func  # noqa: PLC0415
-    from xdsl.printer import Printer  # noqa: PLC0415
-
-    context = Context(allow_unregistered=True)
-    context.load_dialect(Builtin)
-    context.load_dialect(Func)
-    module = xdsl.Parser(context, text).parse_module()
-    module.verify()
-    out = io.StringIO()
-    Printer(out, print_generic_format=True).print_op(module)
-    return out.getvalue()
 
 
 @settings(max_examples=20)
@@ -74,6 +56,11 @@ def test_every_operation_comes_back(every_operation):
     assert all(f'"torch.aten.{name}"' in text for name in ROWS)
 
 
+def test_every_operation_comes_back_by_way_of_mlir(every_operation):
+    texts = generic_text(every_operation), generic_text(every_operation, LOWERED)
+    assert [read_graph(text).key for text in by_way_of_mlir(*texts)] == [every_operation.key] * 2
+
+
 @pytest.mark.parametrize("dtype", [d for d in dt.ALL if d is not dt.cbfloat16], ids=str)
 def test_constants_come_back_to_the_bit(dtype):
     rng = np.random.default_rng(0)
@@ -82,7 +69,8 @@ def test_constants_come_back_to_the_bit(dtype):
     if dtype.kind == "f":
         array[0] = [math.inf, -math.inf, -0.0, math.nan]
     t = Type(array.shape, dtype)
-    graph = Graph((), {}, (const(array, t), const(array[:0], Type((0, 4), dtype)), full(array[1, 1].item(), t)), {})
+    scalar, none = const(array[1, 2], Type((), dtype)), const(array[:0], Type((0, 4), dtype))
+    graph = Graph((), {}, (const(array, t), scalar, none, full(array[1, 1].item(), t)), {})
     own = generic_text(graph)
     for text in (own, by_way_of_xdsl(own)):
         first, *rest = read_graph(text).outputs

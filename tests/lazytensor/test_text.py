@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from lazytensor import dtype as dt
 from lazytensor.cirh.floats import mlir_float
+from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
+from lazytensor.cirh.generic_reader import read_graph
 from lazytensor.cirh.listing import ints_text, type_text
 from lazytensor.cirh.text import cirh_text, torch_text
 from lazytensor.dtype import round_to
@@ -23,6 +25,7 @@ from lazytensor.ops import call
 from lazytensor.testing import batch, state
 from tests.conftest import python
 from tests.mlir_locations import without_locations
+from tests.mlir_tools import by_way_of_mlir, by_way_of_xdsl
 
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 FACTS = json.loads((GOLDEN / "floats.json").read_text())["facts"]
@@ -181,12 +184,18 @@ for name in {**MODELS, **OPTIMIZERS}:
 
 
 @pytest.fixture(scope="module")
-def lowered(tmp_path_factory) -> dict[str, str]:
-    """The CIRH of each program by name."""
+def programs(tmp_path_factory) -> pathlib.Path:
+    """A folder with what the front end left of each program, in one of its name."""
     folder = tmp_path_factory.mktemp("cirh")
     done = python("-c", SCRIPT, cwd=folder)
     assert done.returncode == 0, done.stderr
-    return {p.relative_to(folder).parts[0]: without_locations(p.read_text()) for p in folder.rglob("cirh.mlir")}
+    return folder
+
+
+@pytest.fixture(scope="module")
+def lowered(programs) -> dict[str, str]:
+    """The CIRH of each program by name."""
+    return {p.relative_to(programs).parts[0]: without_locations(p.read_text()) for p in programs.rglob("cirh.mlir")}
 
 
 def operations(text: str) -> collections.Counter:
@@ -211,6 +220,22 @@ def test_program_lowers_to_the_lines_of_the_vendor(name, lowered):
     got = lowered[name]
     assert operations(got) == operations(want)
     assert interface(got) == interface(want)
+
+
+def generic(programs: pathlib.Path) -> list[str]:
+    """Both graphs of each program in MLIR's generic form."""
+    texts = [p.read_text() for name in ("torch", "cirh") for p in programs.rglob(f"{name}.generic.mlir")]
+    assert len(texts) == 2 * len(list((GOLDEN / "cirh").glob("*.mlir")))
+    return texts
+
+
+@pytest.mark.parametrize("way", [lambda *texts: map(by_way_of_xdsl, texts), by_way_of_mlir], ids=["xdsl", "mlir-opt"])
+def test_tools_read_both_graphs_of_every_program(way, programs):
+    for text, again in zip(generic(programs), way(*generic(programs)), strict=True):
+        dialect = LOWERED if f'"{LOWERED}.' in text else TRACED
+        # Nodes are interned: while the first graph lives, an equal one has its nodes, with attributes in their order.
+        graph = read_graph(text)
+        assert generic_text(read_graph(again), dialect) == generic_text(graph, dialect) == text
 
 
 def test_aliased_outputs_are_what_the_step_returns_for_that_state(lowered):
