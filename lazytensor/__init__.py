@@ -25,6 +25,7 @@ from lazytensor.dtype import int64 as int64
 from lazytensor.dtype import promote as _promote
 from lazytensor.dtype import uint8 as uint8
 from lazytensor.dtype import uint16 as uint16
+from lazytensor.exporting import to_onnx as to_onnx
 from lazytensor.functions import activations as _activations
 from lazytensor.functions import arrange as _arrange
 from lazytensor.functions import attach as _attach
@@ -483,6 +484,6 @@ tril_indices = public(_windows.tril_indices)
 triu_indices = public(_windows.triu_indices)
 unfold_copy = public(_windows.unfold_copy)
 
-_OURS = ("public", "trace", "trace_graph")
+_OURS = ("public", "to_onnx", "trace", "trace_graph")
 PUBLIC = tuple(n for n, v in globals().items() if not (n.startswith("_") or n in _OURS or isinstance(v, _Module)))
 """Every function, type and class above: what the PyTorch mirror offers under the same spelling."""

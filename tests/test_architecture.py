@@ -32,6 +32,7 @@ LAYERS = """
     lazytensor.autograd  lazytensor.precision  lazytensor.runtime.store  lazytensor.runtime.reference
     lazytensor.kernels
     lazytensor.compiler
+    lazytensor.exchange
     lazytensor.runtime
     lazytensor.cells
     lazytensor.captured_cells  lazytensor.saved  lazytensor.device
@@ -40,6 +41,7 @@ LAYERS = """
     lazytensor.arrival
     lazytensor.abstract  lazytensor.printing  lazytensor.modes  lazytensor.gradients  lazytensor.random
     lazytensor.tracing  lazytensor.testing
+    lazytensor.exporting
     lazytensor.functions
     lazytensor.nn  lazytensor.data  lazytensor.special
     lazytensor.optim

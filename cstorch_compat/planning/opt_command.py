@@ -3,12 +3,14 @@
 import argparse
 import pathlib
 import sys
+from typing import Any
 
 from lazytensor.cirh.dot import dot_text
 from lazytensor.cirh.generic import LOWERED, TRACED, generic_text
 from lazytensor.cirh.generic_reader import read_graph
 from lazytensor.compiler.pipeline import FORMS, PASSES, Compilation, Target
 from lazytensor.errors import LazyError
+from lazytensor.exchange.onnx_model import onnx_model
 from lazytensor.ir.graph import Graph
 
 HELP = """Read a graph in MLIR's generic form, as runs on the wafer leave it in torch.generic.mlir and
@@ -25,6 +27,9 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("file", nargs="?", default="-", help="the graph; - or nothing for what comes in")
     parser.add_argument("-p", "--passes", default="", metavar="NAMES", help=f"by commas, of {', '.join(names)}")
     parser.add_argument("--dot", action="store_true", help="print the graph for Graphviz instead")
+    parser.add_argument(
+        "--onnx", metavar="FILE", help="write the graph as a model of ONNX, for Netron (the extra onnx)"
+    )
     parser.set_defaults(execute=optimize)
 
 
@@ -37,15 +42,20 @@ def optimize(options: argparse.Namespace) -> int:
         return 2
     try:
         text = sys.stdin.read() if options.file == "-" else pathlib.Path(options.file).read_text(encoding="utf-8")
-        print(_printed(text, names, options.dot), end="")
+        print(_printed(_result(text, names), options, is_lowered=_is_lowered(text, names)), end="")
     except (LazyError, OSError, UnicodeDecodeError) as e:
         print(f"lazywafer: {e}", file=sys.stderr)
         return 1
     return 0
 
 
-def _printed(text: str, names: list[str], as_dot: bool) -> str:
-    graph, is_lowered = read_graph(text), f'"{LOWERED}.' in text or "lower_to_cirh" in names
+def _is_lowered(text: str, names: list[str]) -> bool:
+    return f'"{LOWERED}.' in text or "lower_to_cirh" in names
+
+
+def _result(text: str, names: list[str]) -> tuple[str, Any]:
+    """What the last pass gives, behind the name of its form."""
+    graph = read_graph(text)
     # Recorded first, which checks what was read.
     passes = (PASSES["record"], *(PASSES[name] for name in names if name != "record"))
     # A pass reads what earlier ones gave; said here by the names of passes, for forms have no name on the command line.
@@ -56,8 +66,17 @@ def _printed(text: str, names: list[str], as_dot: bool) -> str:
             raise LazyError(f"pass {p.name} reads what {given_by} gives", hint=f"Run {given_by} before it.")
         available.add(p.gives)
     # A target of its own, so that nothing else runs between the passes that were asked for.
-    compilation = Compilation(graph, Target("opt", passes))
-    result = compilation[passes[-1].name]
-    if isinstance(result, Graph):
-        return dot_text(result) if as_dot else generic_text(result, LOWERED if is_lowered else TRACED)
-    return FORMS[passes[-1].gives].text(result).rstrip("\n") + "\n"
+    return passes[-1].gives, Compilation(graph, Target("opt", passes))[passes[-1].name]
+
+
+def _printed(last: tuple[str, Any], options: argparse.Namespace, is_lowered: bool) -> str:
+    """The text of what the last pass gives; a model goes into its file."""
+    form, result = last
+    if not isinstance(result, Graph):
+        if options.onnx:
+            raise LazyError("the last pass gives no graph, and a model is made of one", hint="Run fewer passes.")
+        return FORMS[form].text(result).rstrip("\n") + "\n"
+    if options.onnx:
+        pathlib.Path(options.onnx).write_bytes(onnx_model(result).SerializeToString())
+        return ""
+    return dot_text(result) if options.dot else generic_text(result, LOWERED if is_lowered else TRACED)

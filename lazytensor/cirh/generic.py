@@ -144,9 +144,13 @@ def _elements(array: np.ndarray, type: Type) -> str:
     # Truth values are packed into bits in MLIR's hexadecimal form; written out they are the same for everybody.
     if type.dtype.kind == "b" or not array.size:
         return dense_text(array, type)
+    return f'dense<"0x{stored_elements(array, type).tobytes().hex().upper()}"> : {type_text(type)}'
+
+
+def stored_elements(array: np.ndarray, type: Type) -> np.ndarray:
+    """The elements as files of others have them: little endian, halves in 16 bits, those of bfloat16 as integers."""
     if type.dtype is bfloat16:
         array = (np.ascontiguousarray(array, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     elif type.dtype.is_half:
         array = array.astype(np.float16)
-    little = array.astype(array.dtype.newbyteorder("<"))
-    return f'dense<"0x{little.tobytes().hex().upper()}"> : {type_text(type)}'
+    return array.astype(array.dtype.newbyteorder("<"))

@@ -37,9 +37,9 @@ def lower_to_cirh(graph: Graph) -> Graph:
     return _lower(graph, _for_cirh, lambda op: OPS[op].cirh.decomposition is None)
 
 
-def lower_to_host(graph: Graph) -> Graph:
-    """The graph in what the host can run: loop bodies, library kernels, and NumPy for the rest."""
-    return _lower(graph, _for_host, lambda op: OPS[op].composite is None)
+def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
+    """The graph in what the host can run: loop bodies, library kernels, NumPy for the rest, and what is `kept`."""
+    return _lower(graph, _for_host, lambda op: op in kept or OPS[op].composite is None)
 
 
 def _place(n: Node) -> Where | None:

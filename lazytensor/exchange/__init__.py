@@ -1,0 +1,1 @@
+"""Graphs in the formats of others that are files and no text."""
