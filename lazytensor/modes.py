@@ -56,7 +56,15 @@ class enable_grad(_Mode):
 
 
 class no_grad(_Mode):
-    """Record no gradients in the block."""
+    """Record no gradients in the block.
+
+    >>> import lazytensor as lt
+    >>> w = lt.ones(2, requires_grad=True)
+    >>> with lt.no_grad():
+    ...     y = w * 2
+    >>> y.requires_grad
+    False
+    """
 
     enabled = False
 

@@ -270,5 +270,13 @@ def leave_scope() -> None:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator."""
+    """Seed the default generator.
+
+    >>> import lazytensor as lt
+    >>> _ = lt.manual_seed(0)
+    >>> first = lt.rand(3)
+    >>> _ = lt.manual_seed(0)
+    >>> bool((lt.rand(3) == first).all())
+    True
+    """
     return default_generator.manual_seed(seed)

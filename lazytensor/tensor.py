@@ -464,7 +464,12 @@ def grad_mode(enabled: bool) -> Iterator[None]:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations record gradients now."""
+    """Whether operations record gradients now.
+
+    >>> import lazytensor as lt
+    >>> lt.is_grad_enabled()
+    True
+    """
     return _mode.records_gradients
 
 

@@ -66,6 +66,12 @@ def check(path: str | os.PathLike[str], *args: str, api: str | None = None) -> C
     """What the system would refuse of a script, or trip over: `lazywafer check path args`, for notebooks.
 
     `api` is the release of the API that the script was written for. Raises LazyError where there is no such script.
+
+    >>> check("nowhere.py")
+    Traceback (most recent call last):
+        ...
+    lazytensor.errors.LazyError: there is no script nowhere.py
+      Give the path of a Python file.
     """
     script = pathlib.Path(path)
     if not script.is_file():

@@ -200,7 +200,12 @@ def is_installed() -> bool:
 
 
 def uninstall() -> None:
-    """Take the shim away; modules that were imported through it leave the table of modules."""
+    """Take the shim away; modules that were imported through it leave the table of modules.
+
+    >>> install()
+    >>> uninstall()
+    >>> uninstall()  # nothing is left to take away
+    """
     global _finder
     if _finder is None:
         return

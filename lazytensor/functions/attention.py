@@ -31,6 +31,11 @@ def scaled_dot_product_attention(
 
     A boolean mask says where to look, another one is added. With enable_gqa, heads (dimension -3) of key and value are
     repeated to those of the query. Raises ShapeError if is_causal and attn_mask are both given.
+
+    >>> import lazytensor as lt
+    >>> q = lt.ones(1, 2, 5, 4)
+    >>> lt.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=True).shape
+    torch.Size([1, 2, 5, 4])
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")

@@ -312,6 +312,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
     The result has the extents of the labels behind the arrow. Raises ShapeError for labels that do not fit the shapes,
     TypeError for an equation as lists of numbers.
+
+    >>> import lazytensor as lt
+    >>> lt.einsum("ij,j->i", lt.ones(2, 3), lt.tensor([1.0, 2.0, 3.0]))
+    tensor([6., 6.])
     """
     tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
     if not isinstance(equation, str):

@@ -50,6 +50,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     """A tensor with a copy of `data`: a number, nested sequences, a NumPy array or a tensor, in the shape of the data.
 
     Raises ShapeError for sequences of unlike lengths, or of other things than numbers; ArgumentInvalid for a text.
+
+    >>> import lazytensor as lt
+    >>> lt.tensor([[1, 2], [3, 4]]).sum(0)
+    tensor([4, 6])
     """
     if isinstance(data, Tensor):
         data, dtype = data.array("torch.tensor()"), dtype or data.dtype
@@ -150,6 +154,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares the array's memory: later changes of the array are seen until the tensor is written to.
 
     Raises TypeError for anything else than an array.
+
+    >>> import numpy as np
+    >>> import lazytensor as lt
+    >>> lt.from_numpy(np.arange(3)) * 2
+    tensor([0, 2, 4])
     """
     if not isinstance(array, np.ndarray):
         owner = "numpy." if isinstance(array, np.generic) else ""
@@ -244,6 +253,10 @@ def arange(
     """start, start + step, ... below end, [n]; with one argument 0, 1, ... below it.
 
     Raises ShapeError for a step of 0 or away from the end.
+
+    >>> import lazytensor as lt
+    >>> lt.arange(1, 8, 3)
+    tensor([1, 4, 7])
     """
     start, end, step = (_number(v) for v in ((0, start, step) if end is None else (start, end, step)))
     if step == 0 or (end - start) / step < 0:
@@ -264,7 +277,12 @@ def linspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`steps` values from start to end, both included: [steps]. Raises ShapeError for a negative count."""
+    """`steps` values from start to end, both included: [steps]. Raises ShapeError for a negative count.
+
+    >>> import lazytensor as lt
+    >>> lt.linspace(0, 1, 5)
+    tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
+    """
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
     start, end = _number(start), _number(end)
@@ -302,7 +320,13 @@ def logspace(
 def eye(
     n: int, m: int | None = None, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Ones on the diagonal, zeros elsewhere: [n, m] or [n, n]. Raises ShapeError for a negative extent."""
+    """Ones on the diagonal, zeros elsewhere: [n, m] or [n, n]. Raises ShapeError for a negative extent.
+
+    >>> import lazytensor as lt
+    >>> lt.eye(2)
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if min(n, n if m is None else m) < 0:
         raise ShapeError(f"n and m must be greater or equal to 0, got {n} and {m}", where=source.where())
     count = n * (n if m is None else m)

@@ -54,6 +54,11 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
     """out[i][j] = x[index[i][j]][j] for dim 0, in the shape of the index, which has the rank of x.
 
     Raises ShapeError (a RuntimeError) for places outside x, for an index of another type or rank, or larger elsewhere.
+
+    >>> import lazytensor as lt
+    >>> lt.gather(lt.tensor([[1, 2], [3, 4]]), 1, lt.tensor([[1], [0]]))
+    tensor([[2],
+            [3]])
     """
     base, d = lifted(x), dim_of(dim, x.ndim)
     if not index.spec.size:
@@ -352,6 +357,11 @@ def where(condition: Tensor, input: Operand | None = None, other: Operand | None
     """`input` where the condition holds, else `other`, all broadcast; alone its places, as `nonzero(as_tuple=True)`.
 
     Raises ShapeError for shapes that do not broadcast.
+
+    >>> import lazytensor as lt
+    >>> x = lt.tensor([-1.0, 2.0])
+    >>> lt.where(x > 0, x, 0.0)
+    tensor([0., 2.])
     """
     if input is None or other is None:
         return nonzero(condition, as_tuple=True)

@@ -56,6 +56,10 @@ def cross_entropy(
     """Cross entropy of class scores [N, C, ...] and labels [N, ...], or probabilities in the shape of the scores.
 
     Labels of `ignore_index` do not count; `weight` [C] weighs classes. Raises ShapeError if shapes do not fit.
+
+    >>> import lazytensor as lt
+    >>> float(lt.nn.functional.cross_entropy(lt.zeros(2, 10), lt.tensor([1, 7])))
+    2.3025851249694824
     """
     reduction = chosen(reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:

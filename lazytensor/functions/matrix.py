@@ -59,6 +59,10 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """The product of vectors, matrices or stacks: [..., m, k] @ [..., k, n] -> [..., m, n], leading extents broadcast.
 
     A vector counts as a row on the left, a column on the right. Raises ShapeError for numbers, and as `mm` does.
+
+    >>> import lazytensor as lt
+    >>> lt.matmul(lt.ones(2, 3), lt.ones(3, 4)).shape
+    torch.Size([2, 4])
     """
     if not a.ndim or not b.ndim:
         raise ShapeError("both arguments to matmul need to be at least 1D", where=source.where())

@@ -284,7 +284,12 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
 
 @method(names="clamp clip", in_place=True)
 def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are."""
+    """x limited to min..max, which broadcast; either bound may be missing. Raises ShapeError if both are.
+
+    >>> import lazytensor as lt
+    >>> lt.clamp(lt.tensor([-2.0, 0.5, 2.0]), 0, 1)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     if min is None and max is None:
         raise ShapeError("torch.clamp: At least one of 'min' or 'max' must not be None", where=source.where())
     # Two numbers, the usual case: one node, with infinity for a missing bound.

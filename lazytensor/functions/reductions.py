@@ -194,7 +194,12 @@ def _along(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
 
 @method
 def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """exp(x) divided by its sum along a dimension: [...] to [...]. Raises IndexError for a dimension out of range."""
+    """exp(x) divided by its sum along a dimension: [...] to [...]. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.softmax(lt.zeros(4), 0)
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
     return _along(x, "softmax", n, dim_of(dim, x.ndim))
 

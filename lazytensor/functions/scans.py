@@ -35,6 +35,10 @@ def cumsum(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """The sum of all elements so far along a dimension: [...] to [...]; integers and bool add up in int64.
 
     Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.cumsum(lt.arange(5), 0)
+    tensor([ 0,  1,  3,  6, 10])
     """
     return _scanned(x, "add", dim, dtype)
 

@@ -344,6 +344,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after the other along a dimension: their other extents agree.
 
     Raises ShapeError for none, for numbers, and for extents that differ.
+
+    >>> import lazytensor as lt
+    >>> lt.cat([lt.zeros(2), lt.ones(1)])
+    tensor([0., 0., 1.])
     """
     _refuse_nothing(tensors)
     if not all(x.spec.shape for x in tensors):
@@ -363,6 +367,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors of one shape [...] side by side in a new dimension: [..., n, ...].
 
     Raises ShapeError for none, and for shapes that differ.
+
+    >>> import lazytensor as lt
+    >>> lt.stack([lt.zeros(2), lt.ones(2)], dim=1)
+    tensor([[0., 1.],
+            [0., 1.]])
     """
     _refuse_nothing(tensors)
     at = dim_of(dim, tensors[0].ndim + 1)

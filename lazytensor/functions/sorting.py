@@ -53,6 +53,11 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool | None
     """The elements in order along a dimension, and where they were, int64: two of [...].
 
     Equal ones keep their order, NaN is largest. Raises IndexError for a dimension out of range.
+
+    >>> import lazytensor as lt
+    >>> values, places = lt.sort(lt.tensor([3, 1, 2]))
+    >>> places
+    tensor([1, 2, 0])
     """
     base, d, order = _order(x, dim, descending)
     return _shaped(x, tensor_of(at.gather(arg(base), order, d), x), tensor_of(order, x))
@@ -82,6 +87,10 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     """The k largest or smallest elements along a dimension, in order, and where they are: two of [..., k, ...].
 
     Raises ShapeError for k out of range.
+
+    >>> import lazytensor as lt
+    >>> lt.topk(lt.tensor([3.0, 9.0, 5.0]), 2)
+    ValuesIndices(values=tensor([9., 5.]), indices=tensor([1, 2]))
     """
     # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
     base, d, order = _order(x, dim, largest)

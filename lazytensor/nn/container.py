@@ -17,7 +17,15 @@ def _at(modules: list[Module], index: int) -> Module:
 
 
 class Sequential(Module):
-    """Calls its modules one after the other."""
+    """Calls its modules one after the other.
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Sequential(lt.nn.Linear(8, 4), lt.nn.ReLU())
+    Sequential(
+      (0): Linear(in_features=8, out_features=4, bias=True)
+      (1): ReLU()
+    )
+    """
 
     def __init__(self, *args: Any):
         super().__init__()

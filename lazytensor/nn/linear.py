@@ -13,7 +13,12 @@ from lazytensor.tensor import Tensor
 
 
 class Linear(Module):
-    """y = x @ weight.T + bias; weight is [out_features, in_features], x [..., in_features]."""
+    """y = x @ weight.T + bias; weight is [out_features, in_features], x [..., in_features].
+
+    >>> import lazytensor as lt
+    >>> lt.nn.Linear(8, 4)(lt.ones(2, 8)).shape
+    torch.Size([2, 4])
+    """
 
     def __init__(
         self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: DType | None = None

@@ -63,7 +63,14 @@ FREE = Cost()
 
 
 def cost(phase: Phase, machine: Machine) -> Cost:
-    """Fold a phase program on `machine`."""
+    """Fold a phase program on `machine`.
+
+    >>> from wse_sim import TINY, Rect
+    >>> from wse_sim.phase import Compute, Seq
+    >>> twice = Compute(Rect(0, 0, 4, 4), "fma", vectors=2, length=100, itemsize=4)
+    >>> cost(twice, TINY).cycles, cost(Seq((twice, twice)), TINY).cycles
+    (212, 424)
+    """
     return _fold(phase, machine)[0]
 
 

@@ -37,7 +37,14 @@ def _size(row: LayerRow) -> str:
 
 
 def gantt(timeline: Timeline, columns: int = 72) -> str:
-    """A bar for each lane over `columns` characters; `#` is busy, `+` is busy on the critical path."""
+    """A bar for each lane over `columns` characters; `#` is busy, `+` is busy on the critical path.
+
+    >>> import lazytensor as lt
+    >>> from wse_sim import TINY, plan
+    >>> shown = gantt(plan(lt.trace(lt.nn.Linear(8, 8), lt.ones(4, 8)), TINY, "pipelined").chosen.timeline)
+    >>> shown.splitlines()[0].split()[0]
+    '0'
+    """
     end = timeline.end_cycles
     if not end:
         return "nothing happens\n"

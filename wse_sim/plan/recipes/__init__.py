@@ -30,5 +30,13 @@ def kernel_of(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Mes
 
 
 def phase_program(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> Phase:
-    """The phase program of `instr`, which is priced and which simulated cores run."""
+    """The phase program of `instr`, which is priced and which simulated cores run.
+
+    >>> import lazytensor as lt
+    >>> from wse_sim import TINY
+    >>> from wse_sim.plan.wiring import wire
+    >>> program = lt.trace(lambda x: x @ x, lt.ones(8, 8))
+    >>> type(phase_program(program.instrs[-1], wire(program), Rect(0, 0, 4, 4), TINY)).__name__
+    'Seq'
+    """
     return kernel_of(instr, wiring, rect, machine).phase
