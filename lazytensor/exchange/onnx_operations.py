@@ -11,11 +11,17 @@ import numpy as np
 from lazytensor.dtype import bool_, int64
 from lazytensor.exchange.onnx_sheet import Sheet
 from lazytensor.ir.graph import Node
+from lazytensor.ir.reduction import REDUCTIONS
 from lazytensor.ops import OPS
 
 Writer = Callable[[Sheet, Node, list[str]], str | list[str] | None]
 RELEASE = 20
-_REDUCTIONS = {"add": "ReduceSum", "mul": "ReduceProd", "maximum": "ReduceMax", "minimum": "ReduceMin"}
+_REDUCTIONS: dict[Any, str] = {
+    np.add: "ReduceSum",
+    np.multiply: "ReduceProd",
+    np.maximum: "ReduceMax",
+    np.minimum: "ReduceMin",
+}
 _BEFORE_ALL = -(1 << 62)
 """Where a slice ends that runs backwards to the first element."""
 
@@ -158,7 +164,7 @@ def _batch_norm(s: Sheet, n: Node, x: list[str]) -> str:
 
 
 def _reduce(s: Sheet, n: Node, x: list[str]) -> str | None:
-    kind = _REDUCTIONS.get(n.attrs["kind"]) if n.op == "reduce" else "ReduceMean"
+    kind = _REDUCTIONS.get(REDUCTIONS[n.attrs["kind"]].ufunc) if n.op == "reduce" else "ReduceMean"
     if kind is None or n.type.dtype.kind == "b":
         return None
     dims, keeps = s.integers(n.attrs["dims"]), int(n.attrs["keepdim"])
