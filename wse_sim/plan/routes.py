@@ -9,8 +9,8 @@ rhythm. `tests/wse_sim/test_routes.py` runs lanes on the fabric and counts what 
 Where rows and columns are not as many, an *adapter* stands where lanes turn, a core for each: as in `wse_sim.pipeline`
 such a port holds its part of a sample, and makes the parts of one layer into those of the other.
 
-A route has one colour on all routers that it passes, given first come, first served, of those that neither another
-route nor a kernel takes there: kernels of a stage have the last colours of all on every router of its rectangle.
+A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
+there. Kernels of a stage may be given the last colours of all on every router of its rectangle; plans give none yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
