@@ -130,9 +130,9 @@ def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, mach
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
-# Of 200 random pairs 8 were slower, by 4 % at most in streaming and by 10 % in pipelined mode with an
-# earlier placer: shapes are priced at other widths, and halves of another width.
-SLOWER = {"streaming": 1.05, "pipelined": 1.15}
+# Of 120 random pairs 4 were slower in streaming, by 1.0 % at most, and of 70 in pipelined mode 4, by 1.1 % at most:
+# sides of a mesh are those of no other, ways over all of it are longer, and shapes are priced at other widths.
+SLOWER = {"streaming": 1.03, "pipelined": 1.06}
 
 
 @pytest.mark.slow
@@ -145,6 +145,14 @@ def test_any_larger_mesh_is_hardly_ever_slower(program, machine, columns, rows):
         assume(before.fits)
         assert after.fits
         assert after.step_cycles <= SLOWER[mode] * before.step_cycles
+
+
+def test_a_part_of_the_mesh_has_any_side_that_a_smaller_mesh_has():
+    program = mlp((107, 107), batch=1)
+    before, after = (
+        wafer(program, replace(TINY, width=width, height=5), "streaming").streaming.step_cycles for width in (23, 32)
+    )
+    assert after <= before
 
 
 def test_activations_move_from_layer_to_layer_beside_the_work():
@@ -241,7 +249,7 @@ def test_every_stage_of_a_pipeline_is_a_lane_of_its_own(program, machine):
     """Stages of one name, too: what one waits for would otherwise hold up the updates of all."""
     placed = plan(program, machine, "pipelined").pipelined
     assume(placed.timeline is not None)
-    lanes = {name: spans for name, spans in placed.timeline.lanes.items() if name != "routes"}
+    lanes = {name: spans for name, spans in placed.timeline.lanes.items() if name not in ("routes", "adapters")}
     sweeps = [[span.label for span in spans] for spans in lanes.values()]
     assert sweeps == [["forward", "backward", "update"]] * len(placed.placement.rects)
 

@@ -17,11 +17,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from math import prod
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
+from wse_sim.plan.best_part import best_part
 from wse_sim.plan.layers import Sweep
 from wse_sim.plan.modes.mode_plan import (
     Case,
@@ -38,13 +38,10 @@ from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.timeline import Timeline, TimeSpan
 from wse_sim.plan.turns import Memory, Turn, Turns
 from wse_sim.plan.wiring import work_of
-from wse_sim.price.cost import Cost
 from wse_sim.price.relayout import relayout_cycles
 
 MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
-_ROOM = 4
-"""PEs for an element on parts that are looked at, at most: with more there is a smaller part with a PE for each."""
 SHORT_WAY = 0.01
 """Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
 _SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
@@ -231,9 +228,11 @@ class _Run:
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
         work = sum(self._cycles[self._kind(i)] for i in turn.kernels)
         words = math.ceil(self.share * turn.moved_bytes * 8 / machine.link_bits)
-        # Over the whole mesh, or where most of its work is: small tensors stay together.
+        # Small tensors stay together: where most of the work is, on a square around that, or all over the mesh.
         part = max((self._extents[self._kind(i)] for i in turn.kernels), default=(1, 1), key=prod)
-        places = part, (machine.usable_width, machine.usable_height)
+        whole = machine.usable_width, machine.usable_height
+        sides = (1 << n for n in range((max(part) - 1).bit_length(), min(whole).bit_length()))
+        places = part, *((side, side) for side in sides), whole
         moving = min(relayout_cycles(words, *place, machine) for place in places)
         # Rows are worked on as they arrive from the layout of the layer before.
         mesh = max(work, moving)
@@ -245,35 +244,14 @@ class _Run:
     def _kind(self, i: int) -> int:
         kind = self.case.prices.kind(self.wiring, i)
         if kind not in self._cycles:
-            priced, self._extents[kind] = self._best(i)
+            mesh = self.case.machine.usable_width, self.case.machine.usable_height
+            # The way across may cost more than PEs help.
+            priced, self._extents[kind] = best_part(self.case.prices, self.wiring, i, mesh)
             self._shares[kind] = self.case.prices.work_share(self.wiring, i, *self._extents[kind])
             # What even a single wavelet needs does not shrink with the batch.
             rest = math.ceil(self.share * (priced.cycles - priced.latency_cycles))
             self._cycles[kind] = priced.latency_cycles + rest
         return kind
-
-    def _best(self, i: int) -> tuple[Cost, tuple[int, int]]:
-        """The least price on a part of the mesh, and the part: the way across may cost more than PEs help."""
-        prices, machine = self.case.prices, self.case.machine
-        width, height = prices.part(self.wiring, i, machine.usable_width, machine.usable_height)
-        sizes = sorted(product(_sides(width), _sides(height)), key=lambda size: (-prod(size), size))
-        # More than one PE for each element on both sides only lengthens ways.
-        most = _ROOM * prices.longest(self.wiring, i)
-        work = prices.least_work(self.wiring, i)
-        best: Cost | None = None
-        part = sizes[-1]
-        for size in sizes:
-            if prod(size) > most and size != sizes[-1]:
-                continue
-            # What comes has fewer PEs still. All that may be better is priced, so that the parts of a smaller mesh
-            # are parts of a larger one.
-            if best is not None and work >= best.cycles * prod(size):
-                break
-            priced = prices.kernel(self.wiring, i, *size)
-            if best is None or priced.cycles < best.cycles:
-                best, part = priced, size
-        assert best is not None
-        return best, part
 
     def _work_share(self, timed: Sequence[_Timed]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
@@ -357,11 +335,6 @@ class _Run:
 
     def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
         return sum(math.ceil(self._parts[1] * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
-
-
-def _sides(side: int) -> list[int]:
-    """Lengths of parts along a side: powers of two, as most extents of layers are, and all of it."""
-    return [*(1 << n for n in range((side - 1).bit_length())), side]
 
 
 class _Clock:
