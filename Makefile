@@ -3,6 +3,7 @@
 # make campaign N=100000 SEED=1: that many damaged and hostile files for every reader, gone on with where it stopped.
 # make notebooks: the course in JupyterLab; LAB="--no-browser --allow-root" hands options on.
 # make docs: a reference of every module in build/docs, its links checked.
+# make soak: half an hour of training while workers are killed; nothing may grow or be left.
 # make bench: training steps beside the limits of this machine, with a history in build/bench.jsonl.
 # make lowest: the quick tests on the lowest versions, on every Python at hand.
 PYTHON ?= python3

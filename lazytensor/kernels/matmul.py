@@ -9,7 +9,7 @@ from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_wor
 
 LEAST_FLOPS = 4_000_000  # 40 us or so: below twice that a product stays whole
 BLOCK = 256
-"""Rows or columns of a part, about: BLAS packs the other operand anew for each, which costs 3 %; with 64, 15 %."""
+"""Rows or columns of a part, about: BLAS packs the other operand anew for each, so smaller parts cost more."""
 MOST_PARTS = 16
 LINE = 16  # elements in a line of the cache; register tiles of BLAS divide it
 

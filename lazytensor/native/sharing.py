@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from lazytensor.native import machine
 
 SPINS = 4000
-"""How often a thread looks for work before it sleeps: some 50 us, about what it costs to wake it."""
+"""How often a thread looks for work before it sleeps: waking it costs more than a short wait."""
 TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, WORDS = range(0, 64, 8)
 """Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
 

@@ -1,7 +1,7 @@
 """Chains: neighbouring steps of a program that machine code runs one after the other, in parts that a crew shares.
 
-Between the steps of a chain nobody needs the interpreter: to hand over a part costs a microsecond, where threads of
-Python took fifty to wake. Bits depend on the parts alone, and the parts on shapes alone.
+Between the steps of a chain nobody needs the interpreter, whose threads take long to wake. Bits depend on the parts
+alone, and the parts on shapes alone.
 """
 
 import atexit
