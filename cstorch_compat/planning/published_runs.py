@@ -13,8 +13,7 @@ SHARED = "training.py"
 
 def recorded_run(name: str, args: tuple[str, ...] = ()) -> StepFamily:
     """The step of one of the scripts. Raises LazyError where the package stands without its notebooks."""
-    # Nets of which no rate is published lie beside the folder of the others.
-    path = next((folder / name for folder in (SCRIPTS, SCRIPTS.parent) if (folder / name).is_file()), SCRIPTS / name)
+    path = SCRIPTS / name
     if not path.is_file():
         hint = "Run in a checkout of the sources, or take `--recorded`, the figures of the last plan."
         raise LazyError(f"there is no script {path}", hint=hint)

@@ -26,7 +26,8 @@ def parameters(program):
 
 def test_every_script_of_a_published_run_is_tried():
     scripts = {path.name for path in SCRIPTS.glob("*.py")} - {SHARED}
-    assert scripts == {"fc_mnist.py", *(script for script, *_ in MODELS.values())}
+    # Of ResNet-18 no run is published: it is placed.
+    assert scripts == {"fc_mnist.py", "resnet18.py", *(script for script, *_ in MODELS.values())}
 
 
 @pytest.mark.slow

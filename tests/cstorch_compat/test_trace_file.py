@@ -8,15 +8,15 @@ from tests.trace_reader import read
 HOST, WAFER = "host", "wse2, simulated"
 
 
-def followed(script, tmp_path, backend="CSX", name="trace.json", more="", **kwargs):
-    done = script(training(backend) + more, options=("--trace", str(tmp_path / name)), **kwargs)
+def followed(script, tmp_path, backend="CSX", name="trace.json", more="", mode="auto", **kwargs):
+    done = script(training(backend) + more, options=("--mode", mode, "--trace", str(tmp_path / name)), **kwargs)
     assert done.returncode == 0, done.stderr
     return read(tmp_path / name)
 
 
 @pytest.mark.slow
 def test_a_run_has_its_steps_its_closures_and_the_wafer_on_named_lanes(script, tmp_path):
-    trace = followed(script, tmp_path, name="trace.json.gz")
+    trace = followed(script, tmp_path, name="trace.json.gz", mode="pipelined")
     steps = [f"step {n}" for n in range(1, 6)]
     assert [n for n in trace.names(HOST, "steps") if n.startswith("step ")] == steps
     assert {"wait for input", "loop body", "trace", "lower", "compile", "execute on the host"} < set(

@@ -7,14 +7,16 @@ from deep_nets import EQUAL, step_of
 
 from lazytensor import abstract
 from lazytensor.compiler.pipeline import compile_graph
-from lazytensor.ir.graph import forget
+from lazytensor.ir import graph
 from lazytensor.ir.program import Program
+from lazytensor.ops import op
 
 
 @pytest.fixture(autouse=True)
-def nothing_from_before():
-    """Equal nodes of other tests, with lines of their own, are not found again."""
-    forget()
+def nothing_from_before(monkeypatch):
+    """Equal nodes of other tests, with lines of their own, are not found again; afterwards they are."""
+    monkeypatch.setattr(graph, "_table", {})
+    monkeypatch.setattr(op, "_fulls", {})
 
 
 def graph_of(name, depth, optimizer="sgd", norm=None):
