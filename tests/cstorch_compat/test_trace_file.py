@@ -27,8 +27,9 @@ def test_a_run_has_its_steps_its_closures_and_the_wafer_on_named_lanes(script, t
     # A step takes its cycles at the machine's clock, and begins when the one before it is over.
     for _, start, end, about in trace.slices[WAFER, "step"]:
         assert end - start == pytest.approx(about["cycles"] / 0.85e9 * 1e6)
-    # A pipeline's lanes are its stages, and the routes between them.
-    assert {lane for process, lane in trace.slices if process == WAFER} == {"step", "routes", "model.fc1", "model.fc2"}
+    # A pipeline's lanes are its stages, and the routes between them with their ports.
+    lanes = {lane for process, lane in trace.slices if process == WAFER}
+    assert lanes == {"step", "routes", "adapters", "model.fc1", "model.fc2"}
     assert [c["samples"] for c in trace.counters[HOST, "samples"]] == [4, 8, 12, 16, 20]
     assert len(trace.counters[WAFER, "edge, bytes of a step"]) == 5
     names = [name for name, *_ in trace.arrows]
