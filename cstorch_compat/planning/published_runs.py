@@ -9,6 +9,8 @@ from lazytensor.errors import LazyError
 SCRIPTS = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published"
 SHARED = "training.py"
 """The file among them that is no run: what the others have in common."""
+PLACED = "resnet18.py"
+"""The net among them of which no run is published: it is placed."""
 
 
 def recorded_run(name: str, args: tuple[str, ...] = ()) -> StepFamily:

@@ -93,10 +93,8 @@ def _planned(case: Case, mode: str, other: bool, precision_level: int | None, as
     }
     chosen = mode
     if mode == "auto":
-        # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them. Of two that
-        # the same input limits, the one that leaves the weights where they are.
-        rates = {name: outcomes[name].report.samples_per_s for name in EXECUTION}
-        chosen = max(EXECUTION, key=lambda name: (rates[name], name == ("pipelined" if rates[name] else "streaming")))
+        # Without any that fits, the one that asks for less: a wafer keeps no weights when it streams them.
+        chosen = max(EXECUTION, key=lambda name: (outcomes[name].report.samples_per_s, name))
     report = Report(
         machine=machine.name,
         systems=case.systems,
