@@ -44,6 +44,7 @@ look:
   %none = icmp eq i64 %left, 0
   br i1 %none, label %nothing, label %try
 try:
+  ; If these are of another step, the ticket is another by now too, and the exchange fails.
   %entries = load atomic ptr, ptr %place seq_cst, align 8
   %less = sub i64 %ticket, 1
   %pair = cmpxchg ptr %block, i64 %ticket, i64 %less seq_cst seq_cst
@@ -99,6 +100,7 @@ single:
   call void @one(ptr %entries, i64 0)
   br label %tail
 publish:
+  ; The ticket is last: who takes a part from it finds the entries of this step, and counts from 0.
   store atomic i64 0, ptr %finished seq_cst, align 8
   store atomic ptr %entries, ptr %place seq_cst, align 8
   %old = load atomic i64, ptr %block seq_cst, align 8
@@ -106,6 +108,7 @@ publish:
   %later = add i64 %cleared, {STEP}
   %ticket = or i64 %later, %parts
   store atomic i64 %ticket, ptr %block seq_cst, align 8
+  ; Behind the ticket: a thread that counts itself asleep after this load looks at the ticket once more.
   %beds = load atomic i64, ptr %sleepers seq_cst, align 8
   %anybody = icmp ne i64 %beds, 0
   br i1 %anybody, label %ring, label %work
@@ -130,6 +133,7 @@ pause:
   call void @{PAUSE}
   br label %wait
 sleep:
+  ; Told before the last look: a part that ends after this look wakes, one that ended before it is counted.
   store atomic i64 1, ptr %waits seq_cst, align 8
   %now = load atomic i64, ptr %finished seq_cst, align 8
   %complete = icmp eq i64 %now, %parts
@@ -171,6 +175,7 @@ pause:
   call void @{PAUSE}
   br label %look
 tired:
+  ; Read before the last look at the ticket: if it rings from here on, the futex does not wait.
   %rings = load atomic i64, ptr %bell seq_cst, align 8
   %others = atomicrmw add ptr %sleepers, i64 1 seq_cst
   %ticket = load atomic i64, ptr %block seq_cst, align 8
