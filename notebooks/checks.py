@@ -241,10 +241,8 @@ def check_07_3(answer: int | None, waiting_bytes: Callable[[], Sequence[int]]) -
 
 def check_08_1(answer: int | None, report: Callable[[int], Any]) -> None:
     """From which batch on, a power of two, weights do not limit streaming."""
-    if answer is None:
-        return say(False, "put a power of two into `answer_1`.")
-    if answer < 2 or answer & (answer - 1):
-        return say(False, f"{answer} is no power of two above 1.")
+    if answer is None or not _is_power_of_two(answer):
+        return _say_no_power(answer, "answer_1")
     if report(answer).limit == "weights":
         return say(False, f"with {answer:,} samples it still waits for weights.")
     if report(answer // 2).limit != "weights":
@@ -267,10 +265,8 @@ def check_08_2(rows_needed: Callable[[Machine], float]) -> None:
 
 def check_08_3(answer: int | None, memory: int, fits: Mapping[int, bool]) -> None:
     """The widest eight layers that the envelope has room for."""
-    if answer is None:
-        return say(False, "put a power of two into `answer_3`.")
-    if answer < 2 or answer & (answer - 1):
-        return say(False, f"{answer} is no power of two above 1.")
+    if answer is None or not _is_power_of_two(answer):
+        return _say_no_power(answer, "answer_3")
     needed = {width: 16 * 8 * width**2 for width in (answer, 2 * answer)}
     for width, is_room_expected in zip(needed, (True, False), strict=True):
         if (needed[width] <= memory) != is_room_expected:
@@ -281,10 +277,8 @@ def check_08_3(answer: int | None, memory: int, fits: Mapping[int, bool]) -> Non
 
 def check_09_1(answer: int | None, report: Callable[[int], Any]) -> None:
     """The least power of two of workers with which the input is not the limit."""
-    if answer is None:
-        return say(False, "put a power of two into `answer_1`.")
-    if answer < 2 or answer & (answer - 1):
-        return say(False, f"{answer} is no power of two above 1.")
+    if answer is None or not _is_power_of_two(answer):
+        return _say_no_power(answer, "answer_1")
     if report(answer).limit == "input":
         return say(False, f"{answer} workers prepare less than the wafer takes.")
     if report(answer // 2).limit != "input":
@@ -307,10 +301,8 @@ def check_09_2(input_rate: Callable[[int, int, float, int], float], report: Call
 
 def check_09_3(answer: int | None, report: Callable[[int], Any]) -> None:
     """From which batch on, a power of two, four copies add up gradients in less than an eighth of a step."""
-    if answer is None:
-        return say(False, "put a power of two into `answer_3`.")
-    if answer < 2 or answer & (answer - 1):
-        return say(False, f"{answer} is no power of two above 1.")
+    if answer is None or not _is_power_of_two(answer):
+        return _say_no_power(answer, "answer_3")
     larger, smaller = report(answer), report(answer // 2)
     shares = [line.gradient_cycles / line.step_cycles for line in (smaller, larger)]
     if larger.copies < 4 or shares[1] >= 0.125:
@@ -496,3 +488,11 @@ def check_14_2(answer: float | None, measured: float) -> None:
 def say(is_right: bool, sentence: str) -> None:
     """Print the verdict and why."""
     print("Right:" if is_right else "Not yet:", sentence)
+
+
+def _is_power_of_two(answer: int) -> bool:
+    return answer >= 2 and not answer & (answer - 1)
+
+
+def _say_no_power(answer: int | None, name: str) -> None:
+    say(False, f"put a power of two into `{name}`." if answer is None else f"{answer} is no power of two above 1.")
