@@ -10,12 +10,11 @@ while the one before is multiplied and the sums of the one before that leave.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, Placed, Room, body_of
+from wse_sim.kernels.kernel import BANK_PAIRS, MeshKernel, OnDemand, Placed, Room, body_of
 from wse_sim.kernels.tiles import MatrixView, clear, multiply
 from wse_sim.layout import Rect
 from wse_sim.phase import Broadcast, Local, Par, Phase, Reduce, Rounds, Seq
@@ -192,11 +191,8 @@ class _Strips:
         return replace(placed, name=f"{placed.name}{i}", rect=moved)
 
 
-class Copies(Sequence[Placed]):
-    """Matrices `alone`, then those of the first strip on all of them, one matrix after the other.
-
-    They are written when they are asked for: a price asks for none, and thousands of strips share a rectangle.
-    """
+class Copies(OnDemand):
+    """Matrices `alone`, then those of the first strip on all of them, one matrix after the other."""
 
     def __init__(self, strips: _Strips, first: tuple[Placed, ...], alone: tuple[Placed, ...] = ()):
         self._strips, self._first, self._alone = strips, first, alone
@@ -204,14 +200,9 @@ class Copies(Sequence[Placed]):
     def __len__(self) -> int:
         return len(self._alone) + len(self._first) * self._strips.count
 
-    @overload
-    def __getitem__(self, index: int) -> Placed: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
-    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        at = range(len(self))[index] - len(self._alone)
+    def matrix(self, number: int) -> Placed:
+        """Matrix `number` of all."""
+        at = number - len(self._alone)
         if at < 0:
             return self._alone[at]
         return self._strips.moved(self._first[at // self._strips.count], at % self._strips.count)

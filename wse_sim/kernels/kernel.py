@@ -3,9 +3,10 @@
 Tiles lie row after row and all have the extents of the largest; what a smaller one leaves over holds the fill value.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -122,6 +123,22 @@ class Placed:
             column = (row + column) % across[1]
         rows = part(self.row_kind, self.rows, across[0], row)
         return rows, part(self.column_kind, self.columns, across[1], column)
+
+
+class OnDemand(Sequence[Placed], ABC):
+    """Matrices that are written when they are asked for: a price asks for none, and a kernel may have thousands."""
+
+    @abstractmethod
+    def matrix(self, number: int) -> Placed:
+        """Matrix `number`, counted from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> Placed: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
+    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
+        numbers = range(len(self))[index]
+        return self.matrix(numbers) if isinstance(numbers, int) else tuple(map(self.matrix, numbers))
 
 
 @dataclass(frozen=True)

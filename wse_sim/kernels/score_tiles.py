@@ -10,12 +10,11 @@ rows and keys and not with their product.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 from lazytensor.ir.nest import Nest, Scalar
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES, Instruction, Memory, Operand
 from wse_sim.isa.packing import words_of
-from wse_sim.kernels.kernel import MeshKernel, Placed, Room, body_of, operand_at
+from wse_sim.kernels.kernel import MeshKernel, OnDemand, Placed, Room, body_of, operand_at
 from wse_sim.kernels.nest import GIVEN, core_type
 from wse_sim.kernels.random_bits import INDEX, LIMBS, LONGEST, Numbers, draw_key, draw_numbers
 from wse_sim.kernels.scalars import Pointwise, cast, known
@@ -460,8 +459,8 @@ def _operation(nest: Nest, scalar: Scalar) -> Pointwise:
     return known(scalar.op, scalar.attr or {})
 
 
-class _OnTeams(Sequence[Placed]):
-    """Matrices of the first team on all of them; `n.t` is matrix n of team t. They are written when asked for."""
+class _OnTeams(OnDemand):
+    """Matrices of the first team on all of them; `n.t` is matrix n of team t."""
 
     def __init__(self, teams: Teams, first: tuple[Placed, ...]):
         self._teams, self._first = teams, first
@@ -469,14 +468,9 @@ class _OnTeams(Sequence[Placed]):
     def __len__(self) -> int:
         return len(self._first) * self._teams.count
 
-    @overload
-    def __getitem__(self, index: int) -> Placed: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Placed, ...]: ...
-    def __getitem__(self, index: int | slice) -> Placed | tuple[Placed, ...]:
-        if isinstance(index, slice):
-            return tuple(self[i] for i in range(*index.indices(len(self))))
-        number, team = divmod(range(len(self))[index], self._teams.count)
+    def matrix(self, number: int) -> Placed:
+        """Matrix `number` of all."""
+        number, team = divmod(number, self._teams.count)
         down, along = divmod(team, self._teams.across)
         placed = self._first[number]
         x, y = placed.rect.x + along * self._teams.width, placed.rect.y + down * self._teams.height
