@@ -3,13 +3,13 @@
 from dataclasses import fields, replace
 
 import pytest
-from deep_nets import EQUAL, step_of
 
 from lazytensor import abstract
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.ir import graph
 from lazytensor.ir.program import Program
 from lazytensor.ops import op
+from tests.deep_nets import EQUAL, step_of
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from lazytensor.ir.skeleton import DRAW
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.layout import Rect
 from wse_sim.machine import Machine
@@ -30,7 +31,7 @@ _kept: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
 def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Attributes that a price may depend on: the number of a draw says which random bits, and not how many."""
     inner = {name: _extents(value) if isinstance(value, Mapping) else value for name, value in attrs.items()}
-    return [(name, inner[name]) for name in sorted(inner) if name != "call"]
+    return [(name, inner[name]) for name in sorted(inner) if name != DRAW]
 
 
 class Prices:

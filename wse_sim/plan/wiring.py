@@ -18,7 +18,7 @@ all gradients, a mean that is only reported. It runs once for a batch, after the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from lazytensor.ir.program import Density, Instr, Program
@@ -106,6 +106,12 @@ class Wiring:
     def is_on_host(self, i: int) -> bool:
         """True for what the weight host does in streaming mode: updates and what settles, and preparing weights."""
         return i in self.settling or i in self.preparing
+
+
+def is_alike(a: Wiring, b: Wiring) -> bool:
+    """Whether two programs are wired in the same way, whatever the sizes of their tensors."""
+    sizes = ("program", "batch_size")
+    return all(getattr(a, f.name) == getattr(b, f.name) for f in fields(Wiring) if f.name not in sizes)
 
 
 def work_of(instr: Instr) -> Work:

@@ -21,7 +21,7 @@ from wse_sim.plan.report import Bound, LayerRow, ModeReport
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.timeline import Timeline
-from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, wire, work_of
+from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
 
 
 class Source(Protocol):
@@ -52,15 +52,39 @@ class Share:
 
 @dataclass(eq=False)
 class Reading:
-    """What is looked up of a program, whichever mode, share or system asks for it."""
+    """What is looked up of a program, whichever mode, share or system asks for it.
+
+    `other` is a reading of the same deep net with another batch, if there is one.
+    """
 
     program: Program
     precision_level: int
+    other: "Reading | None" = None
 
     @cached_property
     def wiring(self) -> Wiring:
         """The program, looked up."""
-        return replace(wire(in_blocks(self.program)), precision_level=self.precision_level)
+        program = in_blocks(self.program)
+        if self._like is not None:
+            return replace(self._like.wiring, program=program, batch_size=batch_size(program))
+        return replace(wire(program), precision_level=self.precision_level)
+
+    @cached_property
+    def _like(self) -> "Reading | None":
+        """The other reading, if what is looked up does not depend on the batch.
+
+        It depends on how sizes of operands compare. In a deep net these are all there in its shallow program: what is
+        the same in the shallow programs of both batches is the same in the deep ones.
+        """
+        if self.other is None or self._shallow is None or self.other._shallow is None:
+            return None
+        own, like = self._shallow, self.other._shallow
+        return self.other if is_alike(own.wiring, like.wiring) and own.layers == like.layers else None
+
+    @cached_property
+    def _shallow(self) -> "Reading | None":
+        grown = self.program.grown
+        return None if grown is None else Reading(grown.short, self.precision_level)
 
     @cached_property
     def streamed(self) -> Wiring:
@@ -70,7 +94,7 @@ class Reading:
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         """The program, folded."""
-        return fold(self.wiring)
+        return self._like.layers if self._like is not None else fold(self.wiring)
 
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
@@ -96,8 +120,17 @@ class Readings:
         # A reading has its program, so that no other one comes by its number.
         key = id(program), precision_level
         if key not in self._readings:
-            self._readings[key] = Reading(program, precision_level)
+            self._readings[key] = Reading(program, precision_level, self._other(program, precision_level))
         return self._readings[key]
+
+    def _other(self, program: Program, precision_level: int) -> Reading | None:
+        """The first reading of a program that consists of the same layers."""
+        grown = program.grown
+        for (_, level), reading in self._readings.items():
+            known = reading.program.grown
+            if known and grown and level == precision_level and known.skeleton == grown.skeleton:
+                return reading
+        return None
 
 
 @dataclass(frozen=True)

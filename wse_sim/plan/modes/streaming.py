@@ -156,6 +156,7 @@ class _Run:
         self.share = 1.0 if other else size / case.batch_size
         # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
         self.wiring = replace(self.part.streamed, resident=frozenset())
+        self._kinds: dict[int, int] = {}
         self._cycles: dict[int, int] = {}
         self._shares: dict[int, float] = {}
         self._extents: dict[int, tuple[int, int]] = {}
@@ -242,7 +243,9 @@ class _Run:
         return _Timed(turn, lanes, weights, work, moving)
 
     def _kind(self, i: int) -> int:
-        kind = self.case.prices.kind(self.wiring, i)
+        if i in self._kinds:
+            return self._kinds[i]
+        kind = self._kinds[i] = self.case.prices.kind(self.wiring, i)
         if kind not in self._cycles:
             mesh = self.case.machine.usable_width, self.case.machine.usable_height
             # The way across may cost more than PEs help.

@@ -9,6 +9,7 @@ from lazytensor.dtype import DType, bfloat16, float32
 from lazytensor.errors import LazyError
 from lazytensor.ir.nest import Access, Nest
 from lazytensor.ir.program import Instr
+from lazytensor.ir.skeleton import DRAW
 from lazytensor.ir.types import Type
 from wse_sim.isa.core_program import ITEM_BYTES
 from wse_sim.kernels.calls import call_of
@@ -85,7 +86,7 @@ class _Call:
 def _without_number(instr: Instr) -> Mapping[str, Any]:
     """Attributes less the number of a random call, which changes the numbers that are drawn and no cycle."""
     attrs = instr.attrs.get("attrs")
-    return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != "call"}} if attrs else instr.attrs
+    return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != DRAW}} if attrs else instr.attrs
 
 
 @lru_cache(maxsize=4096)

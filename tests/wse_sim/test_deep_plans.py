@@ -1,0 +1,58 @@
+"""Plans of deep nets: equal layers looked up once give what all of them give."""
+
+import pytest
+
+from lazytensor import abstract
+from lazytensor.abstract import StepFamily
+from lazytensor.compiler.pipeline import compile_graph
+from lazytensor.ir import graph
+from lazytensor.ops import op
+from tests.deep_nets import step_of
+from wse_sim import plan
+from wse_sim.plan.blocks import in_blocks
+from wse_sim.plan.layers import fold
+from wse_sim.plan.modes.mode_plan import Readings
+from wse_sim.plan.wiring import is_alike, wire
+
+SAMPLES = 4
+
+
+@pytest.fixture(autouse=True)
+def nothing_from_before(monkeypatch):
+    """Equal nodes of other tests, with lines of their own, are not found again; afterwards they are."""
+    monkeypatch.setattr(graph, "_table", {})
+    monkeypatch.setattr(op, "_fulls", {})
+
+
+def family(name, depth, program_of):
+    """The family of a training step, of which `program_of(graph)` gives the programs."""
+    step, batch = step_of(name, depth)
+
+    def record(size):
+        tensors = [abstract.tensor((size, *t.spec.shape[1:]), t.dtype) for t in batch]
+        named = {str(k): t for k, t in enumerate(tensors)}
+        return program_of(abstract.graph_of_step(lambda: step(*tensors), named))
+
+    return StepFamily(SAMPLES, record(SAMPLES), record)
+
+
+@pytest.mark.slow
+def test_plan_of_a_deep_net_is_that_of_all_of_its_layers():
+    # Of another batch than the recorded one: its program lies between two others.
+    steps = family("gpt", 16, abstract.program_of), family("gpt", 16, lambda g: compile_graph(g, abstract.PLANNED))
+    reports = [plan(step, "tiny", "streaming", batch_size=64, other=False).report for step in steps]
+    assert reports[0].streaming.fits
+    assert reports[0].as_dict() == reports[1].as_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, depth", [("gpt", 16), ("windows", 29)])
+def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
+    steps = family(name, depth, abstract.program_of)
+    readings = Readings()
+    readings.of(steps.first, 1)
+    reading = readings.of(steps.program(20), 1)
+    whole = wire(in_blocks(reading.program))
+    assert is_alike(reading.wiring, whole)
+    assert reading.layers == fold(whole)
+    assert reading.other is not None
