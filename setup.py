@@ -1,8 +1,9 @@
 """What pyproject.toml cannot say: what of the sources goes into the wheel, and what a package index shows.
 
 The example scripts of the notebooks do, for `lazywafer example`. What is said to those who change a file does not, a
-seventh of the wheel: comments, texts below constants, docstrings of private functions. Line numbers, docstrings of what
-is public and the source distribution are as they were.
+fifth of the wheel: comments, texts below constants, docstrings of what no package offers, and all but the first line of
+what a module says of itself. Line numbers, docstrings of what a package offers and the source distribution are as they
+were.
 """
 
 import ast
@@ -10,12 +11,18 @@ import io
 import pathlib
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
 SCRIPTS = pathlib.Path("notebooks", "scripts")
+OFFERS = ("__init__.py", "mirrors.txt", "methods.pyi")
+"""Files that name what scripts may import."""
+API = frozenset("functions nn optim data torch torchvision generations sparse metrics watch testing".split())
+"""Rooms that are for scripts as a whole: what is attached to classes there has no other place that names it."""
+PRINTED = "config.py"
+"""`lazywafer --help` prints what this module says of itself."""
 
 
 def without_comments(text: str) -> str:
@@ -28,17 +35,24 @@ def without_comments(text: str) -> str:
     return "".join(lines)
 
 
-def private_notes(tree: ast.AST, is_private: bool = False) -> Iterator[ast.stmt]:
-    """The texts of a file that no `help` shows: behind the first statement, and in what is private or local."""
-    for node in ast.iter_child_nodes(tree):
-        is_named = isinstance(node, ast.FunctionDef | ast.ClassDef)
-        hides = is_private or (is_named and node.name.startswith("_") and not node.name.endswith("__"))
-        yield from private_notes(node, hides or isinstance(node, ast.FunctionDef))
-        body = getattr(node, "body", None)
-        if is_named and hides and len(body) > 1 and is_text(body[0]):
-            yield body[0]
-    body = getattr(tree, "body", None)
-    yield from filter(is_text, body[1:] if isinstance(body, list) else ())
+def hidden_notes(body: list[ast.stmt], offered: Container[str] | None) -> Iterator[ast.stmt]:
+    """The texts of functions and classes that no `help` shows; where all are offered (None), those of private ones."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            is_class = isinstance(node, ast.ClassDef)
+            # A private class may be the parent of public ones, which say what it says.
+            is_private = not is_class and node.name.startswith("_") and not node.name.endswith("__")
+            hides = is_private or (offered is not None and node.name not in offered)
+            # What is local to a function is seen by nobody.
+            inner = (offered if hides else None) if is_class else ()
+            yield from hidden_notes(node.body, inner)
+            yield from filter(is_text, node.body[1:])
+            if hides and len(node.body) > 1 and is_text(node.body[0]):
+                yield node.body[0]
+        else:
+            for part in (node, *getattr(node, "handlers", ())):
+                yield from hidden_notes(getattr(part, "body", []), offered)
+                yield from hidden_notes(getattr(part, "orelse", []), offered)
 
 
 def is_text(statement: ast.stmt) -> bool:
@@ -50,11 +64,22 @@ def is_text(statement: ast.stmt) -> bool:
     )
 
 
-def for_users(text: str) -> str:
-    """A Python file with what is for those who change it taken out of its lines."""
+def offered_words(folder: pathlib.Path) -> set[str]:
+    """Every word of the files that name what scripts may import."""
+    texts = (path.read_text(encoding="utf-8") for name in OFFERS for path in folder.rglob(name))
+    return {word for text in texts for word in re.findall(r"\w+", text)}
+
+
+def for_users(text: str, offered: Container[str] | None, is_whole: bool = False) -> str:
+    """A Python file with what is for those who change it taken out of its lines; `is_whole` keeps its own docstring."""
     lines = without_comments(text).splitlines(keepends=True)
-    for note in private_notes(ast.parse(text)):
+    body = ast.parse(text).body
+    for note in (*hidden_notes(body, offered), *filter(is_text, body[1:])):
         lines[note.lineno - 1 : note.end_lineno] = ["\n"] * (note.end_lineno - note.lineno + 1)
+    head = body[0] if body and is_text(body[0]) else None
+    if head and head.end_lineno > head.lineno and not is_whole:
+        first = lines[head.lineno - 1].rstrip() + '"""\n'
+        lines[head.lineno - 1 : head.end_lineno] = [first] + ["\n"] * (head.end_lineno - head.lineno)
     return "".join(lines)
 
 
@@ -66,8 +91,12 @@ class Wheel(build_py):
         super().run()
         if self.editable_mode:
             return
+        offered = offered_words(pathlib.Path(self.build_lib))
         for path in pathlib.Path(self.build_lib).rglob("*.py"):
-            path.write_text(for_users(path.read_text(encoding="utf-8")), encoding="utf-8")
+            is_whole = path.name in (*OFFERS, PRINTED)
+            room = path.relative_to(self.build_lib).parts[1:-1]
+            words = offered if room and API.isdisjoint(room) else None
+            path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
         examples = pathlib.Path(self.build_lib, "cstorch_compat", "examples")
         self.mkpath(str(examples))
         for path in SCRIPTS.glob("*.py"):
