@@ -11,7 +11,9 @@ from lazytensor import cells
 from lazytensor.functions.creation import zeros_like
 from lazytensor.functions.pointwise import cast_to
 from lazytensor.functions.writing import copy_
+from lazytensor.ir.graph import Node
 from lazytensor.optim.traced import step_hooks
+from lazytensor.optim.traced.equal_updates import Pattern, kind_of, pattern_of
 from lazytensor.tensor import Tensor, grad_mode
 
 # By number, and weak, so that an optimizer that nobody uses is not kept with all its state.
@@ -115,14 +117,17 @@ class Optimizer(step_hooks.Hooked):
         """Update every parameter once; a closure computes the loss first, and its answer is returned."""
         loss = loss_of(closure)
         with grad_mode(False):
+            known: _Patterns = {}
             for group in self.param_groups:
                 settings = _settings(group)
                 for p in group["params"]:
                     if p.grad is not None:
-                        self._update_once(group, settings, p, p.grad)
+                        self._update_once(group, settings, p, p.grad, known)
         return loss
 
-    def _update_once(self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor) -> None:
+    def _update_once(
+        self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor, known: "_Patterns"
+    ) -> None:
         """Update one parameter; the same update traced again finds its nodes instead of building them anew."""
         state = self.state.get(p, {})
         # Outside of a step nothing repeats itself, and values may be known: there is nothing to remember.
@@ -139,11 +144,29 @@ class Optimizer(step_hooks.Hooked):
             memo = g_node.memo = {}
         answer = memo.get(question)
         if answer is None:
-            self.update(group, p, g, state)
-            memo[question] = [cells.read(t.cell) for t in changed]
-        else:
-            for t, n in zip(changed, answer, strict=True):
+            answer = memo[question] = self._answer(group, settings, p, g, known)
+        for t, n in zip(changed, answer, strict=True):
+            if t.cell.node is not n:
                 cells.write(t.cell, n)
+
+    def _answer(
+        self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor, known: "_Patterns"
+    ) -> list[Node]:
+        """What an update leaves behind: of the first parameter of its kind its own nodes, of others the same again."""
+        state = self.state.get(p, {})
+        changed = [p, *state.values()]
+        # The parameter as it is read, with its own mark for gradients, is one more value than its cell's.
+        values = [*(cells.read(t.cell) for t in changed), g.node, p.node]
+        given = [*values, *(v for v in settings if isinstance(v, Node))]
+        kind = settings, p.device, tuple(state), _are_whole(changed), kind_of(given)
+        if pattern := known.get(kind):
+            return pattern.of(given, p.leaf_id)
+        self.update(group, p, g, state)
+        answer = [cells.read(t.cell) for t in changed]
+        # State that the first update makes is to be made for every parameter.
+        if _are_whole(changed) and len(changed) == 1 + len(state):
+            known[kind] = pattern_of(given, answer, p.leaf_id)
+        return answer
 
     def update(self, group: dict[str, Any], p: Tensor, g: Tensor, state: dict[str, Tensor]) -> None:
         """Update one parameter and its state in place; a function of the values given and of nothing else."""
@@ -205,6 +228,15 @@ class Optimizer(step_hooks.Hooked):
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {v}" for k, v in sorted(group.items()) if k != "params"]
         return "\n".join([*lines, ")"])
+
+
+_Patterns = dict[tuple[Any, ...], Pattern | None]
+"""The patterns of updates in one call of `step`, all at one line of the script."""
+
+
+def _are_whole(changed: list[Tensor]) -> bool:
+    """Whether each of them is the tensor of its cell: what is written through a view depends on the view."""
+    return not any(t.lens for t in changed) and not any(t.leaf_id for t in changed[1:])
 
 
 def loss_of(closure: Callable[[], Any] | None) -> Any:

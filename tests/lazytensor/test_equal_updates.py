@@ -1,0 +1,37 @@
+"""Updates of equal parameters: recorded from a pattern they are the nodes that the optimizer's own code records."""
+
+import pytest
+
+import lazytensor as lt
+from lazytensor import abstract
+from lazytensor.optim.traced import optimizer as traced
+
+LAYERS = 4
+SETTINGS = {"Adam": {"weight_decay": 0.1, "amsgrad": True}, "SGD": {"momentum": 0.9, "nesterov": True}}
+RULES = [name for name in lt.optim.__all__ if issubclass(getattr(lt.optim, name, object), lt.optim.Optimizer)]
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name not in ("Optimizer", "Muon")])
+def test_update_from_a_pattern_is_what_the_rule_records(name, monkeypatch):
+    with abstract.mode():
+        model = lt.nn.Sequential(*(lt.nn.Linear(4, 4) for _ in range(LAYERS)))
+        rule = getattr(lt.optim, name)(model.parameters(), lr=0.1, **SETTINGS.get(name, {}))
+    x = abstract.tensor((2, 4))
+    calls = []
+    update = type(rule).update
+    monkeypatch.setattr(type(rule), "update", lambda self, *args: (calls.append(args), update(self, *args))[1])
+
+    def step():
+        model(x).square().sum().backward()
+        rule.step()
+        rule.zero_grad()
+
+    graph = abstract.graph_of_step(step, {"x": x})
+    # One for weights and one for biases; the first layer's gradient comes as the others' do.
+    assert len(calls) == 2
+    # Nodes are interned, so that equal ones are the same; and gradients remember their updates.
+    for n in graph.nodes():
+        n.memo = None
+    monkeypatch.setattr(traced, "pattern_of", lambda *update: None)
+    assert abstract.graph_of_step(step, {"x": x}).updates == graph.updates
+    assert len(calls) == 2 + 2 * LAYERS
