@@ -13,7 +13,7 @@ from wse_sim import SweepRecord, sweep
 from wse_sim.plan.modes import EXECUTION
 
 SCHEMA = "lazywafer-plan"
-VERSION = 2
+VERSION = 3
 """Of the document that `as_document` makes; `plan.schema.json` describes it. A field that goes or changes raises it."""
 MODES = ("all", "auto", *EXECUTION)
 _OF_SWEEPS = ("program", "digest", "asked_mode", "error")

@@ -119,10 +119,12 @@ def test_document_keeps_its_schema(plan):
     assert document["batch_size"] == 8
     assert [row["systems"] for row in document["rows"]] == [1, 1, 2, 2]
     assert all(row["samples_per_s"] > 0 for row in document["rows"] if row["fits"])
-    document["rows"][0]["mode"] = document["version"] = 3
-    assert faults(document, schema, schema) == ["$.version is 3", "$.rows[0].mode is 3"]
+    document["rows"][0]["mode"] = document["version"] = 4
+    assert faults(document, schema, schema) == ["$.version is 4", "$.rows[0].mode is 4"]
     (route, *_) = next(row["routes"] for row in document["rows"] if row["routes"])
     assert route["link_bytes"] * route["lanes"] >= route["sample_bytes"]
+    # Two routes over one another, and kernels beneath them.
+    assert all(2 < row["router_colours"] <= 24 for row in document["rows"] if row["routes"])
 
 
 def test_value_of_the_step_is_refused_with_its_line(plan):

@@ -19,7 +19,7 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
 from wse_sim.pipeline.seats import between, direction
 from wse_sim.plan.modes import plan
-from wse_sim.plan.routes import Routes, lanes_of, require_colours, routes_of
+from wse_sim.plan.routes import NO_COLOUR, Routes, StageColours, lanes_of, require_colours, routes_of
 from wse_sim.price.relayout import adapter_cycles
 
 MACHINE = replace(TINY, width=20, height=20)
@@ -67,29 +67,40 @@ def test_a_route_without_a_colour_is_refused_with_its_ends_and_line():
     stages = [stage(1, 7), stage(1, 8)]
     require_colours(routes_of(flows, rects, MACHINE), stages, rects, MACHINE)
     single = replace(MACHINE, colours=1)
-    with pytest.raises(PlacementError, match="layer 8 to layer 7 finds none of the 1 colours of tiny free") as raised:
+    words = "layer 7 to layer 8 finds no colour that is free on its way; tiny has 1 colours"
+    with pytest.raises(PlacementError, match=words) as raised:
         require_colours(routes_of(flows, rects, single), stages, rects, single)
-    assert raised.value.where == stages[1].where
+    assert raised.value.where == stages[0].where
 
 
 def test_kernels_take_colours_that_routes_over_their_rectangles_cannot_have():
     rects, flows = [Rect(0, 0, 2, 2), Rect(4, 0, 2, 2), Rect(8, 0, 2, 2)], {(0, 2): 8}
-    laid = routes_of(flows, rects, MACHINE, [0, 5, 3])
+    taken = [StageColours(), StageColours("matmul", 3, flow=2), StageColours("softmax", 3)]
+    laid = routes_of(flows, rects, MACHINE, taken)
     assert laid.router_colours == 6
-    narrow = replace(MACHINE, colours=5)
-    full = routes_of(flows, rects, narrow, [0, 5, 3])
-    words = r"fullest at core \(4, 0\) in the rectangle of layer 8, whose kernels"
+    stages, narrow = [stage(1, 7), stage(1, 8), stage(1, 9)], replace(MACHINE, colours=5)
+    words = r"fullest at core \(4, 0\), where matmul of layer 8 takes 3 colours, and what comes in and goes out 2,"
     with pytest.raises(PlacementError, match=words) as e:
-        require_colours(full, [stage(1, 7), stage(1, 8), stage(1, 9)], rects, narrow)
-    assert e.value.where is not None
+        require_colours(routes_of(flows, rects, narrow, taken), stages, rects, narrow, taken)
+    assert e.value.where == stages[0].where
+
+
+def test_kernels_that_want_more_colours_than_there_are_are_refused_where_they_are():
+    rects, stages, taken = [Rect(4, 2, 2, 2)], [stage(1, 7)], [StageColours("softmax", 23, flow=3)]
+    words = r"softmax of layer 7 takes 23 .* out 3, on every router from \(4, 2\) on; tiny has 24 colours"
+    with pytest.raises(PlacementError, match=words) as e:
+        require_colours(routes_of({}, rects, MACHINE, taken), stages, rects, MACHINE, taken)
+    assert e.value.where == stages[0].where
 
 
 def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
     """What the fullest link that leaves each core passes when each lane carries so many words on the fabric."""
     mesh = Mesh(MACHINE, extent, extent)
     sends, stores = defaultdict(list), defaultdict(list)
-    for colour, (row, column) in enumerate(lanes):
-        path = between((row.start, row.line), (column.line, column.end), is_row_first=True)
+    for colour, (first, last) in enumerate(lanes):
+        (x, y), (to_x, to_y) = (first.start, first.line), (last.line, last.end)
+        ends = ((x, y), (to_x, to_y)) if first.is_row else ((y, x), (to_y, to_x))
+        path = between(*ends, is_row_first=first.is_row)
         for n, cell in enumerate(path):
             source = direction(cell, path[n - 1]) if n else RAMP
             mesh.route(colour, *cell, source, [direction(cell, path[n + 1]) if n < len(path) - 1 else RAMP])
@@ -114,6 +125,19 @@ def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_sa
     assert counted.max() > words
 
 
+def test_routes_turn_the_other_way_or_come_first_where_they_would_find_no_colour():
+    corners = ((4, 0), (8, 8), (8, 4), (4, 4), (4, 8))
+    rects, narrow = [Rect(x, y, 2, 2) for x, y in corners], replace(MACHINE, colours=2)
+    flows = dict.fromkeys(((0, 2), (1, 0), (3, 4), (4, 3)), 4 * 8 * 2)
+    laid = routes_of(flows, rects, narrow)
+    # As they come the last one would have none, whichever way it turns: in a line there is one way.
+    assert [(r.source, r.target) for r in laid.routes] == list(flows)
+    assert NO_COLOUR not in [r.colour for r in laid.routes]
+    assert [r.is_row_first for r in laid.routes] == [True, False, True, True]
+    lanes = [lane for route in laid.routes for lane in route.lanes_on(rects)]
+    np.testing.assert_array_equal(4 * words_on_links(lanes, 8, 20), laid.core_bytes)
+
+
 def test_an_adapter_takes_as_long_as_a_port_of_simulated_cores():
     run = hold_to_host(Case((12, 9, 7), batch=8, micro=2), [Rect(0, 0, 3, 4), Rect(4, 1, 4, 3)])
     x, y = run.sites.seats[0].after
@@ -126,8 +150,8 @@ def test_the_fullest_link_is_a_bound_that_names_its_two_stages():
     bound = next(b for b in report.pipelined.bounds if b.kind == "link")
     assert " to " in bound.what
     assert report.samples_per_s <= bound.samples_per_s
-    assert report.pipelined.colours == 2
-    assert f"{report.pipelined.route_hops} hops between stages, in 2 colours" in report.text()
+    assert report.pipelined.colours == 2 < report.pipelined.router_colours <= 24
+    assert f"{report.pipelined.route_hops} hops between stages, in 2 colours, with those of kernels" in report.text()
 
 
 def test_the_first_sample_takes_its_way_between_stages_there_and_back():

@@ -19,6 +19,7 @@ from wse_sim.plan.recipes.generic import core_type
 from wse_sim.plan.recipes.running import at_start
 from wse_sim.plan.recipes.sparse_product import sparse_product_of, sparse_program
 from wse_sim.plan.wiring import Wiring, work_of
+from wse_sim.price.colours import colours_of
 from wse_sim.price.cost import FREE, Cost, cost
 
 KEPT = 1 << 15
@@ -47,6 +48,7 @@ class Prices:
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._phases: dict[int, tuple[Phase, Cost]] = {}
         self._sparse: set[tuple[int, int, int]] = set()
+        self._colours: dict[tuple[int, int, int], int] = {}
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
@@ -133,6 +135,15 @@ class Prices:
             # With the program itself, so that no other one comes by its number.
             self._phases[id(phase)] = phase, cost(phase, self.machine)
         return self._phases[id(phase)][1]
+
+    def colours(self, wiring: Wiring, i: int, width: int, height: int) -> int:
+        """Colours that kernel `i` takes within its rectangle, written densely."""
+        # Of what is placed alone, and once for equal kernels: a search asks for none.
+        key = self.kind(wiring, i), width, height
+        if key not in self._colours:
+            phase = phase_program(wiring.program.instrs[i], wiring, Rect(0, 0, width, height), self.machine)
+            self._colours[key] = colours_of(phase, self.machine)
+        return self._colours[key]
 
     def work_share(self, wiring: Wiring, i: int, width: int, height: int) -> float:
         """The share of the operations of kernel `i` that are done at its price: zeros may be left out."""

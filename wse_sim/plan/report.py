@@ -128,7 +128,7 @@ class ModeReport:
     side on each of `used_systems`, in `copy_grid` columns and rows; memory and `rows` are those of one copy, the first,
     and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
     `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`,
-    and the fullest router has `router_colours` of routes and kernels. `routes` are those of one copy.
+    and routes and kernels take `router_colours` on the fullest router. `routes` are those of one copy.
     `gradient_cycles` of a step add up the gradients of all of them. `alternatives` are other numbers that were tried.
     `joules_per_sample` is of all systems, 0 where no power is published.
     """
@@ -344,9 +344,10 @@ class Report:
                 f"  placement: the slowest stage takes {mode.slowest_cycles:,} cycles of a step, "
                 f"{ratio:.2f} times the area bound"
             )
-            lines.append(f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours")
-            if mode.router_colours > mode.colours:
-                lines[-1] += f", with those of kernels {mode.router_colours} on the fullest router"
+            lines.append(
+                f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours, with those of kernels "
+                f"{mode.router_colours} on the fullest router"
+            )
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.edge_bytes_in < mode.dense_bytes_in:

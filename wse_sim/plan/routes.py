@@ -10,7 +10,8 @@ Where rows and columns are not as many, an *adapter* stands where lanes turn, a 
 such a port holds its part of a sample, and makes the parts of one layer into those of the other.
 
 A route has one colour on all routers that it passes, given first come, first served, of those that no other route takes
-there. Kernels of a stage may be given the last colours of all on every router of its rectangle; plans give none yet.
+there. Kernels take the last colours of all on every router of their rectangle, as `price/colours.py` counts them.
+A route that finds none turns the other way; without one there either, it is laid before all others.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ EAST, WEST, SOUTH, NORTH = range(4)
 DIRECTIONS = ("east", "west", "south", "north")
 NO_COLOUR = -1
 _WORD_BYTES = 4
+TURNS = 4
+"""So many times routes are laid anew at most, those that found no colour first."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,23 @@ class Link:
 
 
 NO_LINK = Link(0, 0, "", 0.0)
+
+
+@dataclass(frozen=True)
+class StageColours:
+    """Colours that a stage takes on its rectangle: `own` of `kernel`, which takes most, and `flow` of all that passes.
+
+    Its kernels run in turn; what comes in and goes out does so beside them.
+    """
+
+    kernel: str = ""
+    own: int = 0
+    flow: int = 0
+
+    @property
+    def count(self) -> int:
+        """All of them."""
+        return self.own + self.flow
 
 
 @dataclass(frozen=True)
@@ -59,8 +79,13 @@ class Route:
     lanes: int
     ports: int
     colour: int
+    is_row_first: bool = True
     link: Link = NO_LINK
     full: tuple[int, int] = (0, 0)
+
+    def lanes_on(self, rects: Sequence[Rect]) -> "Iterator[tuple[Run, Run]]":
+        """Its lanes on a placement, as `lanes_of` has them."""
+        return lanes_of(rects[self.source], rects[self.target], self.is_row_first)
 
     @property
     def port_words(self) -> int:
@@ -103,43 +128,74 @@ def flows_between(wiring: Wiring, stages: Sequence[Stage]) -> Mapping[tuple[int,
 
 
 def routes_of(
-    flows: Mapping[tuple[int, int], int], rects: Sequence[Rect], machine: Machine, kernel_colours: Sequence[int] = ()
+    flows: Mapping[tuple[int, int], int],
+    rects: Sequence[Rect],
+    machine: Machine,
+    stage_colours: Sequence[StageColours] = (),
 ) -> Routes:
-    """Lay the routes of all flows on a placement, whose kernels take `kernel_colours` on the rectangle of each."""
-    mesh = _Links(machine)
-    # Kernels first: what they take is taken whatever passes over their rectangles.
-    for rect, count in zip(rects, kernel_colours, strict=False):
-        mesh.take(rect, count)
-    laid = [mesh.lay(ends, size, rects) for ends, size in flows.items()]
-    if not laid:
-        return Routes((), router_colours=max(kernel_colours, default=0))
+    """Lay the routes of all flows on a placement, where stages take `stage_colours`."""
+    most = max((colours.count for colours in stage_colours), default=0)
+    if not flows:
+        return Routes((), router_colours=most)
+    order = list(flows)
+    for _ in range(TURNS):
+        mesh = _Links(machine)
+        # Kernels first: what they take is taken whatever passes over their rectangles.
+        for rect, colours in zip(rects, stage_colours, strict=False):
+            mesh.take(rect, colours.count)
+        laid = {ends: mesh.lay(ends, flows[ends], rects) for ends in order}
+        left = [ends for ends in order if laid[ends].colour == NO_COLOUR]
+        # Which routes come first decides what is free for the others: the ones with the least choice should.
+        if not left or left == order[: len(left)]:
+            break
+        order = [*left, *(ends for ends in order if ends not in left)]
     # Only now: a link is as full as all routes make it, those laid later too.
-    routes = tuple(mesh.with_link(route, rects) for route in laid)
+    routes = tuple(mesh.with_link(laid[ends], rects) for ends in flows)
     return Routes(
         routes,
         link_bytes=float(mesh.loads.max()),
         # Of routes that share it the largest has most of what passes there.
         fullest=max(routes, key=lambda r: (r.link.bytes, r.sample_bytes)),
-        router_colours=int(np.bitwise_count(mesh.taken).max()),
+        router_colours=max(most, int(np.bitwise_count(mesh.taken).max())),
         core_bytes=mesh.loads.max(axis=0),
     )
 
 
-def require_colours(routes: Routes, stages: Sequence[Stage], rects: Sequence[Rect], machine: Machine) -> None:
-    """Raise PlacementError if a route finds no colour of the machine's that is free on its way; it says where."""
+def require_colours(
+    routes: Routes,
+    stages: Sequence[Stage],
+    rects: Sequence[Rect],
+    machine: Machine,
+    stage_colours: Sequence[StageColours] = (),
+) -> None:
+    """Raise PlacementError if kernels, or they and routes, want more colours than the machine has; it says where."""
+    has = f"{machine.name} has {int(machine.colours)} colours"
+    for stage, rect, colours in zip(stages, rects, stage_colours, strict=False):
+        if colours.count > machine.colours:
+            raise PlacementError(
+                f"{_wanted(stage, colours)} on every router from ({rect.x}, {rect.y}) on; {has}",
+                where=stage.where,
+                hint="Use weight-streaming mode, or another batch, for which the kernel is cut otherwise.",
+            )
     for route in routes.routes:
         # The first is told: the others would have colours if it had another way.
         if route.colour == NO_COLOUR:
             ends = f"{stages[route.source].name} to {stages[route.target].name}"
             x, y = route.full
-            at = (s.name for s, r in zip(stages, rects, strict=True) if r.overlaps(Rect(x, y, 1, 1)))
-            place = next((f" in the rectangle of {name}, whose kernels take some" for name in at), "")
+            at = (n for n, rect in enumerate(rects) if rect.overlaps(Rect(x, y, 1, 1)) and n < len(stage_colours))
+            whose = next((f", where {_wanted(stages[n], stage_colours[n])}" for n in at), "")
             raise PlacementError(
-                f"the route from {ends} finds none of the {int(machine.colours)} colours of {machine.name} free on its "
-                f"way; it is fullest at core ({x}, {y}){place}",
+                f"the route from {ends} finds no colour that is free on its way; {has}. It is fullest at core "
+                f"({x}, {y}){whose}",
                 where=stages[route.source].where,
                 hint="Use weight-streaming mode, or fewer tensors that skip layers.",
             )
+
+
+def _wanted(stage: Stage, colours: StageColours) -> str:
+    # Which kernel it is tells a user what to change; the flow is as large whatever the kernel.
+    own = f"{colours.kernel} of {stage.name} takes {colours.own} colours"
+    return f"{own}, and what comes in and goes out {colours.flow}," if colours.flow else own
 
 
 @dataclass(frozen=True)
@@ -165,18 +221,35 @@ class Run:
         return SOUTH if is_up else NORTH, along, self.line
 
 
-def lanes_of(one: Rect, other: Rect) -> Iterator[tuple[Run, Run]]:
-    """The lanes of a route: each along a row of the first rectangle, and then along a column of the second."""
+def lanes_of(one: Rect, other: Rect, is_row_first: bool = True) -> Iterator[tuple[Run, Run]]:
+    """The lanes of a route: each along a row of the first rectangle, and then along a column of the second.
+
+    Otherwise along a column of the first, and then along a row of the second.
+    """
     (x, y), (to_x, to_y) = _centre(one), _centre(other)
-    count = max(one.height, other.width)
     # What comes first turns last, so that no lane crosses another.
     is_mirrored = (to_x > x) == (to_y > y)
     # Where there are more of the one than of the other, several lanes share a row, or a column.
+    count = max(_sides(one, other, is_row_first))
     for lane in range(count):
-        row = one.y + lane * one.height // count
-        place = lane * other.width // count
-        column = other.x + (other.width - 1 - place if is_mirrored else place)
-        yield Run(True, row, x, column), Run(False, column, row, to_y)
+        if is_row_first:
+            row = one.y + lane * one.height // count
+            column = other.x + _place(lane, other.width, count, is_mirrored)
+            yield Run(True, row, x, column), Run(False, column, row, to_y)
+        else:
+            column = one.x + lane * one.width // count
+            row = other.y + _place(lane, other.height, count, is_mirrored)
+            yield Run(False, column, y, row), Run(True, row, column, to_x)
+
+
+def _place(lane: int, extent: int, count: int, is_mirrored: bool) -> int:
+    place = lane * extent // count
+    return extent - 1 - place if is_mirrored else place
+
+
+def _sides(one: Rect, other: Rect, is_row_first: bool) -> tuple[int, int]:
+    """Lines that a route leaves the first rectangle along, and those along which it enters the second."""
+    return (one.height, other.width) if is_row_first else (one.width, other.height)
 
 
 class _Links:
@@ -196,26 +269,33 @@ class _Links:
     def lay(self, ends: tuple[int, int], size: int, rects: Sequence[Rect]) -> Route:
         """A route with the first colour that is free on its way; what it loads is added up."""
         one, other = (rects[n] for n in ends)
-        lanes = list(lanes_of(one, other))
-        # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
-        used = 0
+        # The other turn passes other routers: it is taken where the first way has no colour left.
+        is_row_first = self._free(one, other, True) != NO_COLOUR or self._free(one, other, False) == NO_COLOUR
+        colour, lanes = self._free(one, other, is_row_first), list(lanes_of(one, other, is_row_first))
         for run in (run for lane in lanes for run in lane):
             self.loads[run.links()] += size / len(lanes)
-            used |= int(np.bitwise_or.reduce(self.taken[run.cells()]))
-        colour = next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
-        if colour != NO_COLOUR:
-            for run in (run for lane in lanes for run in lane):
+            if colour != NO_COLOUR:
                 self.taken[run.cells()] |= np.uint64(1 << colour)
         (x, y), (to_x, to_y) = _centre(one), _centre(other)
+        out, into = _sides(one, other, is_row_first)
         return Route(
             *ends,
             sample_bytes=size,
             hops=abs(x - to_x) + abs(y - to_y),
             lanes=len(lanes),
-            ports=0 if one.height == other.width else len(lanes),
+            ports=0 if out == into else len(lanes),
             colour=colour,
+            is_row_first=is_row_first,
             full=self._fullest(lanes) if colour == NO_COLOUR else (0, 0),
         )
+
+    def _free(self, one: Rect, other: Rect, is_row_first: bool) -> int:
+        """The first colour that is free on a way, or NO_COLOUR."""
+        used = 0
+        # A router takes a colour from one side only: a route needs one that nobody else has on any core of its way.
+        for run in (run for lane in lanes_of(one, other, is_row_first) for run in lane):
+            used |= int(np.bitwise_or.reduce(self.taken[run.cells()]))
+        return next((c for c in range(self.colours) if not used >> c & 1), NO_COLOUR)
 
     def _fullest(self, lanes: Sequence[tuple[Run, Run]]) -> tuple[int, int]:
         """Column and row of the core on these lanes where the most colours are taken."""
@@ -229,7 +309,7 @@ class _Links:
     def with_link(self, route: Route, rects: Sequence[Rect]) -> Route:
         """The route with the fullest link on its way, when all are laid."""
         best = NO_LINK
-        for run in (run for lane in lanes_of(rects[route.source], rects[route.target]) for run in lane):
+        for run in (run for lane in route.lanes_on(rects) for run in lane):
             direction, *_ = run.links()
             line = self.loads[run.links()]
             # A lane may have nothing to go along its row, or its column.

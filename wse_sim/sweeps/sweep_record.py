@@ -36,8 +36,8 @@ class SweepRecord:
     this one does not, or 0 if none is known to. `micro_batches` are the parts that a system's batch is cut into; with
     `has_recompute` activations are computed again for the backward sweep. `bounds` are all that limit, each with its
     rate and source; `error_band` says how far such figures were off. `copies` of a pipeline lie side by side on each of
-    `used_systems`, and `alternatives` are what other numbers of them would give. `routes` are there where a
-    sweep was asked for them.
+    `used_systems`, and `alternatives` are what other numbers of them would give. On the fullest router of
+    a pipeline routes and kernels take `router_colours`; `routes` are there where a sweep was asked for them.
     """
 
     program: str
@@ -64,6 +64,7 @@ class SweepRecord:
     alternatives: tuple[Alternative, ...] = ()
     bounds: tuple[Bound, ...] = ()
     error_band: str = ""
+    router_colours: int = 0
     routes: tuple[RouteRow, ...] = ()
     error: str = ""
 
@@ -118,6 +119,7 @@ def record_of(point: Point, whole: Report, has_routes: bool = False) -> SweepRec
         alternatives=report.alternatives,
         bounds=report.bounds,
         error_band=band.text() if band is not None else "",
+        router_colours=report.router_colours,
         # A deep pipeline has hundreds: a line of a sweep is short without them.
         routes=report.routes if has_routes else (),
     )

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lazytensor.errors import PlacementError
+from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.phase import Par, Phase, Stream
+from wse_sim.phase import Par, Stream
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import as_run
 from wse_sim.plan.modes.mode_plan import (
@@ -33,10 +34,11 @@ from wse_sim.plan.modes.mode_plan import (
 from wse_sim.plan.modes.replicas import gradient_sums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow, verdict
-from wse_sim.plan.routes import Route, Routes, flows_between, require_colours, routes_of
+from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
 from wse_sim.plan.wiring import OUTSIDE
+from wse_sim.price.colours import colours_of
 from wse_sim.price.cost import FREE, Cost, cost
 from wse_sim.price.relayout import adapter_cycles
 
@@ -85,6 +87,7 @@ class _Line:
         numbers: dict[object, int] = {}
         self.kinds = [numbers.setdefault(self._kind(stage), len(numbers)) for stage in self.stages]
         self._costs: dict[tuple[int, int, int], _StageCosts] = {}
+        self._stage_colours: dict[tuple[int, int, int], StageColours] = {}
         self.bytes_in, self.bytes_out = self._edge_bytes()
         # The edge is shared by all copies on the wafer.
         self.share = case.share or Share(case.batch_size, 1, 1, 1)
@@ -112,10 +115,14 @@ class _Line:
         return self._costs[key]
 
     def _flow(self, stage: Stage, width: int, height: int) -> Cost:
+        streams = self._flow_phase(stage, width, height)
+        return cost(streams, self.case.machine) if streams.parts else FREE
+
+    def _flow_phase(self, stage: Stage, width: int, height: int) -> Par:
+        """What comes in and goes out in a step."""
         rect, batch = Rect(0, 0, width, height), self.case.batch_size
         sides = (("in", stage.bytes_in * batch), ("out", stage.bytes_out * batch))
-        streams: tuple[Phase, ...] = tuple(Stream(rect, size, side) for side, size in sides if size)
-        return cost(Par(streams), self.case.machine) if streams else FREE
+        return Par(tuple(Stream(rect, size, side) for side, size in sides if size))
 
     def cycles(self, n: int, width: int, height: int) -> int:
         """Cycles of stage `n` for a step: the batch in the steady state, and its update."""
@@ -124,13 +131,28 @@ class _Line:
 
     def routes(self, placement: Placement) -> Routes:
         """The routes between the parts of a placement. Raises PlacementError where colours do not suffice."""
-        routes = routes_of(flows_between(self.wiring, self.stages), placement.rects, self.case.machine)
-        require_colours(routes, self.stages, placement.rects, self.case.machine)
+        colours = [self._colours(n, *part) for n, part in enumerate(placement.parts)]
+        routes = routes_of(flows_between(self.wiring, self.stages), placement.rects, self.case.machine, colours)
+        require_colours(routes, self.stages, placement.rects, self.case.machine, colours)
         return routes
 
     def _link_cycles(self, routes: Routes) -> int:
         """Cycles of a step in which the fullest link passes what the stages hand on."""
         return math.ceil(routes.link_bytes * self.case.batch_size * 8 / self.case.machine.link_bits)
+
+    def _colours(self, n: int, width: int, height: int) -> StageColours:
+        """Colours that stage `n` takes on its part, and for which kernel."""
+        key = self.kinds[n], width, height
+        if key not in self._stage_colours:
+            stage, prices = self.stages[n], self.case.prices
+            every = (*stage.recomputed, *(i for sweep in SWEEPS for i in stage.kernels(sweep)))
+            kernels = [(prices.colours(self.wiring, i, width, height), i) for i in every]
+            own, most = max(kernels, default=(0, None))
+            name = operation(self.wiring.program.instrs[most]) if most is not None else ""
+            # Samples come and go while kernels run: these colours are never free for them.
+            flow = colours_of(self._flow_phase(stage, width, height), self.case.machine)
+            self._stage_colours[key] = StageColours(name, own, flow)
+        return self._stage_colours[key]
 
     def _adapter_cycles(self, route: Route, samples: int = 1) -> int:
         """Cycles of so many samples in the adapter of a route; of a batch in long vectors, as kernels are priced."""
