@@ -116,7 +116,9 @@ def _spelled(expression: ast.expr, names: dict[str, str]) -> Spelled:
     owner = expression.func.value
     # `torch.add(a, b)` and `a.add(b)` are one rewrite: the object is the first argument of the method.
     text = ast.unparse(owner)
-    is_module = text in ("torch", "F", *names.values()) or text.startswith(("torch.", "nn."))
+    # What torch.exp(a) gives is no module, though it is spelled like one.
+    is_module = isinstance(owner, ast.Name | ast.Attribute) and text.startswith(("torch.", "nn."))
+    is_module |= text in ("torch", "F", *names.values())
     args = [*([] if is_module else [owner]), *expression.args]
     return Spelled(name=expression.func.attr, args=args, kwargs=kwargs, function=function)
 

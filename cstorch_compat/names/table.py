@@ -101,8 +101,17 @@ def _entry(head: str, rows: list[list[str]]) -> Entry:
 def children(path: str) -> list[str]:
     """The last parts of the modules directly below a module."""
     # A name that is spelled like a module below it wins, as after `from x.configure import configure`.
-    below = (other.rpartition(".") for other in entries())
-    return [name for above, _, name in below if above == path and name not in entries()[path].names]
+    return [name for name in _below().get(path, ()) if name not in entries()[path].names]
+
+
+@functools.cache
+def _below() -> dict[str, list[str]]:
+    """By module, the last parts of those below it: to go through all of them for each took most of a `check`."""
+    parts: dict[str, list[str]] = {}
+    for path in entries():
+        above, _, name = path.rpartition(".")
+        parts.setdefault(above, []).append(name)
+    return parts
 
 
 def origin(path: str, name: str) -> Origin | None:

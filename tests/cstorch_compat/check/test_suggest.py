@@ -1,11 +1,14 @@
 """Lines to copy: what `check` proposes has the value of the line that it replaces, and breaks no rule."""
 
 import ast
+import os
 import textwrap
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 from cstorch_compat.check.rules import RULES
 from cstorch_compat.check.suggest import REWRITES, Place, suggestion
@@ -97,6 +100,65 @@ def test_advice_leaves_no_finding_and_keeps_the_numbers(advised, rule, slot, lin
         np.testing.assert_allclose(after[name], value, rtol=1e-5, atol=1e-6)
 
 
+HALVES = st.sampled_from(["out", "(out * 2)", "(out + 1)", "out.abs()", "out[:, :]"])
+OPERANDS = HALVES | st.just("torch.exp(out)")  # which gives a float32 in a step: lerp would not mix the two
+ROWS = st.sampled_from(["h", "(h * 2)", "h.abs()", "F.relu(h)", "torch.tanh(h)"])
+NUMBERS = st.sampled_from(["0.25", "2", "-1.5", "1e-3"])
+BOUNDS = st.sampled_from(["0.2", "0.5", "0.7"])
+KINDS = st.sampled_from(["sum", "mean"])
+SPELLINGS = {
+    "step": (
+        st.builds("kept = {0}[out {2} {1}].{3}()".format, OPERANDS, BOUNDS, st.sampled_from("<>"), KINDS),
+        st.builds("total = torch.{2}(({0})[out > {1}])".format, OPERANDS, BOUNDS, KINDS),
+        st.builds("rows = {0}[{0}.{2}(-1) > {1}].{2}()".format, OPERANDS, BOUNDS, KINDS),
+        st.builds(
+            "a = torch.{2}({0}, {1}, alpha={1}.mean())".format, OPERANDS, OPERANDS, st.sampled_from(["add", "sub"])
+        ),
+        st.builds("b = torch.addcmul({0}, {1}, out, value={1}.mean())".format, OPERANDS, OPERANDS),
+        st.builds("g = {0}.addcdiv({1}, out.exp() + 1, value={1}.mean())".format, OPERANDS, OPERANDS),
+        st.builds("hot = F.one_hot(y + {0}, {0} + 3)".format, st.integers(0, 3)),
+        st.builds("c = torch.{1}({0})".format, OPERANDS, st.sampled_from(["erfc", "exp2"])),
+        st.builds("d = torch.hypot({0}, {1} - {2})".format, OPERANDS, OPERANDS, NUMBERS),
+        st.builds("e = torch.lerp({0}, {1}, {2})".format, HALVES, HALVES, NUMBERS),
+        st.builds("f = ({0}).lerp({1}, weight={2})".format, HALVES, HALVES, NUMBERS),
+    ),
+    "forward": (
+        st.builds("row = torch.mv({0}, self.fc1.bias) * {1}".format, ROWS, NUMBERS),
+        st.builds("col = {0} @ self.fc1.bias + {1}".format, ROWS, NUMBERS),
+        st.builds("p = {0} @ self.fc3.weight.{1} * {2}".format, ROWS, st.sampled_from(["t()", "T", "mT"]), NUMBERS),
+        st.builds("q = {0}.mm(self.fc3.weight.t())".format, ROWS),
+        st.builds("r = {0} * self.table.weight[token]".format, ROWS),
+    ),
+}
+"""By slot, lines that break the rules which have a rewrite: a line for each way."""
+PROGRAMS = st.fixed_dictionaries({slot: st.tuples(*lines) for slot, lines in SPELLINGS.items()})
+CAMPAIGN = bool(os.environ.get("CAMPAIGN"))
+DRAWN = settings(max_examples=60 if CAMPAIGN else 2, derandomize=not CAMPAIGN, phases=[Phase.generate], database=None)
+
+
+@pytest.mark.slow
+@DRAWN
+@given(drawn=PROGRAMS)
+def test_all_advice_on_a_drawn_program_leaves_no_finding_and_keeps_the_numbers(check_script, drawn):
+    lines = [(slot, line) for slot, lines in drawn.items() for line in lines]
+    text = script(*(Fault("", slot, line) for slot, line in lines), Fault("", "layers", LAYERS))
+    findings = check_script(text)["findings"]
+    new = {f["source_line"]: f["suggestion"] for f in findings}
+    assert new.keys() == {line for _, line in lines}
+    assert None not in new.values()
+    assert check_script(applied(text, findings))["findings"] == []
+    for line, other in new.items():
+        (name, before), (same, after) = (*values(line).items(), *values(other).items())
+        assert name == same
+        np.testing.assert_allclose(after, before, rtol=1e-5, atol=1e-6)
+
+
+def test_every_rewrite_is_in_a_drawn_program():
+    spelled = "".join(repr(line) for lines in SPELLINGS.values() for line in lines)
+    for key, name in REWRITES:
+        assert key == "uneven batches" or {"[]": "[", "matmul": "@"}.get(name, name) in spelled, name
+
+
 @pytest.mark.parametrize(("rule", "slot", "line"), WORDS_ONLY)
 def test_where_no_line_has_the_same_value_there_is_none_to_copy(advised, rule, slot, line):
     assert advised["found"][line, rule]["suggestion"] is None
@@ -137,6 +199,13 @@ def test_names_are_spelled_as_the_script_imports_them(imports, answer):
     else:
         place = Place("transposed weight", line, (6, len(line)), ((4, 6), (6, 3)), imports)
         assert suggestion(place) == f"out = {answer}"
+
+
+def test_method_of_what_a_function_of_torch_gives_is_rewritten():
+    line = "f = torch.tanh(out).lerp(out, weight=2)"
+    assert (
+        suggestion(Place("no lowering", line, (4, len(line)))) == "f = (torch.tanh(out) + 2 * (out - torch.tanh(out)))"
+    )
 
 
 @pytest.mark.parametrize("line", ["torch.lerp(*a)", "F.one_hot(y, **options)", "not python (", "x @ v"])
