@@ -7,11 +7,11 @@ import os
 import pathlib
 import select
 import shlex
-import signal
 import sys
 import traceback
 from collections.abc import Collection
 
+from cstorch_compat import beginning
 from cstorch_compat.check import check_command as checking
 from cstorch_compat.check.own_files import read_files
 from cstorch_compat.ckpt import ckpt_command as ckpt
@@ -73,12 +73,20 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
 def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     _open_standard_streams()
-    options = _parser()[0].parse_args(argv)
     try:
-        status: int = options.execute(options)
-        sys.stdout.flush()
+        # Around the reports behind a script too, and around commands that write files of their own.
+        with stops.raising():
+            options = _parser()[0].parse_args(argv)
+            status: int = options.execute(options)
+            sys.stdout.flush()
     except BrokenPipeError:
         return _hung_up()
+    except BaseException as e:
+        stopped = stops.status_of(e)
+        if stopped is None:
+            raise
+        print(beginning.sentence(stopped - 128), file=sys.stderr)
+        return stopped
     return status
 
 
@@ -166,7 +174,7 @@ def _execute(path: str, args: list[str]) -> int:
             # What the script raised on its way out is still its error.
             if not isinstance(e, KeyboardInterrupt | stops.Stopped):
                 _print_error(e)
-            print(f"lazywafer: stopped by {signal.Signals(status - 128).name}", file=sys.stderr)
+            print(beginning.sentence(status - 128), file=sys.stderr)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)

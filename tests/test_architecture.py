@@ -62,6 +62,7 @@ LAYERS = """
     wse_sim.contest  wse_sim.testing
     wse_sim
 
+    cstorch_compat.beginning
     cstorch_compat.names
     cstorch_compat.files
     cstorch_compat.watch.progress  cstorch_compat.watch.spans

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+from cstorch_compat.beginning import ENDING, leave
+
 AGAIN_SECONDS = 0.02
 """When a stop is tried again that came where Python lets no exception through."""
 
@@ -45,7 +46,7 @@ def raising() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in ENDING}
+    before = {number: signal.getsignal(number) for number in (*ENDING, signal.SIGINT)}
     hook = sys.unraisablehook
     owner = os.getpid()
 
@@ -56,16 +57,18 @@ def raising() -> Iterator[None]:
             os.kill(os.getpid(), number)
         raise Stopped(number)
 
+    # A script finds Python's own handler of the keyboard's signal, as in a process without us.
+    during = dict.fromkeys(ENDING, stop) | {signal.SIGINT: signal.default_int_handler}
     for number, handler in before.items():
-        if handler is signal.SIG_DFL:
-            signal.signal(number, stop)
+        if handler in (signal.SIG_DFL, leave):
+            signal.signal(number, during[number])
     sys.unraisablehook = lambda unraisable: _again(unraisable, hook)
     try:
         yield
     finally:
         sys.unraisablehook = hook
         for number, handler in before.items():
-            if signal.getsignal(number) is stop:
+            if signal.getsignal(number) is during[number]:
                 signal.signal(number, handler)
 
 

@@ -1,8 +1,14 @@
 """Signals that end a run: the exit status that a shell would say, one sentence, and nothing of ours in the way."""
 
+import os
 import signal
+import sys
+import time
 
 import pytest
+
+from cstorch_compat import beginning
+from cstorch_compat.__main__ import main
 
 STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 
@@ -97,3 +103,51 @@ def test_an_error_behind_an_interrupt_is_shown_and_the_status_is_that_of_the_int
         preamble="",
     )
     assert done.returncode == 130 and "ValueError: while saving" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "argv, original, is_ours",
+    [
+        (["-m"], ["python", "-m", "cstorch_compat", "run", "train.py"], True),
+        (["/usr/bin/lazywafer", "run"], ["python", "/usr/bin/lazywafer", "run"], True),
+        (["train.py"], ["python", "train.py"], False),
+        (["-m"], ["python", "-m", "pytest"], False),
+        ([], ["python"], False),
+    ],
+)
+def test_only_in_a_process_of_the_command_a_signal_means_something_from_the_imports_on(
+    argv, original, is_ours, monkeypatch
+):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", original)
+    assert beginning.is_command() is is_ours
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", STATUS)
+def test_a_signal_before_the_script_begins_ends_the_command_with_its_status_and_one_sentence(name, capfd):
+    child = os.fork()
+    if not child:
+        beginning.follow()
+        os.kill(os.getpid(), getattr(signal, name))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == STATUS[name]
+    assert capfd.readouterr().err == f"lazywafer: stopped by {name}\n"
+
+
+def test_signals_behind_a_run_that_is_over_change_nothing():
+    for number in (*beginning.ENDING, signal.SIGINT):
+        signal.signal(number, beginning.leave)
+    beginning.rest()
+    assert {signal.getsignal(number) for number in (*beginning.ENDING, signal.SIGINT)} == {signal.SIG_IGN}
+
+
+def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
+    def info(as_json):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(500):
+            time.sleep(0.01)
+
+    monkeypatch.setattr("cstorch_compat.__main__.info", info)
+    assert main(["info"]) == 143
+    assert capsys.readouterr().err == "lazywafer: stopped by SIGTERM\n"

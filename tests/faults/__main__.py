@@ -1,10 +1,16 @@
-"""`python -m tests.faults`: every fault at every place of a small run, and a run in every odd place; says how many."""
+"""`python -m tests.faults`: every fault at every place of a small run, and a run in every odd place; says how many.
 
+`python -m tests.faults kills N [SEED]`: runs killed at random moments, and started again. `signals N [SEED]`: runs that
+each of three signals ends, N times each.
+"""
+
+import argparse
 import os
 import pathlib
 import sys
 import tempfile
 
+from tests.faults.endings import Ground, campaign
 from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
 from tests.faults.surroundings import PLACES, can_be_tried, expected, in_place
 
@@ -36,5 +42,31 @@ def odd_places() -> None:
     print(f"in_place: {len(tried)} of {len(PLACES)} surroundings" + (f"; not here: {left_out}" if left_out else ""))
 
 
-if __name__ == "__main__":
+def endings(kind: str, count: int, seed: int, notes: pathlib.Path) -> int:
+    """Kill or signal runs; goes on where it was stopped. Returns 1 if something was wrong behind one."""
+    with tempfile.TemporaryDirectory() as folder:
+        ground = Ground(pathlib.Path(folder), cache=pathlib.Path(folder) / "cache")
+        counts, bad = campaign(ground, kind, count, seed, notes / f"{kind}-{seed}.json")
+        ground.close()
+    print(f"{kind}, seed {seed}: {len(bad)} with something wrong")
+    for end, number in sorted(counts.items()):
+        print(f"  {number:5} {end}")
+    return 1 if bad else 0
+
+
+def asked() -> int:
+    """The command line. Returns 1 if something was wrong."""
+    parser = argparse.ArgumentParser(prog="tests.faults", description=__doc__)
+    parser.add_argument("kind", nargs="?", choices=("kills", "signals"))
+    parser.add_argument("count", nargs="?", type=int, default=50, metavar="N")
+    parser.add_argument("seed", nargs="?", type=int, default=1, metavar="SEED")
+    parser.add_argument("--notes", type=pathlib.Path, default=pathlib.Path("build/faults"), help="what is gone on with")
+    options = parser.parse_args()
+    if options.kind is not None:
+        return endings(options.kind, options.count, options.seed, options.notes)
     main()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asked())

@@ -2,11 +2,25 @@
 
 import pytest
 
+from tests.faults.endings import Ground, campaign
 from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
 from tests.faults.surroundings import expected, in_place
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SHARE = 6
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory):
+    """One script only: that of the wafer takes longer."""
+    prepared = Ground(tmp_path_factory.mktemp("endings"), ("plain",))
+    yield prepared
+    prepared.close()
+
+
+@pytest.mark.parametrize("kind, count", [("kills", 2), ("signals", 1)])
+def test_a_run_that_is_ended_at_any_moment_leaves_nothing_and_goes_on_to_the_same_bits(kind, count, ground, tmp_path):
+    assert campaign(ground, kind, count, 1, tmp_path / "notes.json")[1] == []
 
 
 @pytest.mark.parametrize("fault", FAULTS)
