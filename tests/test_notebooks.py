@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+from itertools import pairwise
 
 import nbformat
 import pytest
@@ -155,6 +156,16 @@ def test_chapter_asks_has_a_naive_version_predicts_and_leads_to_the_next(chapter
     assert all(re.search(r"print\(.*predicted", source, re.DOTALL) for source in guesses)
 
 
+def test_each_cell_that_shows_a_figure_is_asked_about_before(chapter):
+    _, notebook = chapter
+    silent = [
+        cell.source
+        for before, cell in pairwise(notebook.cells)
+        if measures(cell) and not ("predicted" in cell.source or "?" in before.source.rpartition("\n\n")[2])
+    ]
+    assert silent == []
+
+
 def test_chapter_has_two_to_five_exercises_each_with_a_checker_that_refuses_the_unsolved(chapter):
     path, notebook = chapter
     numbered = re.findall(r"^\*\*(\d)\.\*\* ", "\n\n".join(c.source for c in notebook.cells), re.MULTILINE)
@@ -205,6 +216,14 @@ def asked_for_types(notebook):
                 notebook.cells.insert(place + 1, asking)
                 verdicts[asking.id] = f"{name}$"
     return verdicts
+
+
+def measures(cell):
+    """Whether a cell shows a number or a page of them, and is no exercise, which is a question of its own."""
+    if cell.cell_type != "code" or re.search("^check_", cell.source, re.MULTILINE):
+        return False
+    printed = "".join(out.get("text", "") for out in cell.outputs)
+    return bool(re.search(r"(?<![\w.])\d", printed)) or any("text/html" in o.get("data", {}) for o in cell.outputs)
 
 
 def code_of(notebook):
