@@ -40,7 +40,9 @@ class StepRunner:
             self._seen.add(key)
             capture.finish(waiting, self._interpret(graph, capture))
         else:
-            capture.finish(waiting, [v.copy() for v in compilation.executable.step(capture.arrays())])
+            executable = compilation.executable
+            values = enumerate(executable.step(capture.arrays()))
+            capture.finish(waiting, [v if k in executable.lasting else v.copy() for k, v in values])
 
     def is_worth_compiling(self, key: GraphKey) -> bool:
         """Whether a graph was seen before, or is the first one of all: it then comes again, mostly."""

@@ -19,7 +19,7 @@ class WaferExecutable:
     """A compiled program with its plan, the report of that, and a virtual clock."""
 
     def __init__(self, inner: Executable, plan: Plan):
-        self.program = inner.program
+        self.program, self.lasting = inner.program, inner.lasting
         self.plan, self.report = plan, plan.report
         self.steps_run = 0
         self._inner = inner

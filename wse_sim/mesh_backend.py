@@ -64,6 +64,7 @@ class MeshExecutable:
     """A program whose kernels run on a mesh. `cycles` counts those of all steps so far, in the backend's reading."""
 
     report = None
+    lasting: frozenset[int] = frozenset()
 
     def __init__(self, backend: MeshBackend, program: Program, store: Store):
         self.program, self.cycles = program, 0

@@ -1,5 +1,6 @@
 """Arena: where in one block of memory each temporary buffer lies; buffers whose lifetimes do not meet share bytes."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from lazytensor.ir.program import Program
@@ -16,12 +17,18 @@ class Arena:
     size_bytes: int
 
 
-def lay_out(program: Program) -> Arena:
-    """Give every temporary buffer a place, in the order in which they are first written, best fit first."""
+def views_of(program: Program) -> dict[int, int]:
+    """Each buffer that "reshape" makes, and the one that owns its memory."""
     views: dict[int, int] = {}
     for instr in program.instrs:
         if instr.kernel == "reshape":
             views[instr.writes[0]] = views.get(instr.reads[0], instr.reads[0])
+    return views
+
+
+def lay_out(program: Program, outside: Collection[int] = ()) -> Arena:
+    """Give every temporary buffer a place but those that lie outside, first written first, best fit first."""
+    views = views_of(program)
     first, last = _lifetimes(program, views)
     dying: dict[int, list[int]] = {}
     for b, time in last.items():
@@ -30,12 +37,13 @@ def lay_out(program: Program) -> Arena:
     free: list[tuple[int, int]] = []  # (offset, bytes), sorted, never touching
     offsets: dict[int, int] = {}
     top = 0
-    born = sorted((time, b) for b, time in first.items())
+    born = sorted((time, b) for b, time in first.items() if b not in outside)
     clock = 0
     for time, b in born:
         for t in range(clock, time):
             for dead in dying.get(t, ()):
-                free = _released(free, offsets[dead], _bytes(program, dead))
+                if dead in offsets:
+                    free = _released(free, offsets[dead], _bytes(program, dead))
         clock = max(clock, time)
         need = _bytes(program, b)
         # Best fit leaves the large gaps whole; the lowest address wins among equals, so that layouts are reproducible.

@@ -13,6 +13,11 @@ WrittenOut = Callable[
 ]
 """Writes the lines of a function where it is called: parameters, body, arguments, its scope; what it gives."""
 
+ABREAST = 4
+"""Vectors of a loop whose instructions are mixed. An exponential is 20 instructions that wait for each other,
+and a processor looks ahead by less than two of them; LLVM would mix none, as constants alone fill the registers."""
+_LOOPS = f'!{{!"llvm.loop.unroll.disable"}}, !{{!"llvm.loop.interleave.count", i32 {ABREAST}}}'
+
 
 class Function:
     """Collects instructions in blocks; what is declared stands outside, places on the stack at the beginning."""
@@ -26,7 +31,7 @@ class Function:
         self._lines: list[str] = []
         self._places: list[str] = []
         self._count = self._loops = 0
-        self.notes = ['!0 = !{!"llvm.loop.unroll.disable"}']
+        self.notes: list[str] = []
 
     def line(self, text: str) -> None:
         """One instruction without a result."""
@@ -81,10 +86,10 @@ class Function:
         self._lines.append(f"{label}:")
 
     def kept_a_loop(self) -> str:
-        """The mark of a jump that ends a loop: LLVM must not write its steps out."""
+        """The mark of a jump that ends a loop: LLVM must not write its steps out, but run several vectors abreast."""
         self._loops += 1
         # A loop's mark begins with itself, so that no two are the same.
-        self.notes.append(f"!{self._loops} = distinct !{{!{self._loops}, !0}}")
+        self.notes.append(f"!{self._loops} = distinct !{{!{self._loops}, {_LOOPS}}}")
         return f", !llvm.loop !{self._loops}"
 
     def converted(self, value: Value, kind: Kind) -> Value:

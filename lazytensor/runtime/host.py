@@ -4,7 +4,7 @@ Temporary buffers lie in one aligned arena, state in the store, batch arrays whe
 instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, chain, jit, team, timing
 from lazytensor.runtime.backend import Store as StateStore
+from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
 COPIED_BYTES = 1 << 19
 """A batch of so many bytes is copied in 30 us or less."""
@@ -49,8 +50,11 @@ class HostExecutable:
 
     def __init__(self, program: Program, store: StateStore):
         self.program = program
-        self._arena = lay_out(program)
-        self._arrays = _memory(program, self._arena, store)
+        fetches = lasting_fetches(program)
+        self.lasting = frozenset(fetches)
+        self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
+        self._arena = lay_out(program, outside=self._blocks)
+        self._arrays = _memory(program, self._arena, store, {b: block.array for b, block in self._blocks.items()})
         self._bound: list[Any] = [None] * len(program.batch)
         self._copied = _copied_batch(program)
         copied = {b for _, b in self._copied}
@@ -58,19 +62,22 @@ class HostExecutable:
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
-        self._by_batch: list[tuple[int, Instr, Bind]] = []  # where a step that reads the batch stands
-        batch = _with_views(set(program.batch) - copied, program)
+        self._moving: list[tuple[int, Instr, Bind]] = []  # where a step stands whose arrays may be others next time
+        batch = set(program.batch) - copied
+        moving = _with_views(batch | set(self._blocks), program)
         for instr in program.instrs:
             if instr.kernel != "reshape":
-                self._add(instr, is_batch=bool(batch & {*instr.reads, *instr.writes}))
+                self._add(instr, may_move=bool(moving & {*instr.reads, *instr.writes}))
         self._fetches = [self._arrays[b] for b in program.fetches]
-        self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in batch]
+        self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
         self._copies = _final_copies(program)
+        for block in self._blocks.values():
+            block.settle()
 
-    def _add(self, instr: Instr, is_batch: bool) -> None:
+    def _add(self, instr: Instr, may_move: bool) -> None:
         bind = _timed(_binder(instr, self.program), instr, self.program)
-        if is_batch:
-            self._by_batch.append((len(self._steps), instr, bind))
+        if may_move:
+            self._moving.append((len(self._steps), instr, bind))
         steps = bind(self._operands(instr))
         self._steps += steps
 
@@ -96,6 +103,8 @@ class HostExecutable:
             if batch[k] is not bound[k]:
                 self._take(batch)
                 break
+        if self._blocks:
+            self._move()
         with np.errstate(all="ignore"), blas.one_thread():  # overflow gives infinity, as on the device
             if not self._runs:
                 self._runs, self._places = chain.chains(self._steps)
@@ -103,7 +112,8 @@ class HostExecutable:
                 run()
             if self._copies:
                 self._copy_state()
-        return list(self._fetches)
+        # A view is one reference more to its block, for as long as the caller has it.
+        return [array.view() if k in self.lasting else array for k, array in enumerate(self._fetches)]
 
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
@@ -113,17 +123,34 @@ class HostExecutable:
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
             # A converted copy is of this moment only, so it is made again next time.
             self._bound[k] = array if arrays[b] is array else None
+        self._bind_again({program.batch[k] for k in self._read_in_place})
+
+    def _move(self) -> None:
+        """Write results elsewhere where somebody still holds those of the step before."""
+        moved = {b for b, block in self._blocks.items() if block.has_moved()}
+        if moved:
+            for b in moved:
+                self._arrays[b] = self._blocks[b].array
+            self._bind_again(moved)
+            for b in moved:
+                self._blocks[b].settle()
+
+    def _bind_again(self, owners: set[int]) -> None:
+        """Bind the steps that use these buffers or views of them to the arrays that they have now."""
+        buffers = _with_views(owners, self.program)
         for view, owner in self._arena.views.items():
-            if program.buffers[owner].kind == "batch":
-                arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
+            if owner in owners:
+                self._arrays[view] = self._arrays[owner].reshape(self.program.buffers[view].type.shape)
         # An instruction binds to the same number of steps each time, so that places in the list stay.
-        for at, instr, bind in self._by_batch:
+        for at, instr, bind in self._moving:
+            if buffers.isdisjoint(instr.reads) and buffers.isdisjoint(instr.writes):
+                continue
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
                 if self._runs:
                     chain.replace(self._runs, self._places[at + k], run)
         for k, b in self._by_fetch:
-            self._fetches[k] = arrays[b]
+            self._fetches[k] = self._arrays[b]
 
     def _copy_state(self) -> None:
         """Move new values into state that could not be overwritten; sources that are state are read first."""
@@ -164,7 +191,7 @@ def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
     return [(old, new, new in state) for old, new in program.state.values() if old != new]
 
 
-def _memory(program: Program, arena: Arena, store: StateStore) -> list[np.ndarray]:
+def _memory(program: Program, arena: Arena, store: StateStore, outside: Mapping[int, np.ndarray]) -> list[np.ndarray]:
     """The array of each buffer; those of the batch are placeholders until the first step."""
     block = np.zeros(arena.size_bytes + ALIGNMENT, np.uint8)
     # NumPy promises 16 bytes only; offsets of the arena count from the first aligned one.
@@ -175,6 +202,8 @@ def _memory(program: Program, arena: Arena, store: StateStore) -> list[np.ndarra
             arrays.append(_of_state(store.array(b.name), b.type, b.name))
         elif b.kind == "const":
             arrays.append(np.ascontiguousarray(b.value, b.type.dtype.host).reshape(b.type.shape))
+        elif b.index in outside:
+            arrays.append(outside[b.index])
         elif b.index in arena.offsets:
             at, size = start + arena.offsets[b.index], b.type.size * b.type.dtype.host.itemsize
             arrays.append(block[at : at + size].view(b.type.dtype.host).reshape(b.type.shape))
