@@ -34,8 +34,9 @@ class Kernel:
     match(node) gives the operands, or None where the kernel does not apply; the first match in order of `benefit` wins.
     bind(attrs, outs, ins) gives a function without arguments that computes the arrays `outs` from `ins`.
     source(attrs, out_types, in_types) is, where given, Numba text that defines `kernel(*ins, *outs)` over flat arrays;
-    it is used instead of `bind` when kernels are compiled. Where `parts(out_types, in_types)` is given too, the kernel
-    takes the bounds of one of these parts before all else, and threads share them.
+    it is used instead of `bind` when kernels are compiled, unless it is empty. Where there are
+    `parts(attrs, out_types, in_types)` too, the kernel takes the bounds of one part before all else, and threads share
+    them.
     cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say; each is a
     product whose arguments are its operands and its result.
     work(attrs, out_types, in_types) counts flops and bytes.
@@ -46,7 +47,7 @@ class Kernel:
     bind: Bind
     work: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Work]
     source: Source | None = None
-    parts: Callable[[tuple[Type, ...], tuple[Type, ...]], Bounds] | None = None
+    parts: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Bounds] | None = None
     cut: Callable[[Attrs, Arrays, Arrays], list[partial[object]]] | None = None
     benefit: int = 0
 

@@ -97,7 +97,7 @@ def _source(text: str, keep: str = "") -> Source:
     return source
 
 
-def _parts(outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Bounds:
+def _parts(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Bounds:
     """Some rows each."""
     return bounds(ins[0].size // ins[0].shape[-1], (SPECIAL + 4) * ins[0].size)
 

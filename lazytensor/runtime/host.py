@@ -248,8 +248,8 @@ def _way(instr: Instr, program: Program) -> str:
     kernel = BY_NAME.get(instr.kernel)
     if config.current().jit:
         types = [tuple(program.buffers[b].type for b in side) for side in (instr.writes, instr.reads)]
-        has_source = kernel is not None and kernel.source is not None
-        if instr.nest is not None or has_source or routine_of(instr, *types) is not None:
+        text = kernel.source(instr.attrs, *types) if kernel is not None and kernel.source is not None else ""
+        if instr.nest is not None or text or routine_of(instr, *types) is not None:
             return "machine code"
     return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
 
@@ -266,12 +266,13 @@ def _binder(instr: Instr, program: Program) -> Bind:
     # BLAS and NumPy compute half types in float32 and leave the rounding to us.
     rounders = [_rounder(t, k + len(ins)) for k, t in enumerate(outs) if t.dtype.is_half]
     routine = routine_of(instr, outs, ins) if config.current().jit else None
+    text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
     if routine is not None:
         leaf, work = jit.leaf(routine.leaf), routine
         first: Bind = lambda arrays: [team.bind(leaf, work, tuple(a.reshape(-1) for a in arrays))]  # noqa: E731
-    elif kernel.source is not None and config.current().jit:
-        function = jit.load(kernel.source(instr.attrs, outs, ins))
-        bounds = kernel.parts(outs, ins) if kernel.parts is not None else ()
+    elif text:
+        function = jit.load(text)
+        bounds = kernel.parts(instr.attrs, outs, ins) if kernel.parts is not None else ()
         first = partial(_shared_steps, function, bounds, [(k, 0) for k in range(len(ins) + len(outs))])
     elif kernel.cut is not None:
         first = partial(_cut_steps, kernel.cut, instr.attrs, len(ins))
