@@ -5,6 +5,7 @@ logits is softmax(logits) - onehot(label) (Bridle 1990), which costs nothing onc
 """
 
 from collections.abc import Callable
+from textwrap import indent
 
 from lazytensor.dtype import float32
 from lazytensor.ir.graph import Node
@@ -20,12 +21,31 @@ from lazytensor.runtime.intrinsics import max_f4, sum_f4
 from lazytensor.runtime.vecmath import exp_f4, log_f4
 """
 
-# A block of rows stays in the first-level cache. Its exponentials are one long loop, because a row of ten classes is
-# too short for vector registers. Rows are widened from 32 bits without a sign, so that LLVM knows that no index is
-# negative and does not ask for each element.
-_BLOCK_ELEMENTS = 4096
+# Rows are widened from 32 bits without a sign, so that LLVM knows that no index is negative and does not ask for each
+# element.
+_LONG_ROW = """\
+    for row in range(np.int64(start), np.int64(end)):
+        r = np.int64(np.uint32(row))
+        at = r * {columns}
+        top = np.float32(-np.inf)
+        for c in range({columns}):
+            top = max_f4(top, x[at + c])
+        {keep}
+        total = np.float32(0)
+        for c in range({columns}):
+            e = exp_f4(x[at + c] - top)
+            y[at + c] = e
+            total = sum_f4(total, e)
+        scale = np.float32(1) / total
+"""
 
-_ROWS = """\
+# A block of rows stays in the first-level cache. Its exponentials are one long loop, because a row of ten classes is
+# too short for vector registers.
+_BLOCK_ELEMENTS = 4096
+_SHORT = 64
+"""Rows of fewer elements than this are taken in blocks: four vectors abreast of eight elements each, and twice that."""
+
+_SHORT_ROWS = """\
     for first in range(np.int64(start), np.int64(end), {block}):
         last = min(first + {block}, np.int64(end))
         for r in range(first, last):
@@ -50,28 +70,30 @@ _ROWS = """\
 _SOFTMAX = """\
 @kept("void(uint32, uint32, float32[::1], float32[::1])", nogil=True)
 def kernel(start, end, x, y):
-{row}\
-            for c in range({columns}):
-                y[at + c] *= scale
+"""
+_SCALE = """\
+for c in range({columns}):
+    y[at + c] *= scale
 """
 
 _LOSS = """\
 @kept("void(uint32, uint32, float32[::1], int64[::1], float32[::1], float32[::1])", nogil=True)
 def kernel(start, end, x, labels, loss, y):
-{row}\
-            label = labels[r]
-            if label < 0 or label >= {columns}:
-                scale = np.float32(np.nan)
-                loss[r] = scale
-                for c in range({columns}):
-                    y[at + c] = scale
-            else:
-                loss[r] = log_f4(total) - loss[r]
-                for c in range({columns}):
-                    y[at + c] *= scale
-                y[at + label] -= np.float32(1)
 """
-_KEEP = "loss[r] = y[at + min(max(labels[r], 0), {last_column})]"
+_GRADIENT = """\
+label = labels[r]
+if label < 0 or label >= {columns}:
+    scale = np.float32(np.nan)
+    loss[r] = scale
+    for c in range({columns}):
+        y[at + c] = scale
+else:
+    loss[r] = log_f4(total) - loss[r]
+    for c in range({columns}):
+        y[at + c] *= scale
+    y[at + label] -= np.float32(1)
+"""
+_KEEP = "loss[r] = x[at + min(max(labels[r], 0), {last_column})] - top"
 
 
 def _match(name: str) -> Callable[[Node], Match | None]:
@@ -87,12 +109,15 @@ def _match(name: str) -> Callable[[Node], Match | None]:
     return match
 
 
-def _source(text: str, keep: str = "") -> Source:
+def _source(head: str, end: str, keep: str = "") -> Source:
     def source(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> str:
         columns = ins[0].shape[-1]
-        extents = {"columns": columns, "block": max(1, _BLOCK_ELEMENTS // columns)}
-        row = _ROWS.format(keep=keep.format(last_column=columns - 1), **extents)
-        return _IMPORTS + "\n\n" + text.format(row=row, **extents)
+        is_short = columns < _SHORT
+        block = max(1, _BLOCK_ELEMENTS // columns)
+        rows = (_SHORT_ROWS if is_short else _LONG_ROW).format(
+            columns=columns, block=block, keep=keep.format(last_column=columns - 1)
+        )
+        return _IMPORTS + "\n\n" + head + rows + indent(end.format(columns=columns), " " * (12 if is_short else 8))
 
     return source
 
@@ -114,7 +139,7 @@ SOFTMAX = Kernel(
     match=_match("softmax"),
     bind=_bind("softmax"),
     work=op_work("softmax"),
-    source=_source(_SOFTMAX),
+    source=_source(_SOFTMAX, _SCALE),
     parts=_parts,
     benefit=2,
 )
@@ -123,7 +148,7 @@ SOFTMAX_CROSS_ENTROPY = Kernel(
     match=_match("softmax_cross_entropy"),
     bind=_bind("softmax_cross_entropy"),
     work=op_work("softmax_cross_entropy"),
-    source=_source(_LOSS, _KEEP),
+    source=_source(_LOSS, _GRADIENT, _KEEP),
     parts=_parts,
     benefit=3,
 )

@@ -109,6 +109,17 @@ def test_softmax_cross_entropy_equals_its_definition(rows, columns):
     assert_same(run_host(graph, [arrays], {}), run_reference(graph, [arrays], {}), rtol=2e-6)
 
 
+@pytest.mark.parametrize("columns", [1, 10, 63, 64, 65, 1000])
+def test_softmax_has_one_value_for_each_row_short_or_long(columns):
+    x = batch(0, Type((40, columns), float32))
+    array = np.random.default_rng(0).normal(size=(40, columns)).astype("f4") * 30
+    # As masks make them: all but one, all, and a number that spoils its row alone.
+    array[0, 1:], array[1], array[2, -1] = -np.inf, -np.inf, np.nan
+    (shares,) = run_host(Graph((x,), {}, (call("softmax", x, dim=1),), {}), [[array]], {})[0][0]
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(shares, OPS["softmax"].eval(array, dim=1), rtol=2e-6, atol=1e-38)
+
+
 def test_stacks_of_products_and_transposed_operands():
     a, b = batch(0, Type((2, 3, 4, 5), float32)), batch(1, Type((2, 3, 6, 5), float32))
     swapped = call("transpose", b, permutation=(0, 1, 3, 2))
