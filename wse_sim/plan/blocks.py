@@ -63,6 +63,7 @@ class _Search:
         ends = (*program.fetches, *(end for _, end in program.state.values()))
         self.late: set[int] = set()
         self.asked_for = {(b, holder.get(b, -1)) for b in ends}
+        self._blocks: dict[ScoreBlock, ScoreBlock] = {}
 
     def rewritten(self) -> Program:
         placed: dict[int, Instr] = {}
@@ -236,11 +237,15 @@ class _Search:
             reads=tuple(reads),
             writes=tuple(writes),
             # Numbers of draws stand where prices leave them out: layers that are alike have one price.
-            attrs={"block": block.block(), "attrs": {"call": tuple(block.calls)}},
+            attrs={"block": self._shared_block(block.block()), "attrs": {"call": tuple(block.calls)}},
             work=Work(sum(_flops(self.instrs[i]) for i in own), *sizes),
             where=first.where,
             direction=first.direction,
         )
+
+    def _shared_block(self, block: ScoreBlock) -> ScoreBlock:
+        """An equal block of another layer, if there is one: prices know it again at a glance."""
+        return self._blocks.setdefault(block, block)
 
     def _require_movable(self, block: "_Block", own: Sequence[int], place: int) -> None:
         """All that is read is there, and nobody has written over it; no one asks for results before, or is in them."""

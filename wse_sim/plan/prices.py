@@ -35,6 +35,37 @@ def _extents(attrs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [(name, inner[name]) for name in sorted(inner) if name != DRAW]
 
 
+def _selves(attrs: Mapping[str, Any]) -> tuple[object, ...]:
+    """The same attributes by who they are: equal layers of a deep net have the same objects."""
+    return tuple([_selves(v) if isinstance(v, Mapping) else id(v) for name, v in attrs.items() if name != DRAW])
+
+
+class _Kinds:
+    """The kinds of a program's kernels: by number, and by what tells most equal ones without a comparison of records.
+
+    A program keeps its records, so that no other one comes by the number of an object.
+    """
+
+    def __init__(self) -> None:
+        self.by_number: dict[int, int] = {}
+        self.by_looks: dict[object, int] = {}
+
+    @staticmethod
+    def looks(wiring: Wiring, i: int) -> object:
+        """What kernels of equal layers have in common: the objects that they consist of."""
+        instr, buffers = wiring.program.instrs[i], wiring.program.buffers
+        resident, sparse = wiring.resident, wiring.sparsity
+        return (
+            instr.kernel,
+            instr.direction == "update",
+            tuple([(id(buffers[b].type), b in resident, sparse.weights.get(b)) for b in instr.reads]),
+            tuple([id(buffers[b].type) for b in instr.writes]),
+            _selves(instr.attrs) if instr.attrs else (),
+            sparse.gradients.get(i),
+            id(instr.nest),
+        )
+
+
 class Prices:
     """Costs on one machine. A kernel's kind is a number, equal for equal kernels of any program."""
 
@@ -43,7 +74,7 @@ class Prices:
         self._kinds: dict[object, int] = {}
         self._keys: list[object] = []
         # Prices outlive the programs that they are asked for.
-        self._known: WeakKeyDictionary[Wiring, dict[int, int]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Wiring, _Kinds] = WeakKeyDictionary()
         self._longest: dict[int, int] = {}
         self._costs: dict[tuple[int, int, int], Cost] = {}
         self._phases: dict[int, tuple[Phase, Cost]] = {}
@@ -52,14 +83,22 @@ class Prices:
 
     def kind(self, wiring: Wiring, i: int) -> int:
         """The number of the kind of kernel `i`."""
-        known = self._known.setdefault(wiring, {})
-        if i not in known:
-            key = self._key(wiring, i)
-            if key not in self._kinds:
-                self._kinds[key] = len(self._keys)
-                self._keys.append(key)
-            known[i] = self._kinds[key]
-        return known[i]
+        known = self._known.get(wiring)
+        if known is None:
+            known = self._known[wiring] = _Kinds()
+        if i not in known.by_number:
+            looks = known.looks(wiring, i)
+            if looks not in known.by_looks:
+                known.by_looks[looks] = self._kind(wiring, i)
+            known.by_number[i] = known.by_looks[looks]
+        return known.by_number[i]
+
+    def _kind(self, wiring: Wiring, i: int) -> int:
+        key = self._key(wiring, i)
+        if key not in self._kinds:
+            self._kinds[key] = len(self._keys)
+            self._keys.append(key)
+        return self._kinds[key]
 
     def _key(self, wiring: Wiring, i: int) -> object:
         instr = wiring.program.instrs[i]

@@ -8,10 +8,10 @@ residual stream.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import accumulate, groupby
 
 from wse_sim.plan.layers import Layer, Sweep, is_product_of_tensors
 from wse_sim.plan.sparsity import streamed_bytes
@@ -21,8 +21,8 @@ NARROW = 1.1
 """Segments end where at most so many times the least that crosses anywhere inside the step does."""
 
 
-_Stay = tuple[BufferVersion, str]
-"""A tensor and, if it is computed again, the sweep that it is there in."""
+_Stay = tuple[int, int, str]
+"""A tensor by its buffer and its source and, if it is computed again, the sweep that it is there in."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,16 @@ class Memory:
     fixed: int
 
 
-def _most(course: Sequence[Memory]) -> Memory:
-    return Memory(max((m.per_batch for m in course), default=0), max((m.fixed for m in course), default=0))
+@dataclass(frozen=True)
+class _Course:
+    """Bytes while each kernel runs: of tensors per sample, and of others."""
+
+    per_batch: list[int]
+    fixed: list[int]
+
+    def most(self, start: int = 0, end: int | None = None) -> Memory:
+        """The most of each in some of the kernels."""
+        return Memory(max(self.per_batch[start:end], default=0), max(self.fixed[start:end], default=0))
 
 
 class Turns:
@@ -68,10 +76,11 @@ class Turns:
         self.wiring, self._again = wiring, again
         self._inner = frozenset(b for layer in layers for b in layer.inner)
         self._arrived: set[int] = set()
+        self._held: dict[int, tuple[tuple[int, int, bool, int, int], ...]] = {}
         self._maker = {i: n for n, layer in enumerate(layers) for i in layer.every_kernel}
         self.forward = tuple(self._forward(layers))
         # The last use of a weight comes first on the way back.
-        ends = {turn.number: n for n, turn in enumerate(self.forward)}
+        self._ends = ends = {turn.number: n for n, turn in enumerate(self.forward)}
         behind = [n for n, layer in enumerate(layers) if self._on_wafer(layer, "backward")]
         behind.sort(key=lambda n: ends.get(n, len(ends)), reverse=True)
         self._repeated: set[int] = set()
@@ -160,7 +169,11 @@ class Turns:
 
     def memory(self) -> Memory:
         """What the whole step holds without recompute."""
-        return self._peak(self.every, None)
+        return self._whole.most()
+
+    @cached_property
+    def _whole(self) -> _Course:
+        return self._course(self.every, None)
 
     def memory_with_recompute(self) -> Memory:
         """What crosses between segments, and the fullest segment while it runs forward and back."""
@@ -171,7 +184,7 @@ class Turns:
         start = 0
         for end in self.segment_ends:
             turns = [*self.forward[start : end + 1], *self.backward_of(start, end)]
-            peaks.append(self._peak(turns, frozenset(i for turn in turns for i in turn.kernels)))
+            peaks.append(self._course(turns, frozenset(i for turn in turns for i in turn.kernels)).most())
             start = end + 1
         return Memory(kept + max((p.per_batch for p in peaks), default=0), max((p.fixed for p in peaks), default=0))
 
@@ -188,10 +201,15 @@ class Turns:
 
     def backward_of(self, start: int, end: int) -> list[Turn]:
         """The backward turns of a segment: of layers that are used in it and not after it."""
-        own = {turn.number for turn in self.forward[start : end + 1]}
-        later = {turn.number for turn in self.forward[end + 1 :]}
-        ended = own - later
-        return [turn for turn in self.backward if turn.number in ended]
+        return [turn for n in range(end, start - 1, -1) for turn in self._backward_from.get(n, ())]
+
+    @cached_property
+    def _backward_from(self) -> dict[int, list[Turn]]:
+        """The backward turns of the layers whose last forward turn each number is."""
+        turns: dict[int, list[Turn]] = defaultdict(list)
+        for turn in self.backward:
+            turns[self._ends.get(turn.number, OUTSIDE)].append(turn)
+        return turns
 
     def _crossing(self) -> list[int]:
         """After each forward turn, bytes that were made and that later forward turns read."""
@@ -216,56 +234,63 @@ class Turns:
 
     def held(self) -> tuple[Memory, ...]:
         """Most bytes in each turn of the whole step without recompute."""
-        course = iter(self._course(self.every, None))
-        return tuple(_most(list(islice(course, len(turn.kernels)))) for turn in self.every)
+        ends = list(accumulate(len(turn.kernels) for turn in self.every))
+        return tuple(self._whole.most(start, end) for start, end in zip([0, *ends], ends, strict=False))
 
-    def _peak(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> Memory:
-        """Most bytes while `turns` run: of all tensors, or of those that kernels among `makers` make."""
-        return _most(list(self._course(turns, makers)))
-
-    def _course(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> Iterator[Memory]:
-        """Bytes while each kernel of `turns` runs.
+    def _course(self, turns: Sequence[Turn], makers: frozenset[int] | None) -> _Course:
+        """Bytes while `turns` run: of all tensors, or of those that kernels among `makers` make.
 
         A kernel that goes element by element writes over an operand that nobody reads after it.
         """
-        wiring = self.wiring
         order = [(i, turn.sweep) for turn in turns for i in turn.kernels]
-        first: dict[_Stay, int] = {}
-        last: dict[_Stay, int] = {}
-        for n, (i, sweep) in enumerate(order):
-            own = (BufferVersion(b, i) for b in wiring.results[i])
-            for version in (*wiring.operands[i], *own):
-                if self._is_held(version) and (makers is None or version.source in makers):
-                    # What is computed again is there twice, and not between.
-                    key: _Stay = version, sweep if version in self._again else ""
-                    first.setdefault(key, n)
-                    last[key] = n
-        starts: dict[int, list[BufferVersion]] = defaultdict(list)
-        stops: dict[int, list[BufferVersion]] = defaultdict(list)
-        for stay, n in first.items():
-            starts[n].append(stay[0])
-            stops[last[stay]].append(stay[0])
         # Apart from each other, since a smaller batch shrinks the one and not the other.
-        live = {True: 0, False: 0}
-        for n, (i, _) in enumerate(order):
-            begun, ended = self._sizes(starts[n]), self._sizes(v for v in stops[n] if v.source != i)
-            in_place = not is_product_of_tensors(wiring.program.instrs[i])
-            present = {}
-            for kind in (True, False):
-                live[kind] += begun[kind]
-                spared = min(begun[kind], ended[kind]) if in_place else 0
-                present[kind] = live[kind] - spared
-                live[kind] -= self._sizes(stops[n])[kind]
-            yield Memory(present[True], present[False])
+        begun, stopped, freed = (([0] * len(order), [0] * len(order)) for _ in range(3))
+        last: dict[_Stay, tuple[int, int, int]] = {}
+        for n, (i, sweep) in enumerate(order):
+            for buffer, source, is_again, size, kind in self._held_by(i):
+                if makers is None or source in makers:
+                    # What is computed again is there twice, and not between.
+                    stay = buffer, source, sweep if is_again else ""
+                    if stay not in last:
+                        begun[kind][n] += size
+                    last[stay] = n, size, kind
+        for (_, source, _), (n, size, kind) in last.items():
+            stopped[kind][n] += size
+            if source != order[n][0]:
+                freed[kind][n] += size
+        present: list[list[int]] = []
+        for begins, stops, frees in zip(begun, stopped, freed, strict=True):
+            live, bytes_held = 0, []
+            for n, (i, _) in enumerate(order):
+                live += begins[n]
+                bytes_held.append(live - (0 if i in self._products else min(begins[n], frees[n])))
+                live -= stops[n]
+            present.append(bytes_held)
+        return _Course(*present)
 
-    def _is_held(self, version: BufferVersion) -> bool:
-        """Weights and their gradients pass in pieces, and inner tensors exist in tiles."""
-        outside = version.buffer in self.wiring.resident or version in self.wiring.gradients
-        return not outside and version.buffer not in self._inner
+    @cached_property
+    def _products(self) -> frozenset[int]:
+        """Kernels that write over nothing that they read."""
+        instrs = self.wiring.program.instrs
+        return frozenset(i for i in self.wiring.kernels if is_product_of_tensors(instrs[i]))
 
-    def _sizes(self, versions: Iterable[BufferVersion]) -> dict[bool, int]:
-        """Bytes of tensors: per sample (True), and others."""
-        sizes = {True: 0, False: 0}
-        for version in versions:
-            sizes[version.buffer in self.wiring.per_sample] += self.wiring.type(version.buffer).nbytes
-        return sizes
+    def _held_by(self, i: int) -> tuple[tuple[int, int, bool, int, int], ...]:
+        """What a kernel has on the wafer: buffer, source, whether it is made again, bytes, and 0 if it is per sample.
+
+        Weights and their gradients pass in pieces, and inner tensors exist in tiles.
+        """
+        if i not in self._held:
+            wiring = self.wiring
+            versions = (*wiring.operands[i], *(BufferVersion(b, i) for b in wiring.results[i]))
+            self._held[i] = tuple(
+                (
+                    v.buffer,
+                    v.source,
+                    v in self._again,
+                    wiring.type(v.buffer).nbytes,
+                    int(v.buffer not in wiring.per_sample),
+                )
+                for v in versions
+                if not (v.buffer in wiring.resident or v.buffer in self._inner or v in wiring.gradients)
+            )
+        return self._held[i]

@@ -21,6 +21,7 @@ from wse_sim.plan.report import Bound, LayerRow, ModeReport
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
 from wse_sim.plan.timeline import Timeline
+from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
 
 
@@ -99,7 +100,12 @@ class Reading:
     @cached_property
     def again(self) -> frozenset[BufferVersion]:
         """What the backward sweep computes again."""
-        return computed_again(self.wiring, self.layers)
+        return self._like.again if self._like is not None else computed_again(self.wiring, self.layers)
+
+    @cached_property
+    def turns(self) -> Turns:
+        """The program as layers take the wafer in turn."""
+        return Turns(self.streamed, self.layers, self.again)
 
 
 @dataclass(eq=False)
@@ -175,6 +181,11 @@ class Case:
     def again(self) -> frozenset[BufferVersion]:
         """What the backward sweep computes again."""
         return self._reading.again
+
+    @property
+    def turns(self) -> Turns:
+        """The program as layers take the wafer in turn."""
+        return self._reading.turns
 
     @property
     def batch_size(self) -> int:

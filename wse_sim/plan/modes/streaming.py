@@ -60,16 +60,15 @@ def streaming(case: Case) -> ModePlan:
 
 def _on_systems(case: Case) -> ModePlan:
     """A step on all systems of a case, in the way of cutting it that is fastest."""
-    whole = Turns(case.streamed, case.layers, case.again)
+    whole = case.turns
     try:
         ways = list(_ways(case, whole))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    runs = (run for way in ways if (run := _fitting(case, *way)))
-    outcomes = [run.plan() for run in runs]
-    if not outcomes:
+    runs = [run for way in ways if (run := _fitting(case, *way))]
+    if not runs:
         return does_not_fit(MODE, _too_large(case, whole, whole.memory(), _usable_bytes(case)))
-    return min(outcomes, key=lambda outcome: outcome.report.step_cycles)
+    return min(runs, key=lambda run: run.step_cycles).plan()
 
 
 def _fitting(case: Case, count: int, has_recompute: bool) -> "_Run | None":
@@ -160,14 +159,10 @@ class _Run:
         self._cycles: dict[int, int] = {}
         self._shares: dict[int, float] = {}
         self._extents: dict[int, tuple[int, int]] = {}
-        self.turns = Turns(self.part.streamed, self.part.layers, self.part.again)
+        self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
-        timed = self.timed
-        timeline, step_cycles = self._schedule(timed)
-        # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
-        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.weight_bytes for t in timed) else 0
-        step_cycles += math.ceil(tree * self.case.machine.clock_hz)
+        timed, step_cycles = self.timed, self.step_cycles
         # Each micro-batch sends all weights and gradients again; only activations are cut, and the last has fewer.
         sums = [math.ceil(parts * sum(t.cycles[lane] for t in timed)) for lane, parts in enumerate(self._parts)]
         bounds = self._bounds(sums, step_cycles, timed)
@@ -192,7 +187,14 @@ class _Run:
             used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
         )
-        return ModePlan(report, timeline=timeline, held_bytes=self._held_bytes())
+        return ModePlan(report, timeline=self._schedule[0], held_bytes=self._held_bytes())
+
+    @cached_property
+    def step_cycles(self) -> int:
+        """Cycles of the whole step."""
+        # Weights and gradients follow one another through the tree; its latency shows once, where a step begins.
+        tree = self.case.host.tree_seconds(self.case.systems) if sum(t.turn.weight_bytes for t in self.timed) else 0
+        return self._schedule[1] + math.ceil(tree * self.case.machine.clock_hz)
 
     def _held_bytes(self) -> tuple[int, ...]:
         """Bytes on the wafer in each turn of a micro-batch; none where turns run again, which hold other tensors."""
@@ -263,8 +265,10 @@ class _Run:
         done = sum(n * self._shares[self._kind(i)] for n, i in zip(flops, kernels, strict=True))
         return done / sum(flops) if any(flops) else 1.0
 
-    def _schedule(self, timed: Sequence[_Timed]) -> tuple[Timeline, int]:
+    @cached_property
+    def _schedule(self) -> tuple[Timeline, int]:
         """The first micro-batches turn by turn; every further one adds what the last of these did."""
+        timed = self.timed
         clock = _Clock(self._ahead(timed))
         ends = []
         for _ in range(min(self.micro_batches, _SHOWN)):
