@@ -156,6 +156,7 @@ class _Run:
         # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
         self.wiring = replace(self.part.streamed, resident=frozenset())
         self._kinds: dict[int, int] = {}
+        self._times: dict[object, tuple[tuple[int, int, int], float, int, int]] = {}
         self._cycles: dict[int, int] = {}
         self._shares: dict[int, float] = {}
         self._extents: dict[int, tuple[int, int]] = {}
@@ -226,13 +227,27 @@ class _Run:
         return [self._time(turn) for turn in (*order, *left)]
 
     def _time(self, turn: Turn) -> _Timed:
+        # Equal layers take equally long: they are timed once.
+        looks = (
+            tuple([self._kind(i) for i in turn.kernels]),
+            turn.weight_bytes,
+            turn.batch_bytes,
+            turn.bytes_out,
+            turn.moved_bytes,
+        )
+        if looks not in self._times:
+            self._times[looks] = self._time_of(turn, looks[0])
+        return _Timed(turn, *self._times[looks])
+
+    def _time_of(self, turn: Turn, kinds: Sequence[int]) -> tuple[tuple[int, int, int], float, int, int]:
+        """Cycles of a turn's lanes, of its weights, its work and what moves before it; of kernels of these kinds."""
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
-        work = sum(self._cycles[self._kind(i)] for i in turn.kernels)
+        work = sum(self._cycles[kind] for kind in kinds)
         words = math.ceil(self.share * turn.moved_bytes * 8 / machine.link_bits)
         # Small tensors stay together: where most of the work is, on a square around that, or all over the mesh.
-        part = max((self._extents[self._kind(i)] for i in turn.kernels), default=(1, 1), key=prod)
+        part = max((self._extents[kind] for kind in kinds), default=(1, 1), key=prod)
         whole = machine.usable_width, machine.usable_height
         sides = (1 << n for n in range((max(part) - 1).bit_length(), min(whole).bit_length()))
         places = part, *((side, side) for side in sides), whole
@@ -242,7 +257,7 @@ class _Run:
         weights = turn.weight_bytes * 8 / bits
         batch = self.share * turn.batch_bytes * 8 / machine.edge_bits_per_cycle
         lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes_out * 8 / bits)
-        return _Timed(turn, lanes, weights, work, moving)
+        return lanes, weights, work, moving
 
     def _kind(self, i: int) -> int:
         if i in self._kinds:
@@ -349,13 +364,11 @@ class _Clock:
 
     def __init__(self, ahead: int):
         self.ahead, self.spans = ahead, list[TimeSpan]()
+        self.end = 0
+        """When all that was added is through."""
+        self._ends: list[int] = []
         self._last: list[int | None] = [None, None, None]
         self._meshes: list[int] = []
-
-    @property
-    def end(self) -> int:
-        """When all that was added is through."""
-        return max((span.end_cycles for span in self.spans), default=0)
 
     def add(self, timed: _Timed) -> None:
         """Schedule a turn behind those before it."""
@@ -363,23 +376,24 @@ class _Clock:
         n = len(self._meshes)
         freed = self._meshes[n - self.ahead - 1] if n > self.ahead else None
         # The lane of weights runs ahead of the mesh, until the memory for them is full.
-        entry = self._span(0, timed, arriving, (self._last[0], freed))
-        # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
-        mesh = self._span(1, timed, computing, (self._last[1],), no_earlier=(entry,))
-        self._meshes.append(mesh)
-        if leaving:
-            self._span(2, timed, leaving, (self._last[2],), no_earlier=(mesh,))
-
-    def _span(
-        self, lane: int, timed: _Timed, cycles: int, after: Sequence[int | None], no_earlier: Sequence[int] = ()
-    ) -> int:
-        """A span behind `after` that ends no earlier than those of `no_earlier`, which it overlaps."""
-        waits = [n for n in after if n is not None]
-        cause = max(waits, key=lambda n: self.spans[n].end_cycles, default=None)
-        start = self.spans[cause].end_cycles if cause is not None else 0
-        until = max((self.spans[n].end_cycles for n in no_earlier), default=0)
-        end = max(start + cycles, until)
         name = f"{timed.turn.layer.name} {timed.turn.sweep}"
+        arrival = self._span(0, name, arriving, 0, freed)
+        # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
+        through = self._span(1, name, computing, arrival)
+        self._meshes.append(len(self.spans) - 1)
+        if leaving:
+            self._span(2, name, leaving, through)
+
+    def _span(self, lane: int, name: str, cycles: int, no_earlier: int, freed: int | None = None) -> int:
+        """The end of a span behind the last one of its lane, and behind `freed`, that ends at `no_earlier` at least."""
+        ends, cause = self._ends, self._last[lane]
+        # Of two that end together the one of the lane is the cause.
+        if freed is not None and (cause is None or ends[freed] > ends[cause]):
+            cause = freed
+        start = ends[cause] if cause is not None else 0
+        end = max(start + cycles, no_earlier)
+        self._last[lane] = len(ends)
+        ends.append(end)
         self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
-        self._last[lane] = len(self.spans) - 1
-        return len(self.spans) - 1
+        self.end = max(self.end, end)
+        return end
