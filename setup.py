@@ -64,10 +64,21 @@ def is_text(statement: ast.stmt) -> bool:
     )
 
 
-def offered_words(folder: pathlib.Path) -> set[str]:
-    """Every word of the files that name what scripts may import."""
-    texts = (path.read_text(encoding="utf-8") for name in OFFERS for path in folder.rglob(name))
-    return {word for text in texts for word in re.findall(r"\w+", text)}
+def offered_names(folder: pathlib.Path) -> set[str]:
+    """Every name that a file of OFFERS lets scripts import, or that is a method in the stub."""
+    names = set[str]()
+    for path in (p for name in OFFERS for p in folder.rglob(name)):
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".txt":
+            # At the margin stand modules with their docstrings, below them names.
+            names.update(re.findall(r"\w+", "\n".join(re.findall(r"^ .*", text, re.MULTILINE))))
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.alias | ast.FunctionDef | ast.ClassDef):
+                names.add(node.name.rpartition(".")[2])
+            elif isinstance(node, ast.Attribute):
+                names.add(node.attr)
+    return names
 
 
 def for_users(text: str, offered: Container[str] | None, is_whole: bool = False) -> str:
@@ -91,7 +102,7 @@ class Wheel(build_py):
         super().run()
         if self.editable_mode:
             return
-        offered = offered_words(pathlib.Path(self.build_lib))
+        offered = offered_names(pathlib.Path(self.build_lib))
         for path in pathlib.Path(self.build_lib).rglob("*.py"):
             is_whole = path.name in (*OFFERS, PRINTED)
             room = path.relative_to(self.build_lib).parts[1:-1]

@@ -11,6 +11,8 @@ import pytest
 import cstorch_compat
 import lazytensor
 import wse_sim
+from lazytensor import nn, optim
+from lazytensor.examples import examples
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -31,10 +33,24 @@ MAIN = """
     nn.functional.scaled_dot_product_attention to_onnx trace trace_graph
 """.split()
 """What the course and the READMEs use of `lazytensor`."""
+OFFERED = {
+    "lazytensor": vars(lazytensor),
+    "nn.functional": {name: vars(nn.functional)[name] for name in nn.functional.NAMES},
+    "nn": {name: getattr(nn, name) for name in nn.__all__},
+    "optim": {name: getattr(optim, name) for name in optim.__all__},
+}
+SHOWN_AT_LEAST = {"lazytensor": 0.9, "nn.functional": 0.75, "nn": 0.7, "optim": 0.65}
+"""The share of the functions and classes of a module that show an example."""
 
 
 def shows(thing):
-    return ">>> " in (inspect.unwrap(thing).__doc__ or "")
+    return ">>> " in (inspect.getdoc(thing) or "")
+
+
+def offered_by(module):
+    """Functions and classes of a module that a reader may look up, each under its first name."""
+    things = ((n, t) for n, t in OFFERED[module].items() if callable(t) and not n.startswith("_") and n != "public")
+    return {n: t for n, t in things if getattr(t, "__module__", "").startswith("lazytensor")}
 
 
 def test_every_door_has_an_example():
@@ -44,6 +60,22 @@ def test_every_door_has_an_example():
     functions = {name: thing for name, thing in named.items() if inspect.isfunction(thing) or name.startswith("lazy")}
     assert len(functions) > 30
     assert {name for name, thing in functions.items() if not shows(thing)} == set(WITHOUT)
+
+
+@pytest.mark.parametrize("module", OFFERED)
+def test_most_of_what_a_module_offers_shows_an_example(module):
+    offered = offered_by(module)
+    without = sorted(name for name, thing in offered.items() if not shows(thing))
+    assert len(without) <= (1 - SHOWN_AT_LEAST[module]) * len(offered), without
+
+
+def test_examples_of_the_table_are_true_and_each_is_shown():
+    named = {name: thing for module in OFFERED for name, thing in offered_by(module).items()}
+    assert examples().keys() <= named.keys()
+    run = doctest.DocTestRunner(verbose=False)
+    parse = doctest.DocTestParser().get_doctest
+    wrong = [n for n in examples() if run.run(parse(inspect.getdoc(named[n]), {}, n, None, None), out=print).failed]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("name", SHOWING)
