@@ -218,17 +218,21 @@ def test_executor_that_dies_is_an_error_after_what_it_finished_is_safe(tmp_path,
 
 def test_points_that_ask_for_the_same_prices_are_planned_by_one_process():
     points = [
-        Point(program="step", digest=digest, machine="tiny", mode="streaming", batch_size=batch, systems=systems)
+        Point(program="step", digest=digest, machine="tiny", mode=mode, batch_size=batch, systems=systems)
         for digest in "ab"
         for batch in (3, 8, 12, 16)
         for systems in (1, 2, 4)
+        for mode in ("pipelined", "streaming")
     ]
     groups = tasks.kin([tasks.Task(point, SMALL, TINY, APPLIANCE, None) for point in points])
-    assert [len(group) for group in groups] == [6] * 4
+    assert [len(group) for group in groups] == [6] * 8
     # 3 and 12 are three times a power of two, 8 and 16 are powers of two.
-    asked = [{(task.point.digest, task.point.batch_size) for task in group} for group in groups]
+    asked = [{(task.point.digest, task.point.mode, task.point.batch_size) for task in group} for group in groups]
     assert {frozenset(one) for one in asked} == {
-        frozenset({(d, x), (d, y)}) for d in "ab" for x, y in ((3, 12), (8, 16))
+        frozenset({(d, m, x), (d, m, y)})
+        for d in "ab"
+        for m in ("pipelined", "streaming")
+        for x, y in ((3, 12), (8, 16))
     }
     assert sorted(map(str, points)) == sorted(str(task.point) for group in groups for task in group)
 

@@ -102,14 +102,15 @@ def plan_tasks(tasks: Iterable[Task]) -> list[SweepRecord]:
 def kin(tasks: Iterable[Task]) -> list[list[Task]]:
     """Tasks in groups that ask for the same prices, at most `KIN` in each, the largest groups first.
 
-    Those of a program on a machine whose batches are the same but for factors of two: two systems share a batch, and
-    micro-batches halve it, so that each of them asks for what the others do.
+    Those of a program on a machine and in a mode, whose batches are the same but for factors of two: two systems share
+    a batch, and micro-batches halve it, so that each of them asks for what the others do. Modes keep other operands in
+    place, and ask for prices of their own.
     """
     groups: dict[tuple[object, ...], list[list[Task]]] = {}
     for task in tasks:
-        batch = task.point.batch_size
+        point, batch = task.point, task.point.batch_size
         # The lowest bit that is set is the power of two in it.
-        among = groups.setdefault((task.point.digest, task.machine, batch // (batch & -batch)), [[]])
+        among = groups.setdefault((point.digest, task.machine, point.mode, batch // (batch & -batch)), [[]])
         if len(among[-1]) == KIN:
             among.append([])
         among[-1].append(task)
