@@ -28,8 +28,8 @@ ENDS = 2
 """Layers that stay at either end: what is computed there may differ from what is computed within."""
 WORTH = 8
 """Layers to be left out at least: the shallow graph is compiled twice."""
-NAMES = ("id", "uid")
-"""Attributes that only tell equal nodes apart."""
+UNTOLD = ("id", "uid", DRAW)
+"""Attributes that only tell equal nodes apart, as names and the numbers of draws do."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +165,20 @@ class Layers:
     def _lines(self) -> dict[Where, dict[tuple[int, int], int]]:
         """For each line the records of layers that are on it: repeat and place within a copy -> its first layer."""
         lines: dict[Where, dict[tuple[int, int], int]] = {}
+        # Lines are few, and equal ones mostly one object: which they are is asked for once.
+        records: dict[int, dict[tuple[int, int], int]] = {}
         for k, stack in enumerate(self.stacks):
             start, period = stack.repeat.start, stack.repeat.period
-            for i in range(start, stack.repeat.end):
-                if (where := self.nodes[i].where) is not None:
-                    copy, phase = divmod(i - start, period)
-                    lines.setdefault(where, {}).setdefault((k, phase), copy)
+            for phase in range(period):
+                before: Where | None = None
+                for copy, n in enumerate(self.nodes[start + phase : stack.repeat.end : period]):
+                    where = n.where
+                    if where is None or where is before:
+                        continue
+                    before = where
+                    if id(where) not in records:
+                        records[id(where)] = lines.setdefault(where, {})
+                    records[id(where)].setdefault((k, phase), copy)
         return lines
 
     def lines_like(self, known: Sequence[Where], count: int) -> list[Where | None]:
@@ -250,16 +258,24 @@ def _references(nodes: list[Node], place: dict[Node, int]) -> Numbers:
 
 def _kinds(nodes: list[Node]) -> Numbers:
     numbers: dict[Any, int] = {}
-    return np.fromiter((numbers.setdefault(_kind(n), len(numbers)) for n in nodes), np.int64, len(nodes))
+    # What is the same object is equal; all are alive as long as the nodes are.
+    types: dict[int, int] = {}
+    texts: dict[int, str] = {}
+    kinds = []
+    for n in nodes:
+        if id(n.type) not in types:
+            types[id(n.type)] = numbers.setdefault(n.type, len(numbers))
+        attrs = tuple([_named(name, v, texts) for name, v in n.attrs.items() if name not in UNTOLD]) if n.attrs else ()
+        # A constant is itself: equal ones in several layers are one node, or differ.
+        kind = n.op, types[id(n.type)], None if n.value is None else id(n.value), len(n.inputs), attrs
+        kinds.append(numbers.setdefault(kind, len(numbers)))
+    return np.array(kinds, np.int64)
 
 
-def _kind(n: Node) -> tuple[Any, ...]:
-    # A constant is itself: equal ones in several layers are one node, or differ.
-    value = id(n.value) if n.value is not None else None
-    if not n.attrs:
-        return n.op, n.type, value, len(n.inputs)
-    attrs = tuple((name, repr(v)) for name, v in n.attrs.items() if name not in NAMES and name != DRAW)
-    return n.op, n.type, value, len(n.inputs), attrs
+def _named(name: str, value: Any, texts: dict[int, str]) -> tuple[str, str]:
+    if id(value) not in texts:
+        texts[id(value)] = repr(value)
+    return name, texts[id(value)]
 
 
 def _repeats_of(nodes: list[Node], references: Numbers) -> Iterator[Repeat]:

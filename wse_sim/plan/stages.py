@@ -86,7 +86,7 @@ def stage_depths(wiring: Wiring, number: dict[int, int]) -> dict[int, int]:
 
 def sample_bytes(wiring: Wiring, buffer: int) -> int:
     """Bytes of a tensor for one sample, or of all of it if it is not cut into samples."""
-    size = wiring.type(buffer).nbytes
+    size = wiring.nbytes[buffer]
     return -(-size // wiring.batch_size) if buffer in wiring.per_sample else size
 
 

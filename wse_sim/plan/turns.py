@@ -121,7 +121,7 @@ class Turns:
         batch = 0
         for i in kernels:
             for o in self.wiring.operands[i]:
-                size = self.wiring.type(o.buffer).nbytes
+                size = self.wiring.nbytes[o.buffer]
                 if o.buffer in self.wiring.resident:
                     # A weight comes again in each turn that needs it: the wafer keeps none, which is the point of this
                     # mode.
@@ -148,7 +148,7 @@ class Turns:
         """Once for each tensor: kernels of one layer have their operands in the same place."""
         read = {o for i in kernels for o in self.wiring.operands[i] if o.buffer in self.wiring.per_sample}
         moved = {o for o in read if self._is_made_on_wafer(o) and self._maker[o.source] != number}
-        return sum(self.wiring.type(o.buffer).nbytes for o in moved if o.buffer not in self._inner)
+        return sum(self.wiring.nbytes[o.buffer] for o in moved if o.buffer not in self._inner)
 
     def _is_made_on_wafer(self, operand: BufferVersion) -> bool:
         return operand.source != OUTSIDE and not self.wiring.is_on_host(operand.source)
@@ -224,8 +224,8 @@ class Turns:
                         ends[o.buffer, o.source] = turn_of[o.source], n
         for (buffer, _), (first, last) in ends.items():
             if first < last:
-                change[first] += self.wiring.type(buffer).nbytes
-                change[last] -= self.wiring.type(buffer).nbytes
+                change[first] += self.wiring.nbytes[buffer]
+                change[last] -= self.wiring.nbytes[buffer]
         total, crossing = 0, []
         for delta in change[:-1]:
             total += delta
@@ -287,7 +287,7 @@ class Turns:
                     v.buffer,
                     v.source,
                     v in self._again,
-                    wiring.type(v.buffer).nbytes,
+                    wiring.nbytes[v.buffer],
                     int(v.buffer not in wiring.per_sample),
                 )
                 for v in versions

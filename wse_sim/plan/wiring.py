@@ -95,6 +95,11 @@ class Wiring:
         """The instructions that do something."""
         return tuple(i for i, instr in enumerate(self.program.instrs) if not is_free(instr))
 
+    @cached_property
+    def nbytes(self) -> list[int]:
+        """Bytes of each buffer, for whoever asks for those of all."""
+        return [b.type.nbytes for b in self.program.buffers]
+
     def type(self, buffer: int) -> Type:
         """Type of a buffer."""
         return self.program.buffers[buffer].type
