@@ -3,9 +3,13 @@
 When closing a file fails, HDF5 keeps it and tries again when the process ends, which then crashes.
 """
 
+import contextlib
 import io
 import os
+from collections.abc import Iterator
 from typing import Any
+
+import h5py
 
 from cstorch_compat.files.trailer import Trailer, rest_of, text_of
 
@@ -26,6 +30,10 @@ class Sink(io.RawIOBase):
         """Raises the OSError that was met first, if there was one."""
         if self._error is not None:
             raise self._error
+
+    def abandon(self) -> None:
+        """Accept and forget whatever comes: nobody wants the file any more."""
+        self._error = self._error or OSError("nobody wants the file any more")
 
     def seal(self, arrays: dict[tuple[int, int], int]) -> None:
         """Put the checksums behind the file: those of arrays by place and size, and that of all other bytes."""
@@ -86,3 +94,19 @@ class Sink(io.RawIOBase):
     def tell(self) -> int:
         """The position."""
         return self._at
+
+
+@contextlib.contextmanager
+def let_go(sink: Sink) -> Iterator[None]:
+    """A block behind whose failure HDF5 has nothing of the file any more."""
+    try:
+        yield
+    except BaseException:
+        # An interrupt may come when HDF5 has opened the file and no variable holds it: what the end of the process
+        # then closes would write to a stream that is gone, and complain.
+        sink.abandon()
+        name = repr(sink).encode("ascii", "replace")
+        for file in h5py.h5f.get_obj_ids(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE):
+            if h5py.h5f.get_name(file) == name:
+                h5py.File(file).close()
+        raise

@@ -29,7 +29,7 @@ from cstorch_compat.files.h5layout import (
     LeafRefused,
     is_storable,
 )
-from cstorch_compat.files.h5sink import Sink
+from cstorch_compat.files.h5sink import Sink, let_go
 from cstorch_compat.files.newfile import NO_ROOM, new_file
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -141,7 +141,7 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
     # The objects of HDF5 1.8 index many attributes and carry checksums, and every HDF5 since reads them. The oldest
     # kind, h5py's default, looks through a list for each name, and the root has an attribute for each leaf.
-    with Sink(path) as sink, h5py.File(sink, "w", libver=("v108", "latest")) as file:
+    with Sink(path) as sink, let_go(sink), h5py.File(sink, "w", libver=("v108", "latest")) as file:
         # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
         # of another layout; both readers refuse a file without __SUCCESS__.
         file.attrs["__version__"] = LAYOUT_VERSION

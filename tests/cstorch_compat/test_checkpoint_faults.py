@@ -306,3 +306,20 @@ def nobody() -> int:
     done = subprocess.Popen([sys.executable, "-c", ""])
     done.wait()
     return done.pid
+
+
+def test_an_interrupt_while_a_file_is_opened_leaves_nothing_to_hdf5(tmp_path, monkeypatch):
+    opened = []
+
+    class Interrupted(h5py.File):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            # As a signal does it: the caller never gets what was opened.
+            if not opened:
+                opened.append(self.id)
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr("cstorch_compat.files.h5write.h5py.File", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cstorch.save({"x": 1}, tmp_path / "x.mdl")
+    assert not opened[0].valid and not list(tmp_path.iterdir())

@@ -52,7 +52,9 @@ STEPS, EVERY = 12, 3
 
 
 def batches():
-    generators = [torch.Generator().manual_seed(i) for i in range(STEPS)]
+    # Workers take turns, each with a loader of its own: what a step is given must not depend on where a run began.
+    rank, workers = cstorch.distributed.get_ordinal(), cstorch.distributed.num_tasks()
+    generators = [torch.Generator().manual_seed(step) for step in range(first + rank, STEPS + workers, workers)]
     return [(torch.randn(8, 16, generator=g), torch.arange(8) % 4) for g in generators]
 
 
@@ -87,7 +89,7 @@ def keep(step):
 
 
 if first < STEPS:
-    loader = cstorch.utils.data.DataLoader(lambda: batches()[first:])
+    loader = cstorch.utils.data.DataLoader(batches)
     for x, y in cstorch.utils.data.DataExecutor(loader, num_steps=STEPS - first, checkpoint_steps=EVERY):
         training_step(x, y)
         step += 1
