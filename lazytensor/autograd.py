@@ -1,15 +1,41 @@
 """Gradients as a graph: from output nodes to nodes for the derivatives, by the `vjp` rule of each op."""
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from lazytensor import source
 from lazytensor.errors import AutogradError
+from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ops.formula import Gradients, accumulate, pullback, push
 
 ARRIVAL = "arrival"
 """Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
 _registrations = 0
+
+
+class _Walk(threading.local):
+    """What the walk back that this thread is at has to pass: from where, and the nodes."""
+
+    roots: tuple[Node, ...] | None = None
+    order: list[Node] | None = None
+
+
+_walk = _Walk()
+
+
+@contextmanager
+def one_walk(outputs: Sequence[Node]) -> Iterator[None]:
+    """A block that asks more than once for the nodes below `outputs`, of which no more are made in it."""
+    before = _walk.roots, _walk.order
+    _walk.roots, _walk.order = tuple(outputs), None
+    try:
+        # A gradient for each parameter: they all live, and no cycle is among them.
+        with no_search():
+            yield
+    finally:
+        _walk.roots, _walk.order = before
 
 
 def watch(n: Node, arrival: Callable[[Node], Node]) -> None:
@@ -51,7 +77,12 @@ def grad(
 
 def tracked(outputs: Sequence[Node]) -> list[Node]:
     """The nodes below `outputs` through which a gradient may flow, inputs before users."""
-    return [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
+    if _walk.order is not None and _walk.roots == tuple(outputs):
+        return _walk.order
+    order = [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
+    if _walk.roots == tuple(outputs):
+        _walk.order = order
+    return order
 
 
 def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
@@ -96,6 +127,6 @@ def leaves(outputs: Sequence[Node]) -> list[Node]:
     key = ("leaves", *outputs)
     if key not in memo:
         # A leaf that several tensors share appears once; the order decides in which order hooks run.
-        memo[key] = [n for n in topological(outputs, lambda n: not n.tracks) if n.op == "variable" and n.tracks]
+        memo[key] = [n for n in tracked(outputs) if n.op == "variable"]
     variables: list[Node] = memo[key]
     return variables

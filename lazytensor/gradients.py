@@ -141,8 +141,9 @@ def backward_of(
     root, seed = t.node, t._seed(gradient)
     if not root.tracks:
         autograd.grad([root], [seed], [])
-    t.spend(create_graph if retain_graph is None else retain_graph)
-    walk_back([root], [seed], create_graph, inputs)
+    with autograd.one_walk([root]):
+        t.spend(create_graph if retain_graph is None else retain_graph)
+        walk_back([root], [seed], create_graph, inputs)
 
 
 class Context:

@@ -53,6 +53,8 @@ def spend(root: Node) -> None:
 
 def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Replaced]]:
     """The values that the gradient of a node needs and that were written over."""
+    if not OPS[n.op].saves:
+        return
     candidates = [(i, lost) for i in (n, *n.inputs) if (lost := _replaced(i, cell_of)) is not None]
     if not candidates:
         return

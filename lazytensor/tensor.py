@@ -21,7 +21,7 @@ from lazytensor.device import Size as Size
 from lazytensor.device import chosen_device as chosen_device
 from lazytensor.dtype import DType, float16, of_array
 from lazytensor.errors import AutogradError, ShapeError
-from lazytensor.ir.graph import Node, leaf, unique
+from lazytensor.ir.graph import Node, find, intern, leaf, unique
 from lazytensor.ir.types import Type
 from lazytensor.methods import Methods
 from lazytensor.ops import OPS, call, const, full
@@ -121,8 +121,7 @@ class Tensor(Methods):
             seen.tracks = seen.tracks or name == "variable"
         if self.leaf_id:
             # The number tells two leaves with equal values apart, which are one node otherwise.
-            seen = call("variable", seen, uid=self.leaf_id)
-            seen.tracks = True
+            seen = _variable(seen, self.leaf_id)
         self._seen, self._node = stored, seen
         return seen
 
@@ -390,6 +389,20 @@ class Tensor(Methods):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return rebuild, (type(self), self.array("pickling it"), self.dtype, bool(self.leaf_id), dict(self.__dict__))
+
+
+def _variable(n: Node, leaf_id: int) -> Node:
+    """The node for the leaf of that number, as it is now. There is one for each parameter in each step."""
+    attrs = {"uid": leaf_id}
+    key, known = find("variable", (n,), attrs)
+    if known is None:
+        known = intern(key, "variable", (n,), attrs, n.type)
+        known.where = source.where()
+    known.tracks = True
+    if cells.here.current is None:
+        # It is the leaf, so that nobody has to compute it.
+        known.value = n.value
+    return known
 
 
 blank = object.__new__  # past the constructor, which takes what scripts give

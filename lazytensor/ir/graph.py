@@ -88,11 +88,12 @@ def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
         return (op, inputs)
     # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
     # Sorted, so that the order in which keywords were written makes no second node.
-    items = tuple(
+    # From a list, which is made faster than by a generator.
+    items = [
         (k, v.hex() if v.__class__ is float else v, v.__class__)
         for k, v in (attrs.items() if len(attrs) == 1 else sorted(attrs.items()))
-    )
-    return (op, inputs, items)
+    ]
+    return (op, inputs, tuple(items))
 
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
@@ -171,7 +172,11 @@ def topological(
         for child in rest:
             if child not in seen:
                 seen.add(child)
-                needed = () if is_leaf is not None and is_leaf(child) else child.inputs
+                needed = child.inputs
+                # What needs nothing is done at once: wide graphs are mostly that.
+                if not needed or (is_leaf is not None and is_leaf(child)):
+                    order.append(child)
+                    continue
                 stack.append((child, iter(needed[::-1] if last_first else needed)))
                 break
         else:

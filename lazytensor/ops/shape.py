@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import source
 from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
 from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
-from lazytensor.ir.graph import Node
+from lazytensor.ir.graph import Node, find, intern
 from lazytensor.ir.operation import decomposed, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, where
@@ -85,12 +86,19 @@ def _concat(*types: Type, dim: int) -> Type:
 
 
 def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> tuple[Node, ...]:
-    parts, at = [], 0
+    # One by one a slice asks for its type and its line; of thousands that is most of the time.
+    shape, parts, at, place = g.type.shape, [], 0, source.where()
+    before, behind, ends, strides = (0,) * dim, (0,) * (len(shape) - dim - 1), shape[dim + 1 :], (1,) * len(shape)
     for x in inputs:
-        starts = tuple(at if d == dim else 0 for d in range(len(g.type.shape)))
-        limits = tuple(at + x.type.shape[dim] if d == dim else e for d, e in enumerate(g.type.shape))
-        parts.append(slice_(g, starts, limits))
-        at += x.type.shape[dim]
+        extent = x.type.shape[dim]
+        starts, limits = (*before, at, *behind), (*shape[:dim], at + extent, *ends)
+        attrs = {"starts": starts, "limits": limits, "strides": strides}
+        key, part = find("slice", (g,), attrs)
+        if part is None:
+            part = intern(key, "slice", (g,), attrs, x.type)
+            part.where, part.tracks = place, g.tracks
+        parts.append(part)
+        at += extent
     return tuple(parts)
 
 

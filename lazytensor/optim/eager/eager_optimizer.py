@@ -15,12 +15,14 @@ from lazytensor import cells, source
 from lazytensor import dtype as dt
 from lazytensor.dtype import round_to
 from lazytensor.errors import TraceError, refuse
-from lazytensor.ir.graph import leaf
+from lazytensor.ir.garbage import no_search
+from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
-from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts
+from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
 from lazytensor.optim.eager.recorded import RecordedArray, RecordedState
+from lazytensor.optim.eager.together import Whole, whole_of
 from lazytensor.optim.traced import optimizer
-from lazytensor.tensor import Tensor, grad_mode, untracked, wrap
+from lazytensor.tensor import Tensor, grad_mode, handle, untracked, wrap
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
@@ -84,7 +86,7 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             refuse("eager optimizer", error, f"torch.optim.{type(self).__name__}")
             return None if closure is None else closure()
         loss = optimizer.loss_of(closure)
-        with grad_mode(False):
+        with grad_mode(False), no_search():
             for group in self.param_groups:
                 # Rates that a schedule gives as tensors are numbers here: nothing is traced.
                 plain = {k: v.item() if isinstance(v, Tensor) else v for k, v in group.items() if k != "params"}
@@ -101,26 +103,38 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
     def _apply(self, group: dict[str, Any], batch: list[Tensor], numbers: dict[str, float]) -> None:
         """The rule on parameters that go together; `numbers` are the scalars of their state."""
         states = [self.state[p] for p in batch]
-        names = [name for name in states[0] if name not in SCALARS]
-        new: State = {**numbers, **{name: joined([s[name].array() for s in states]) for name in names}}
-        g = joined([p.grad.array() for p in batch])  # type: ignore[union-attr]
+        cells_of = {name: [s[name].cell for s in states] for name in states[0] if name not in SCALARS}
+        wholes = {name: whole_of(some) for name, some in cells_of.items()}
+        new: State = dict(numbers)
+        for name, whole in wholes.items():
+            new[name] = joined([s[name].array() for s in states]) if whole is None else whole.array
+        g = joined([_value(p.grad) for p in batch])  # type: ignore[arg-type]
         # Before the rule, whose weight decay is not turned round with the gradient.
         if group.get("maximize"):
             g = -g
         # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
         # each operation.
-        updated = self.rule(group, joined([p.array() for p in batch]), g, new)
+        updated = self.rule(group, joined([_value(p) for p in batch]), g, new)
         dtype = batch[0].dtype
         for name, value in new.items():
             if name in SCALARS:
-                number = np.asarray(value, np.float32)
-                for s in states:
-                    _set(s, name, number, NUMBER)
+                _set_all(states, name, leaf(np.asarray(value, np.float32), NUMBER))
+            elif len(batch) == 1:
+                _set(states[0], name, parts(value, batch, dtype)[0], batch[0].spec)
+            elif (whole := wholes.get(name)) is not None:
+                whole.replace(rounded(value, dtype))
             else:
-                for s, p, part in zip(states, batch, parts(value, batch, dtype), strict=True):
-                    _set(s, name, part, p.spec)
+                for s, p in zip(states, batch, strict=True):
+                    if name not in s:
+                        s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
+                Whole(rounded(value, dtype), [s[name].cell for s in states])
         for p, part in zip(batch, parts(updated, batch, dtype), strict=True):
-            p.write(leaf(part, p.spec))
+            if p.lens or p.__dict__:
+                p.write(leaf(part, p.spec))
+            else:
+                # As `write`, without its questions: the value is of the parameter's type, and no gradient is recorded.
+                p._seen = p._node = None
+                cells.write(p.cell, leaf(part, p.cell.type))
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
         """The rule as nodes of the step that is recorded."""
@@ -161,6 +175,26 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.__dict__.update(saved)
         # Absent in what PyTorch has pickled.
         self.__dict__.setdefault("steps_taken", 0)
+
+
+def _value(t: Tensor) -> np.ndarray:
+    """The elements of a tensor, mostly without a node for its being a variable."""
+    n = t.cell.node
+    return t.array() if t.lens or n is None or n.value is None else n.value
+
+
+def _set_all(states: list[State], name: str, number: Node) -> None:
+    """Make one number the value of all of them."""
+    for s in states:
+        if name not in s:
+            s[name] = wrap(number)
+        elif (cell := s[name].cell).home is None:
+            # As a write of it, but for what a gradient would have to hear: none needs a count of steps.
+            cell.node = number
+            cell.version += 1
+            number.cells += 1
+        else:
+            s[name].write(number)
 
 
 def _set(state: dict[str, Tensor], name: str, array: np.ndarray, type: Type) -> None:
