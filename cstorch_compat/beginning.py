@@ -10,6 +10,9 @@ import os
 import pathlib
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a process to end, besides that of the keyboard."""
@@ -51,6 +54,38 @@ def follow() -> None:
             signal.signal(number, leave)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
+
+
+@contextlib.contextmanager
+def postponed() -> Iterator[None]:
+    """A block that no signal interrupts; one that comes meanwhile comes at its end.
+
+    For libraries that call back from C: an exception in what they call is lost there, or becomes another.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    is_over = False
+    before = {number: handler for number in (*ENDING, signal.SIGINT) if callable(handler := signal.getsignal(number))}
+
+    def note(number: int, frame: Any) -> None:
+        # One that comes between two of the last lines finds some handlers put back and others not yet.
+        if is_over:
+            before[number](number, frame)
+        else:
+            came.append(number)
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        is_over = True
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 if is_command():

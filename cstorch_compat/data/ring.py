@@ -5,6 +5,7 @@ ahead waits, and the memory is bounded.
 """
 
 import math
+import mmap
 import pathlib
 import shutil
 from collections.abc import Sequence
@@ -24,6 +25,25 @@ FOLDER = pathlib.Path("/dev/shm")
 """Where Linux keeps shared memory; what is written beyond its size kills the process."""
 
 
+class Nameless:
+    """Memory that forks share. It has no name that a process which is killed could leave behind."""
+
+    def __init__(self, size: int):
+        self._pages = mmap.mmap(-1, size)
+        self.buf = memoryview(self._pages)
+
+    def close(self) -> None:
+        """Let go of it. Raises BufferError while an array looks into it."""
+        self.buf.release()
+        self._pages.close()
+
+    def unlink(self) -> None:
+        """There is no name to be taken away."""
+
+
+Memory = SharedMemory | Nameless
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the arrays of a share lie in a slot: their shapes and dtypes, in order."""
@@ -41,7 +61,7 @@ class Layout:
         # Rounded up, as everywhere: -(-a // b).
         return -(-math.prod(shape) * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT
 
-    def views(self, memory: SharedMemory, slot: int) -> list[np.ndarray]:
+    def views(self, memory: Memory, slot: int) -> list[np.ndarray]:
         """The arrays of a slot. They must be gone before the memory is closed."""
         arrays, start = [], slot * self.slot_bytes
         for i, (shape, dtype) in enumerate(self.arrays):
@@ -49,7 +69,7 @@ class Layout:
             start += self._padded_bytes(i)
         return arrays
 
-    def fill(self, memory: SharedMemory, slot: int, arrays: Sequence[np.ndarray]) -> None:
+    def fill(self, memory: Memory, slot: int, arrays: Sequence[np.ndarray]) -> None:
         """Put arrays into a slot. Raises DataError if they are others than the layout is for."""
         forms = tuple((a.shape, a.dtype.str) for a in arrays)
         if forms != self.arrays:
@@ -66,8 +86,10 @@ def _listed(arrays: tuple[tuple[tuple[int, ...], str], ...]) -> str:
     return ", ".join(f"{np.dtype(dtype)}{list(shape)}" for shape, dtype in arrays)
 
 
-def memories(layouts: Sequence[Layout]) -> list[SharedMemory]:
-    """New shared memory for a ring of each layout. Raises DataError if the system has not enough of it."""
+def memories(layouts: Sequence[Layout], has_forks: bool) -> list[Memory]:
+    """New shared memory for a ring of each layout; processes that are no forks find it by a name.
+
+    Raises DataError if the system has not enough of it."""
     needed = sum(SLOTS * layout.slot_bytes for layout in layouts)
     # Linux grants more than there is and kills the process when it is written to, so the room is asked for first.
     if FOLDER.is_dir() and (free := shutil.disk_usage(FOLDER).free) < needed:
@@ -76,17 +98,18 @@ def memories(layouts: Sequence[Layout]) -> list[SharedMemory]:
             where=source.where(),
             hint="Use fewer num_workers_per_csx or smaller batches, or give the container more shared memory.",
         )
-    return [SharedMemory(create=True, size=SLOTS * layout.slot_bytes) for layout in layouts]
+    sizes = [SLOTS * layout.slot_bytes for layout in layouts]
+    return [Nameless(size) if has_forks else SharedMemory(create=True, size=size) for size in sizes]
 
 
-def forget_names(rings: Sequence[SharedMemory]) -> None:
+def forget_names(rings: Sequence[Memory]) -> None:
     """Take the names from the system: the memory then ends with the processes that use it, however they end."""
     for memory in rings:
         with suppress(FileNotFoundError):  # it was done before
             memory.unlink()
 
 
-def close(rings: Sequence[SharedMemory]) -> None:
+def close(rings: Sequence[Memory]) -> None:
     """Let go of the memory."""
     forget_names(rings)
     for memory in rings:

@@ -109,10 +109,7 @@ class WorkerStream:
         self._layouts = [of_system[cluster.system_of(rank)] for rank in range(cluster.workers)]
         self._asked, self._shares_read = [0] * cluster.workers, [0] * cluster.workers
         # Made before the workers, which are told of it when they start.
-        self._memories = ring.memories(self._layouts)
-        # A fork has the memory without a name: there is no moment in which a kill could leave it behind.
-        if default_context().get_start_method() == "fork":
-            ring.forget_names(self._memories)
+        self._memories = ring.memories(self._layouts, default_context().get_start_method() == "fork")
         try:
             self._crew = self._hired(make, loading, checkpoints)
         except BaseException:

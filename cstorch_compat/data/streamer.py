@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import numpy as np
 
 from cstorch_compat.data import role
-from cstorch_compat.data.ring import Layout
+from cstorch_compat.data.ring import Layout, Memory
 from cstorch_compat.data.step_ranges import Schedule
 from cstorch_compat.data.supply import Supply
 from cstorch_compat.files.tree import flatten
@@ -31,7 +30,7 @@ class StreamerPost:
     checkpoints: Schedule | None
     num_steps: int
     layout: Layout
-    memory: SharedMemory
+    memory: Memory
 
     def begin(self) -> Callable[[int, Any], Answer]:
         """Become a worker for the rest of the process, and make the loader."""

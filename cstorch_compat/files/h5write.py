@@ -15,6 +15,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from cstorch_compat.beginning import postponed
 from cstorch_compat.files import treespec
 from cstorch_compat.files.h5attributes import put_attribute, put_text
 from cstorch_compat.files.h5layout import (
@@ -141,12 +142,13 @@ def _scalar_descriptor(key: str, leaf: object) -> dict[str, Any]:
 def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
     # The objects of HDF5 1.8 index many attributes and carry checksums, and every HDF5 since reads them. The oldest
     # kind, h5py's default, looks through a list for each name, and the root has an attribute for each leaf.
-    with Sink(path) as sink, let_go(sink), h5py.File(sink, "w", libver=("v108", "latest")) as file:
+    with Sink(path) as sink, let_go(sink), _opened(sink) as file:
         # The version goes first and __SUCCESS__ last, so that a reader can tell a file that was cut short from one
         # of another layout; both readers refuse a file without __SUCCESS__.
-        file.attrs["__version__"] = LAYOUT_VERSION
-        file.attrs[VERSION_KEY] = CSTORCH_VERSION
-        file.attrs["__spec__"] = spec
+        with postponed():
+            file.attrs["__version__"] = LAYOUT_VERSION
+            file.attrs[VERSION_KEY] = CSTORCH_VERSION
+            file.attrs["__spec__"] = spec
         arrays: dict[tuple[int, int], int] = {}
         for key, leaf in leaves:
             # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
@@ -155,12 +157,19 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
             _write_leaf(file, key, leaf, path, arrays)
             with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
                 sink.check()
-        file.attrs["__SUCCESS__"] = True
         # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
-        file.close()
+        with postponed():
+            file.attrs["__SUCCESS__"] = True
+            file.close()
         sink.check()
         sink.seal(arrays)
         sink.check()
+
+
+def _opened(sink: Sink) -> h5py.File:
+    # HDF5 calls the sink back, and what a signal raises in there is lost, or is another error in the end.
+    with postponed():
+        return h5py.File(sink, "w", libver=("v108", "latest"))
 
 
 def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict[tuple[int, int], int]) -> None:
@@ -168,12 +177,12 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict
     # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
     # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
-        with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
+        with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
             file.attrs[key + METADATA] = json.dumps(_filled(key, leaf), indent=4)
         return
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
-    with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
+    with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
         descriptor, offset = (leaf, None) if array is None else _write_array(file, key, leaf, array)
         if array is not None and offset is not None:
             # Of the bytes in memory: what the disk makes of them is what is to be found out.

@@ -151,3 +151,35 @@ def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
     monkeypatch.setattr("cstorch_compat.__main__.info", info)
     assert main(["info"]) == 143
     assert capsys.readouterr().err == "lazywafer: stopped by SIGTERM\n"
+
+
+def test_a_signal_waits_for_the_end_of_a_block_that_it_may_not_interrupt():
+    passed = []
+    with pytest.raises(KeyboardInterrupt):
+        with beginning.postponed():
+            os.kill(os.getpid(), signal.SIGINT)
+            passed.append("the kill")
+        passed.append("the end")
+    assert passed == ["the kill"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_signal_in_a_save_is_no_error_of_hdf5(script):
+    done = script(
+        """
+        import os, signal, torch
+        import cerebras.pytorch as cstorch
+        from cstorch_compat.files.h5sink import Sink
+
+        write = Sink.write
+
+        def interrupted(sink, data):
+            Sink.write = write
+            os.kill(os.getpid(), signal.SIGTERM)
+            return write(sink, data)
+
+        Sink.write = interrupted
+        cstorch.save({"x": torch.ones(3)}, "x.mdl")
+        """,
+        preamble="",
+    )
+    assert (done.returncode, done.stderr) == (143, "lazywafer: stopped by SIGTERM\n")
