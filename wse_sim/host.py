@@ -26,6 +26,10 @@ class Host:
     streams, the weight host sends weights and receives gradients at `stream_bits_per_s` each way, whatever the number
     of systems: each node of the tree between them serves `fan_out` at that rate, so more systems add depth alone, and
     `tree_node_s` on each way for each level of it.
+
+    >>> from wse_sim.host import APPLIANCE
+    >>> APPLIANCE.workers
+    5
     """
 
     workers: int

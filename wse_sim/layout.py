@@ -20,7 +20,12 @@ def ceil_div(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class Rect:
-    """A rectangle of PEs: the left upper corner and the extents, in PEs."""
+    """A rectangle of PEs: the left upper corner and the extents, in PEs.
+
+    >>> import wse_sim
+    >>> wse_sim.Rect(0, 0, 4, 2).overlaps(wse_sim.Rect(3, 1, 4, 2))
+    True
+    """
 
     x: int
     y: int

@@ -31,6 +31,10 @@ class Machine:
     between the tasks of a program before the first word of a collective moves, `task_start_cycles` what passes between
     the event that lets a task run and its first instruction. `ramp_cycles` is the latency between core and router
     (T_R).
+
+    >>> import wse_sim
+    >>> wse_sim.WSE2.usable_pes
+    745500
     """
 
     name: str

@@ -29,6 +29,12 @@ class MeshBackend:
     """Runs programs on simulated cores of `machine`; with `wavelets` cycle by cycle, else as data.
 
     `side` is that of a square, or (width, height).
+
+    >>> import lazytensor as lt, numpy as np, wse_sim
+    >>> program = lt.trace(lambda x, y: x @ y, lt.ones(4, 4), lt.ones(4, 4))
+    >>> run = wse_sim.MeshBackend(4).compile(program, {})
+    >>> run.step([np.eye(4, dtype=np.float32), np.full((4, 4), 2, np.float32)])[0][0]
+    array([2., 2., 2., 2.], dtype=float32)
     """
 
     name = "mesh"

@@ -18,9 +18,14 @@ class SyntheticDataset(IterDataPipe):
 
     Without `num_samples` the stream does not end. Raises ValueError for anything else in the nesting, TypeError for a
     number of samples that is no number, ValueError for one below 1.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> len(cstorch.utils.data.SyntheticDataset(torch.ones(2), num_samples=8))
+    8
     """
 
     def __init__(self, sample_spec: Any, num_samples: int | None = None):
+        # Taken apart once: the nesting is the same for every sample.
         self._leaves, self._form = pytree.tree_flatten(sample_spec)
         if not self._leaves:
             raise ValueError("`sample_spec` holds no `torch.Tensor` and no `Callable`")
@@ -93,6 +98,7 @@ def _epoch_steps(dataloader: Any, steps_per_epoch: int | None, grad_accum_steps:
         if steps_per_epoch is None:
             raise ValueError("The dataloader has no length: give `num_steps` or `steps_per_epoch`") from None
         return steps_per_epoch
+    # A shorter epoch may be asked for; of a longer one the loader has no batches.
     if steps_per_epoch is not None and steps_per_epoch > there:
         raise ValueError(
             f"The requested steps per epoch of {steps_per_epoch} exceeds total steps in an epoch, which is {there}."

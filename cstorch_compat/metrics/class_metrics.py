@@ -89,7 +89,13 @@ class OverlapMetric(ConfusionMetric):
 
 
 class DiceCoefficientMetric(OverlapMetric):
-    """2 |A and B| / (|A| + |B|), averaged over the classes that occur."""
+    """2 |A and B| / (|A| + |B|), averaged over the classes that occur.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.DiceCoefficientMetric(num_classes=2)
+    >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([1, 1]))
+    tensor(0.3333)
+    """
 
     def compute(self) -> Tensor:
         """float32[]; 0 before the first update."""
@@ -98,7 +104,13 @@ class DiceCoefficientMetric(OverlapMetric):
 
 
 class MeanIOUMetric(OverlapMetric):
-    """|A and B| / |A or B|, averaged over the classes that occur."""
+    """|A and B| / |A or B|, averaged over the classes that occur.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.MeanIOUMetric(num_classes=2)
+    >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([1, 1]))
+    tensor(0.2500)
+    """
 
     def compute(self) -> Tensor:
         """float32[]; 0 before the first update."""
@@ -108,7 +120,13 @@ class MeanIOUMetric(OverlapMetric):
 
 
 class FBetaScoreMetric(ConfusionMetric):
-    """(1 + beta^2) precision recall / (beta^2 precision + recall), of all samples or averaged over classes."""
+    """(1 + beta^2) precision recall / (beta^2 precision + recall), of all samples or averaged over classes.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.FBetaScoreMetric(num_classes=2)
+    >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([1, 1]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -142,7 +160,13 @@ class FBetaScoreMetric(ConfusionMetric):
 
 
 class MeanPerClassAccuracyMetric(Metric):
-    """The share of right predictions of each class, averaged over all classes."""
+    """The share of right predictions of each class, averaged over all classes.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.MeanPerClassAccuracyMetric(num_classes=2)
+    >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([1, 1]))
+    tensor(0.5000)
+    """
 
     def __init__(self, num_classes: int, name: str | None = None):
         self.num_classes = num_classes

@@ -96,7 +96,13 @@ def _kept(value: Tensor, metric: "Metric") -> None:
 
 
 class AccuracyMetric(Metric):
-    """The share of predictions that equal their labels, weighted if weights are given."""
+    """The share of predictions that equal their labels, weighted if weights are given.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> accuracy = cstorch.metrics.AccuracyMetric("accuracy")
+    >>> accuracy(labels=torch.tensor([1, 2]), predictions=torch.tensor([1, 0]))
+    tensor(0.5000)
+    """
 
     def reset(self) -> None:
         self.register_state("total_correct_predictions", tensor(0.0))
@@ -122,7 +128,13 @@ class AccuracyMetric(Metric):
 
 
 class MeanMetric(Metric):
-    """The mean of all values, weighted if weights are given."""
+    """The mean of all values, weighted if weights are given.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> mean = cstorch.metrics.MeanMetric("mean")
+    >>> mean(torch.tensor([2.0, 4.0]))
+    tensor(3.)
+    """
 
     def reset(self) -> None:
         self.register_state("mean_value", tensor(0.0))
@@ -148,7 +160,13 @@ class MeanMetric(Metric):
 
 
 class PerplexityMetric(Metric):
-    """exp(loss per token)."""
+    """exp(loss per token).
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> perplexity = cstorch.metrics.PerplexityMetric("perplexity")
+    >>> perplexity(labels=torch.tensor([1, 2]), loss=torch.tensor(2.0))
+    tensor(2.7183)
+    """
 
     def reset(self) -> None:
         self.register_state("total_loss", tensor(0.0))

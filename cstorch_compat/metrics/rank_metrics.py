@@ -37,6 +37,11 @@ class AUCMetric(Metric):
 
     The precision-recall curve is interpolated after Davis and Goadrich, "The relationship between Precision-Recall
     and ROC curves", 2006: true positives, not precision, are linear between thresholds.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.AUCMetric()
+    >>> metric(labels=torch.tensor([1, 0]), predictions=torch.tensor([0.9, 0.1]))
+    tensor(1.)
     """
 
     def __init__(
@@ -161,7 +166,13 @@ class _AtKMetric(Metric):
 
 
 class PrecisionAtKMetric(_AtKMetric):
-    """The share of the k best classes that are labels."""
+    """The share of the k best classes that are labels.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.PrecisionAtKMetric(k=1)
+    >>> metric(labels=torch.tensor([[1]]), predictions=torch.tensor([[0.1, 0.9]]))
+    tensor(1.)
+    """
 
     missed = "false_positive_at_k"
 
@@ -170,7 +181,13 @@ class PrecisionAtKMetric(_AtKMetric):
 
 
 class RecallAtKMetric(_AtKMetric):
-    """The share of labels that are among the k best classes."""
+    """The share of labels that are among the k best classes.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> metric = cstorch.metrics.RecallAtKMetric(k=1)
+    >>> metric(labels=torch.tensor([[1]]), predictions=torch.tensor([[0.1, 0.9]]))
+    tensor(1.)
+    """
 
     missed = "false_negative_at_k"
 

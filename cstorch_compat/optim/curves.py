@@ -34,7 +34,16 @@ def _operand(x: Any) -> Tensor:
 
 
 class ConstantScheduler(Scheduler):
-    """Always the same."""
+    """Always the same.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.ConstantLR(optimizer, 0.5)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.5000)]
+    """
 
     def __init__(self, optimizer: Any, val: float, total_iters: int | None = None, param_group_tags: Tags = None):
         self.val = val
@@ -48,6 +57,14 @@ class PolynomialScheduler(Scheduler):
     """(initial - end) * (1 - t / total) ^ power + end, and the end from then on.
 
     `cycle` is kept and has no effect, as in the original.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.PolynomialLR(optimizer, 0.1, 0.0, 2, 2.0)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0250)]
     """
 
     def __init__(
@@ -74,7 +91,16 @@ class PolynomialScheduler(Scheduler):
 
 
 class LinearScheduler(PolynomialScheduler):
-    """A straight line from the initial value to the end."""
+    """A straight line from the initial value to the end.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.LinearLR(optimizer, 0.1, 0.0, 4)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0750)]
+    """
 
     def __init__(
         self,
@@ -89,7 +115,16 @@ class LinearScheduler(PolynomialScheduler):
 
 
 class ExponentialScheduler(Scheduler):
-    """initial * decay_rate ^ (t / total); staircase rounds the exponent down."""
+    """initial * decay_rate ^ (t / total); staircase rounds the exponent down.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.ExponentialLR(optimizer, 0.1, 4, 0.5)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0841)]
+    """
 
     def __init__(
         self,
@@ -155,7 +190,16 @@ class InverseSquareRootDecayScheduler(Scheduler):
 
 
 class CosineDecayScheduler(Scheduler):
-    """Half a cosine wave from the initial value to the end, and the end from then on."""
+    """Half a cosine wave from the initial value to the end, and the end from then on.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.CosineDecayLR(optimizer, 0.1, 0.0, 2)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0500)]
+    """
 
     def __init__(
         self, optimizer: Any, initial_val: float, end_val: float, total_iters: int, param_group_tags: Tags = None
@@ -222,7 +266,16 @@ class CosineAnnealingWarmRestartsScheduler(Scheduler):
 
 
 class StepScheduler(Scheduler):
-    """Times gamma every `step_size` steps."""
+    """Times gamma every `step_size` steps.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.StepLR(optimizer, 0.1, 1, 0.5)
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0500)]
+    """
 
     def __init__(self, optimizer: Any, initial_val: float, step_size: int, gamma: float, param_group_tags: Tags = None):
         self.initial_val, self.gamma, self.step_size = initial_val, gamma, step_size
@@ -235,7 +288,16 @@ class StepScheduler(Scheduler):
 
 
 class MultiStepScheduler(Scheduler):
-    """Times gamma at each milestone."""
+    """Times gamma at each milestone.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> schedule = cstorch.optim.lr_scheduler.MultiStepLR(optimizer, 0.1, 0.5, [1])
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [tensor(0.0500)]
+    """
 
     def __init__(
         self,

@@ -15,14 +15,28 @@ _levels = process.Slot[list[int]](list)
 
 
 def current_pol() -> int:
-    """The level of the function that is running."""
+    """The level of the function that is running.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.current_pol()
+    1
+    """
     return _levels.value[-1] if _levels.value else process.RUN.flags.precision.optimization_level
 
 
 def pol(
     level: int | None = None, bwd_level: int | None = None, enable_fwd: bool = True, enable_bwd: bool = True
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator that sets the level of a function. Raises ValueError for one that is not 0, 1 or 2."""
+    """A decorator that sets the level of a function. Raises ValueError for one that is not 0, 1 or 2.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> @cstorch.pol(2)
+    ... def doubled(x):
+    ...     return 2 * x
+    ...
+    >>> doubled(torch.ones(2))
+    tensor([2., 2.])
+    """
     for what, value in (("forward", level), ("backward", bwd_level)):
         if value is not None and (not isinstance(value, int) or not 0 <= value < LEVELS):
             raise ValueError(f"POL must be None or an integer in range [0, {LEVELS}) but got {what} level {value}.")

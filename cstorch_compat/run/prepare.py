@@ -19,6 +19,11 @@ def compile_model(model: Any, backend: Any = None) -> Callable[..., Any]:
     """Prepare a module: name its parameters and buffers, put them on the backend's device.
 
     Returns a function that calls the model and carries its public methods.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 3), cstorch.backend("CPU"))
+    >>> model(torch.ones(4, 2)).shape
+    torch.Size([4, 3])
     """
     owner = _backend_for(backend)
     # The original keeps a weak reference to what it is given, which is where it notices what cannot be a model.

@@ -101,6 +101,10 @@ def make_backend(backend_type: Any = None, *args: Any, **kwargs: Any) -> Backend
     CPU takes artifact_dir; CSX also compile_dir, compile_only, validate_only and cluster_config.
     Raises RuntimeError for a second one, a missing one and the GPU, ValueError for an unknown type, TypeError for one
     that is no text and for an unknown argument.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.backend("CPU").is_cpu
+    True
     """
     if backend_type is None:
         return current_backend()
@@ -130,12 +134,22 @@ def current_backend(raise_exception: bool = True) -> Backend:
 
 
 def use_cs() -> bool:
-    """Whether the run takes place on a CSX."""
+    """Whether the run takes place on a CSX.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.use_cs()
+    False
+    """
     return RUN.backend is not None and RUN.backend.is_csx
 
 
 def current_torch_device() -> Device:
-    """The device that tensors of the run live on."""
+    """The device that tensors of the run live on.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.current_torch_device()
+    device(type='cpu')
+    """
     return RUN.backend.torch_device if RUN.backend is not None else CPU
 
 

@@ -13,7 +13,24 @@ from lazytensor import source
 
 
 def trace_function(step_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function as the body of a step: everything in it belongs to the graph that is compiled."""
+    """Mark a function as the body of a step: everything in it belongs to the graph that is compiled.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> model = cstorch.compile(torch.nn.Linear(2, 1), cstorch.backend("CPU"))
+    >>> optimizer = cstorch.optim.SGD(model.parameters(), lr=0.1)
+    >>> @cstorch.trace
+    ... def step(batch):
+    ...     loss = model(batch).square().mean()
+    ...     optimizer.zero_grad()
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return loss
+    ...
+    >>> batches = cstorch.utils.data.DataLoader(lambda: [torch.ones(4, 2)] * 2)
+    >>> losses = [step(batch).item() for batch in cstorch.utils.data.DataExecutor(batches, num_steps=2)]
+    >>> losses[1] < losses[0]
+    True
+    """
 
     def generated_trace_fn(*args: Any, **kwargs: Any) -> Any:
         # Looked up at the call: scripts decorate functions before they make a backend.

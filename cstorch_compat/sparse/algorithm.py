@@ -305,7 +305,15 @@ def shared_name(names: list[str]) -> str:
 
 
 class Static(SparsityAlgorithm):
-    """Masks that are made once. Raises ValueError for a sparsity outside 0 <= s < 1, or one that changes."""
+    """Masks that are made once. Raises ValueError for a sparsity outside 0 <= s < 1, or one that changes.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> layer = torch.nn.Linear(4, 4)
+    >>> model = cstorch.compile(layer, cstorch.backend("CPU"))
+    >>> _ = model.apply(cstorch.sparse.Static(sparsity=0.25))
+    >>> int((layer.weight == 0).sum())
+    0
+    """
 
     def __init__(self, sparsity: float | None = None, **kwargs: Any):
         super().__init__(sparsity, **kwargs)

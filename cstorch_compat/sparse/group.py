@@ -135,6 +135,13 @@ def configure(config: Any) -> Group | None:
     A dict has "algorithm" ("static" unless given), "param_filter" (a pattern of names or a list of them) and what the
     algorithm takes. Raises NameError for an unknown algorithm, TypeError for settings that it does not take. Text is
     no configuration: the answer is None, as in the original, with a warning.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> layer = torch.nn.Linear(4, 4)
+    >>> model = cstorch.compile(layer, cstorch.backend("CPU"))
+    >>> _ = model.apply(cstorch.sparse.configure({"algorithm": "static", "sparsity": 0.5, "param_filter": "*weight"}))
+    >>> int((layer.weight == 0).sum())
+    0
     """
     if isinstance(config, str):
         warn(f"sparse.configure was given the text {config!r}, which configures nothing: give a level or a dict")
@@ -178,6 +185,10 @@ def map_sparsity_algorithm(algorithm: str) -> type[SparsityAlgorithm]:
     """The class of an algorithm by its name, in any case.
 
     Raises NameError for an unknown one: the type that the original raises, whose own message does not name the choice.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.sparse.map_sparsity_algorithm("set").__name__
+    'SET'
     """
     if not isinstance(algorithm, str):
         raise AttributeError(f"{type(algorithm).__name__!r} object has no attribute 'lower'")

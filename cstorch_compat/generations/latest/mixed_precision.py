@@ -32,18 +32,33 @@ def set_half_dtype(value: "str | DType") -> DType:
 
 
 def get_half_dtype() -> DType:
-    """The half type; PyTorch has no cbfloat16, so that one is reported as float16."""
+    """The half type; PyTorch has no cbfloat16, so that one is reported as float16.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.amp.get_half_dtype()
+    torch.float16
+    """
     half = process.RUN.options.half
     return float16 if half is cbfloat16 else half
 
 
 def get_half_dtype_str() -> str:
-    """The name of the half type."""
+    """The name of the half type.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.amp.get_half_dtype_str()
+    'float16'
+    """
     return process.RUN.options.half.name
 
 
 def is_cbfloat16_tensor(tensor: Tensor) -> bool:
-    """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen."""
+    """Whether a tensor stands for cbfloat16: float16, if that is the half type that was chosen.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.amp.is_cbfloat16_tensor(torch.ones(2))
+    False
+    """
     return tensor.dtype is cbfloat16 or (process.RUN.options.half is cbfloat16 and tensor.dtype is float16)
 
 
@@ -59,7 +74,12 @@ def mixed_precision() -> bool:
 
 
 def get_floating_point_dtype(default: DType = float32) -> DType:
-    """The type of activations: the half type if precision is mixed."""
+    """The type of activations: the half type if precision is mixed.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.amp.get_floating_point_dtype()
+    torch.float32
+    """
     return get_half_dtype() if mixed_precision() else default
 
 

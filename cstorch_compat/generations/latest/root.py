@@ -21,12 +21,30 @@ BITS_OF_BFLOAT16 = np.dtype(np.int16, metadata={"torch.dtype": "bfloat16"})
 
 
 def step_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that reads values: its calls wait until the step has run."""
+    """Decorate a function that reads values: its calls wait until the step has run.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> @cstorch.step_closure
+    ... def log(loss):
+    ...     print(f"{loss.item():.2f}")
+    ...
+    >>> log(torch.tensor(0.25))
+    0.25
+    """
     return steps.closure(closure, needs_checkpoint=False)
 
 
 def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only."""
+    """Decorate a function that saves state: its calls wait, and are made on checkpoint steps only.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> @cstorch.checkpoint_closure
+    ... def keep(step):
+    ...     print("checkpoint of step", step)
+    ...
+    >>> keep.__name__
+    'keep'
+    """
     return steps.closure(closure, needs_checkpoint=True)
 
 
@@ -36,32 +54,62 @@ def current_backend(raise_exception: bool = True, raise_warning: bool = True) ->
 
 
 def full(shape: Any, value: float, dtype: Any = None) -> Tensor:
-    """A tensor of one value everywhere, on the device of the run."""
+    """A tensor of one value everywhere, on the device of the run.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.full((2,), 7)
+    tensor([7, 7])
+    """
     return creation.full(shape, value, dtype=_dtype(dtype), device=process.state_device())
 
 
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
-    """A tensor of zeros, on the device of the run."""
+    """A tensor of zeros, on the device of the run.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.zeros(2)
+    tensor([0., 0.])
+    """
     return creation.zeros(*_extents(shape), dtype=_dtype(dtype), device=process.state_device())
 
 
 def ones(shape: Any, dtype: Any = None) -> Tensor:
-    """A tensor of ones, on the device of the run."""
+    """A tensor of ones, on the device of the run.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.ones(2)
+    tensor([1., 1.])
+    """
     return creation.ones(*_extents(shape), dtype=_dtype(dtype), device=process.state_device())
 
 
 def full_like(other: Tensor, value: float, dtype: Any = None) -> Tensor:
-    """A tensor of one value, with the shape, dtype and device of another."""
+    """A tensor of one value, with the shape, dtype and device of another.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.full_like(torch.ones(2), 7)
+    tensor([7., 7.])
+    """
     return creation.full_like(other, value, dtype=dtype)
 
 
 def zeros_like(other: Tensor, dtype: Any = None) -> Tensor:
-    """Zeros with the shape, dtype and device of another tensor."""
+    """Zeros with the shape, dtype and device of another tensor.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.zeros_like(torch.ones(2))
+    tensor([0., 0.])
+    """
     return creation.zeros_like(other, dtype=dtype)
 
 
 def ones_like(other: Tensor, dtype: Any = None) -> Tensor:
-    """Ones with the shape, dtype and device of another tensor."""
+    """Ones with the shape, dtype and device of another tensor.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.ones_like(torch.zeros(2))
+    tensor([1., 1.])
+    """
     return creation.ones_like(other, dtype=dtype)
 
 
@@ -80,6 +128,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor of the array's values.
 
     Raises AttributeError or TypeError for what is no array, ValueError for one that is stored backwards.
+
+    >>> import numpy as np
+    >>> import cerebras.pytorch as cstorch
+    >>> cstorch.from_numpy(np.arange(3))
+    tensor([0, 1, 2])
     """
     # The kinds of errors and their words are those of the original, which asks the argument for its flags.
     if isinstance(array, np.generic):
@@ -98,7 +151,12 @@ def from_numpy(array: np.ndarray) -> Tensor:
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:
-    """The values as a NumPy array, of bfloat16 its bits as int16. Raises RuntimeError if it requires a gradient."""
+    """The values as a NumPy array, of bfloat16 its bits as int16. Raises RuntimeError if it requires a gradient.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.to_numpy(torch.arange(3))
+    array([0, 1, 2])
+    """
     # Scripts catch built-in errors; ours say more and stay behind them as the cause.
     with as_builtin():
         if tensor.dtype is bfloat16 and not tensor.requires_grad:
@@ -108,7 +166,12 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 
 
 def make_constant(tensor: Any) -> Any:
-    """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged."""
+    """A tensor of the client as a constant of the traced step; on other backends, or anything else, unchanged.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> cstorch.make_constant(torch.ones(2))
+    tensor([1., 1.])
+    """
     is_traced = process.use_cs() and isinstance(tensor, Tensor)
     return constant(tensor, process.current_torch_device()) if is_traced else tensor
 
@@ -134,6 +197,13 @@ def save(state_dict: Any, ckpt_path: Any) -> None:
     """Write a structure of tensors, numbers and strings to a new H5 file.
 
     Raises FileExistsError if there is a file already, FileNotFoundError if the folder is missing.
+
+    >>> import os, tempfile
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.mdl")
+    >>> cstorch.save({"weight": torch.ones(2)}, path)
+    >>> cstorch.load(path)
+    {'weight': tensor([1., 1.])}
     """
     # Python's own question says what is no path, in the words that the original answers with.
     if os.path.exists(ckpt_path) and not isinstance(ckpt_path, str | os.PathLike):
@@ -149,6 +219,13 @@ def load(ckpt_path: Any, map_location: Any = None, **kwargs: Any) -> Any:
 
     Raises FileNotFoundError, KeyError or RuntimeError for a file that is missing, foreign or half-written. A pickled
     object stays closed: a stand-in comes instead, and using it is an error.
+
+    >>> import os, tempfile
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> path = os.path.join(tempfile.mkdtemp(), "weights.mdl")
+    >>> cstorch.save({"epoch": 3}, path)
+    >>> cstorch.load(path)["epoch"]
+    3
     """
     if not isinstance(ckpt_path, str | os.PathLike):
         raise RuntimeError(
