@@ -11,11 +11,13 @@ from wse_sim.layout import Rect
 from wse_sim.machine import TINY, Machine
 from wse_sim.pipeline.step_run import PipelineRun, PipelineStep
 from wse_sim.plan.modes import plan
-from wse_sim.plan.report import Report
+from wse_sim.plan.report import ModeReport, Report
 
 
 class PipelineBackend:
-    """Runs steps on simulated cores of `machine`, as `plan(..., as_run=True)` places them.
+    """Runs steps on simulated cores of `machine`, as a plan places them.
+
+    A plan does that for meshes of at most 1,024 cores.
 
     With `rects`, one for each layer, and `micro`, the samples of a micro-batch, it runs them there instead.
     """
@@ -34,13 +36,18 @@ class PipelineBackend:
         if self.rects:
             step = PipelineStep(program, self.rects, self.machine, self.micro)
             return PipelineExecutable(step, store, None)
-        planned = plan(program, self.machine, "pipelined", other=False, as_run=True)
+        planned = plan(program, self.machine, "pipelined", other=False)
         pipelined = planned.pipelined
-        if pipelined.placement is None:
-            raise PlacementError(f"the program does not run on {self.machine.name}: {pipelined.report.reason}")
+        if pipelined.placement is None or not pipelined.report.is_as_run:
+            raise PlacementError(f"the program does not run on {self.machine.name}: {_why(pipelined.report)}")
         micro = planned.report.batch_size // pipelined.report.micro_batches
         step = PipelineStep(program, pipelined.placement.rects, self.machine, micro)
         return PipelineExecutable(step, store, planned.report)
+
+
+def _why(report: ModeReport) -> str:
+    """Why a step is not run as a whole."""
+    return report.reason or report.not_run or "Its mesh has more cores than a plan gives to whole steps."
 
 
 class PipelineExecutable:

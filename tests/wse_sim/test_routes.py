@@ -116,7 +116,7 @@ def words_on_links(lanes, words: int, extent: int) -> np.ndarray:
 @pytest.mark.parametrize("batch", [16, 64])
 def test_lanes_of_a_placed_pipeline_load_the_links_of_the_fabric_as_the_table_says(batch):
     machine = replace(MACHINE, width=9, height=9)
-    placed = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False, as_run=False).pipelined
+    placed = plan(mlp((64, 32, 16), batch=batch), machine, "pipelined", other=False).pipelined
     rects, words = placed.placement.rects, 8
     lanes = {ends: list(lanes_of(*(rects[n] for n in ends))) for ends in ((0, 1), (1, 0))}
     laid = routes_of({ends: 4 * words * len(own) for ends, own in lanes.items()}, rects, machine)

@@ -17,7 +17,10 @@ from lazytensor.errors import LazyError, PlacementError
 from lazytensor.runtime.host import HostBackend
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE2
+from wse_sim.pipeline import price
+from wse_sim.pipeline.chain import chain_of
 from wse_sim.pipeline.price import price_step
+from wse_sim.pipeline.sites import sites_of
 from wse_sim.pipeline.step_run import run_pipeline
 from wse_sim.pipeline_backend import PipelineBackend
 from wse_sim.plan.modes import plan
@@ -64,14 +67,14 @@ def test_training_steps_of_random_pipelines_give_the_hosts_numbers_in_the_time_o
 
 
 @pytest.mark.slow
-def test_report_of_a_pipeline_as_run_is_within_a_tenth_of_its_run():
+def test_default_report_of_a_small_pipeline_is_within_a_tenth_of_its_run():
     errors = []
     for seed in SEEDS[:1] if len(SEEDS) < 50 else SEEDS:
         case, _ = drawn(seed)
         side = 8 + seed % 3 * 4
         machine = replace(WSE2, width=WSE2.reserved_columns + side, height=WSE2.reserved_rows + side)
-        pipelined = plan(step_of(case)[0], machine, "pipelined", other=False, as_run=True).pipelined
-        assert pipelined.report.fits, pipelined.report.reason
+        pipelined = plan(step_of(case)[0], machine, "pipelined", other=False).pipelined
+        assert pipelined.report.is_as_run, pipelined.report.not_run
         assert pipelined.timeline.end_cycles == pipelined.report.step_cycles
         micro = case.batch // pipelined.report.micro_batches
         run = hold_to_host(replace(case, micro=micro), pipelined.placement.rects)
@@ -81,13 +84,18 @@ def test_report_of_a_pipeline_as_run_is_within_a_tenth_of_its_run():
     assert sizes[-1] <= LARGEST_ERROR
 
 
-def test_report_as_run_of_what_is_no_chain_says_what_is_not_run():
+def test_report_of_what_is_no_chain_says_what_cores_do_not_run():
     b = Builder()
     x, weight = b.input((4, 8)), b.weight("w", (8, 8))
     b.fetches.append(b.call("softmax", [b.matmul(x, weight)], [(4, 8)], flops=32))
-    report = plan(b.program(), TINY, "pipelined", as_run=True).pipelined.report
-    assert not report.fits
-    assert report.reason.startswith("not run as a whole on simulated cores: softmax: no part of a chain of layers")
+    program = b.program()
+    report = plan(program, TINY, "pipelined").report
+    assert report.pipelined.fits
+    assert not report.pipelined.is_as_run
+    assert report.pipelined.not_run.startswith("softmax: no part of a chain of layers")
+    assert "simulated cores do not run it: softmax" in report.text()
+    with pytest.raises(PlacementError, match="does not run on tiny: softmax: no part of a chain of layers"):
+        PipelineBackend(TINY).compile(program, Cells({}, {}))
 
 
 @pytest.mark.slow
@@ -113,6 +121,17 @@ def test_two_steps_on_a_pipeline_backend_leave_the_hosts_state():
         assert np.abs(ours.cells[name] - array).max() <= ARRAY_ULP * EPSILON["float32"] * np.abs(array).max(), name
     assert executable.cycles == pytest.approx(2 * executable.report.pipelined.step_cycles, rel=LARGEST_ERROR)
     assert executable.placement().count("layer") == len(case.sizes) - 1
+
+
+def test_a_long_step_is_told_from_the_rhythm_of_its_first_part(monkeypatch):
+    # Eight of 24 micro-batches: the banks that they begin in repeat after four.
+    sites = sites_of(chain_of(step_of(Case((6, 5, 4), batch=48, micro=2))[0]), shelved([(3, 3)] * 2), 2)
+    whole = price_step(sites, WSE2)
+    monkeypatch.setattr(price, "LONG", 8)
+    told = price_step(sites, WSE2)
+    assert told.cycles == pytest.approx(whole.cycles, rel=0.01)
+    assert told.own_cycles("layer 1") == pytest.approx(whole.own_cycles("layer 1"), rel=0.01)
+    assert max(span.end_cycles for span in told.spans) < told.cycles
 
 
 def test_pictures_are_rows_of_pixels():

@@ -17,11 +17,14 @@ Body = tuple[Instruction, ...]
 
 
 class Bodies:
-    """Local work of all cores of a pipeline. `words` are those of the largest memory that any of it needs."""
+    """Local work of all cores of a pipeline. `words` are those of the largest memory that any of it needs.
+
+    At the end, where all labels lie, they are `end_words`.
+    """
 
     def __init__(self, sites: Sites):
         self.sites, self.chain, self.micro = sites, sites.chain, sites.micro
-        self.words = 0
+        self.words = self.end_words = 0
         self._products: dict[tuple[int, str, int, int, int, int], Body] = {}
 
     def product(self, n: int, which: str, size: tuple[int, int], at: int, other: int) -> Body:
@@ -83,7 +86,10 @@ class Bodies:
             placings = [Placing(memory.at(value, m), kind or kind_of(a, work.nest, value)) for a, value in accesses]
             reads, writes = placings[: len(work.reads)], placings[len(work.reads) :]
             emit_nest(work.nest, reads, writes, tile, room, builder)
-        self.words = max(self.words, room.words)
+        if memory is self.sites.end:
+            self.end_words = max(self.end_words, room.words)
+        else:
+            self.words = max(self.words, room.words)
         return body_of(builder)
 
 

@@ -43,7 +43,7 @@ class _Lowering:
         for n in range(len(self.chain.layers)):
             self._layer(n)
         self._end()
-        words = max(self.words, self.bodies.words)
+        words = max(self.words, self.bodies.words, self.bodies.end_words)
         # Equal cores share a program: the engine keeps each once.
         alike: dict[tuple[Instruction, ...], list[Cell]] = defaultdict(list)
         for cell, body in self.programs.items():

@@ -15,6 +15,7 @@ from wse_sim.machine import Machine
 from wse_sim.pipeline.bodies import Bodies, Body
 from wse_sim.pipeline.chain import Chain, When
 from wse_sim.pipeline.lanes import Busy, Give, LaneSpan, Step, Take, Way, run_lanes
+from wse_sim.pipeline.memory_map import end_map
 from wse_sim.pipeline.sites import Sites, sites_of
 from wse_sim.price.core_time import body_cycles
 
@@ -36,9 +37,27 @@ class StepPrice:
         return sum(self.work[lane].values())
 
 
+LONG = 128
+"""Micro-batches of a step beyond which the rest is told from the rhythm of the later half of so many."""
+
+
 def price_step(sites: Sites, machine: Machine) -> StepPrice:
-    """The price of a step."""
-    return _Pricing(sites, machine).price()
+    """The price of a step. Of one with more than LONG micro-batches `spans` are those of the first LONG."""
+    if sites.count <= LONG:
+        return _Pricing(sites, machine).price()
+    # By then the pipeline is full, and each micro-batch takes as long as the one before.
+    half, whole = (_Pricing(_shortened(sites, count), machine).price() for count in (LONG // 2, LONG))
+    times = (sites.count - LONG) / (LONG - LONG // 2)
+    work = {
+        lane: {what: round(own + times * (own - half.work[lane][what])) for what, own in works.items()}
+        for lane, works in whole.work.items()
+    }
+    cycles = round(whole.cycles + times * (whole.cycles - half.cycles))
+    return StepPrice(cycles, whole.words, spans=whole.spans, work=work)
+
+
+def _shortened(sites: Sites, count: int) -> Sites:
+    return replace(sites, chain=replace(sites.chain, samples=count * sites.micro))
 
 
 def layer_cycles(chain: Chain, layer: int, rect: Rect, micro: int, machine: Machine) -> int:
@@ -48,7 +67,7 @@ def layer_cycles(chain: Chain, layer: int, rect: Rect, micro: int, machine: Mach
     """
     rects = [rect if n == layer else Rect(0, 0, 3, 3) for n in range(len(chain.layers))]
     pricing = _Pricing(sites_of(chain, rects, micro), machine)
-    return sum(pricing.layer_work(layer).values())
+    return pricing.layer_cycles(layer)
 
 
 class _Pricing:
@@ -88,14 +107,17 @@ class _Pricing:
         return work
 
     def _memory_words(self) -> int:
-        # Programs share one size of memory, that of the core which holds the most; a feeder has the whole batch.
-        feed = self.chain.samples * self.chain.layers[0].inputs
+        # Programs share one size of memory, that of the core which holds the most. The core that feeds and the one at
+        # the end stand for the edge: samples and labels come over it as they are needed, and one micro-batch counts.
+        end = end_map(_shortened(self.sites, 1).chain, self.sites.micro).room.words
         ports = max(self._words(layer.outputs) for layer in self.chain.layers)
-        return max(feed, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
+        return max(end, ports, self.bodies.words, *(memory.room.words for memory in self.sites.maps))
 
-    def layer_work(self, n: int) -> dict[str, int]:
-        """Cycles of a layer by what it does."""
-        return self._work(self._layer(n))
+    def layer_cycles(self, n: int) -> int:
+        """Cycles of a layer, if it waited for nobody."""
+        # One micro-batch is as good as any other, and a batch may have thousands.
+        each = self._work([*self._forward(n, 0), *self._backward(n, 0)])
+        return self._once(n, "before") + self.sites.count * sum(each.values()) + self._once(n, "after")
 
     def _words(self, columns: int) -> int:
         return columns * self.sites.micro

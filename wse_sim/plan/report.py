@@ -129,8 +129,9 @@ class ModeReport:
     and the edge's bytes those of a system. Its slowest stage takes `slowest_cycles` of a step, and would take
     `bound_cycles` if areas alone decided where stages fit (the area bound); its routes have `route_hops` and `colours`,
     and routes and kernels take `router_colours` on the fullest router. `routes` are those of one copy.
-    `gradient_cycles` of a step add up the gradients of all of them. `alternatives` are other numbers that were tried.
-    `joules_per_sample` is of all systems, 0 where no power is published.
+    Where `is_as_run`, simulated cores run the whole step in that time; `not_run` says why not, of a mesh so small that
+    they could. `gradient_cycles` of a step add up the gradients of all copies. `alternatives` are other numbers of them
+    that were tried. `joules_per_sample` is of all systems, 0 where no power is published.
     """
 
     mode: str
@@ -150,6 +151,8 @@ class ModeReport:
     dense_bytes_in: int = 0
     work_share: float = 1.0
     micro_batches: int = 1
+    is_as_run: bool = False
+    not_run: str = ""
     has_recompute: bool = False
     used_systems: int = 1
     copies: int = 1
@@ -348,6 +351,11 @@ class Report:
                 f"  routes: {mode.route_hops:,} hops between stages, in {mode.colours} colours, with those of kernels "
                 f"{mode.router_colours} on the fullest router"
             )
+        if mode.is_as_run:
+            lines.append("  priced as simulated cores run the whole step, word by word")
+        elif mode.not_run:
+            # Whoever compares small meshes should know that the one figure is of another kind than the other.
+            lines.append(_wrapped(f"  priced by its kernels alone; simulated cores do not run it: {mode.not_run}"))
         if mode.joules_per_sample:
             lines.append(f"  energy: {mode.joules_per_sample:,.4g} J a sample, at the power of a CS-2 under a stencil")
         if mode.edge_bytes_in < mode.dense_bytes_in:

@@ -74,7 +74,7 @@ def place_net(name: str, net: Net, record: Recorder) -> PlacedNet:
     machine = Machine.by_name(net.machine)
     # The program alone, which is known for no share of its batch: one copy, on the whole mesh.
     program = record(net.script, net.args).program(net.batch_size)
-    report = plan(program, machine, "pipelined", other=False, as_run=False).report.pipelined
+    report = plan(program, machine, "pipelined", other=False).report.pipelined
     if not report.fits:
         return PlacedNet(net=name, machine=net.machine, batch_size=net.batch_size, reason=report.reason)
     # Both shares are those of rates, which all are for the same batch.

@@ -54,13 +54,12 @@ def plan(
     *,
     other: bool = True,
     precision_level: int | None = None,
-    as_run: bool = False,
 ) -> Plan:
     """Place and time a step in both modes. "auto" takes the fastest that fits.
 
-    Without `other` the mode that was not asked for is left out, which takes half of the time. With `as_run` a pipeline
-    is placed and priced as `wse_sim.pipeline` runs it on simulated cores, all of it, which is known of chains of linear
-    layers; without, as closed forms of its kernels in the rhythm of the slowest stage.
+    Without `other` the mode that was not asked for is left out, which takes half of the time. A chain of linear layers
+    on a mesh of at most 1,024 cores is priced as a pipeline of simulated cores runs it (`is_as_run` of its report);
+    otherwise a pipeline is closed forms of its kernels in the rhythm of the slowest stage.
 
     `step` is a program, or a source that gives it for any `batch_size`, in samples on all `systems` together. `prices`
     may be handed from one plan on the same machine to the next. `precision_level` is one of `PRECISION_LEVELS`, by
@@ -78,13 +77,13 @@ def plan(
     machine = Machine.by_name(machine) if isinstance(machine, str) else machine
     with no_search():
         case = _case(step, machine, batch_size, systems, host, prices)
-        return _planned(case, mode, other, precision_level, as_run)
+        return _planned(case, mode, other, precision_level)
 
 
-def _planned(case: Case, mode: str, other: bool, precision_level: int | None, as_run: bool) -> Plan:
+def _planned(case: Case, mode: str, other: bool, precision_level: int | None) -> Plan:
     machine = case.machine
     level = case.program.precision_level if precision_level is None else precision_level
-    case = replace(case, precision_level=level, as_run=as_run)
+    case = replace(case, precision_level=level)
     if case.precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
     wanted = EXECUTION if other or mode == "auto" else (mode,)

@@ -3,8 +3,10 @@
 The lanes of `wse_sim.pipeline.price` give the step: what each layer, each port between two of them and both ends take,
 and how they wait for each other. `wse_sim.pipeline.step_run` runs the same on the same rectangles. Rectangles come from
 the placer of the mode, which asks for the time of a layer on many of them; the size of a micro-batch is the fastest.
+Copies and systems add what they add to any pipeline: sums of gradients, and an edge that all copies share.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,18 +20,25 @@ from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
     Place,
+    Share,
     SweepCycles,
     does_not_fit,
     host_bounds,
     layer_row,
     per_second,
+    route_rows,
 )
-from wse_sim.plan.place import Floor, Placement, Placer
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, gradient_sums
+from wse_sim.plan.modes.run_routes import run_routes
+from wse_sim.plan.place import Floor, Placement, Placer, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
+from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline, TimeSpan
 
 MODE = "pipelined"
+LARGEST = 1024
+"""Cores of a mesh on which a pipeline is priced so: beyond, ports of one core are not what a compiler would lay."""
 _NO_MORE = 1.25
 """So many times as slow as the fastest: no smaller micro-batch is looked at."""
 TOO_SMALL_CYCLES = 1 << 40
@@ -43,6 +52,7 @@ class _Run:
     placement: Placement
     micro: int
     price: StepPrice
+    routes: Routes
 
 
 def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer) -> ModePlan:
@@ -53,15 +63,12 @@ def as_run(case: Case, stages: Sequence[Stage], kinds: Sequence[int], placer: Pl
             raise LazyError(f"{len(stages)} stages for {len(chain.layers)} layers", hint="Use linear layers alone.")
         run = _fastest(case, chain, stages, kinds, placer)
     except LazyError as error:
-        refusal = PlacementError(
-            f"not run as a whole on simulated cores: {error.what}", where=error.where, hint=error.hint
-        )
-        return does_not_fit(MODE, refusal)
+        return does_not_fit(MODE, PlacementError(error.what, where=error.where, hint=error.hint))
     return _plan(case, chain, stages, run)
 
 
 def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer) -> _Run:
-    """The fastest over all sizes of a micro-batch that halving the batch gives."""
+    """The fastest over the sizes of a micro-batch."""
     best: _Run | None = None
     refusal: PlacementError | None = None
     for micro in _sizes(chain.samples):
@@ -83,21 +90,30 @@ def _fastest(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[
 
 
 def _sizes(samples: int) -> Iterator[int]:
+    """The sizes that are tried: each about half of the one before, down to single samples."""
     # Long vectors against an early start of the next layer: neither end is best for all.
     size = samples
-    while size > 1 and size % 2 == 0:
+    while size > 1:
         yield size
-        size //= 2
-    yield size
+        # A batch that halves no more has other divisors, or none but one: shares of a batch may be odd.
+        size = next(s for s in range(size // 2, 0, -1) if samples % s == 0)
+    yield 1
 
 
 def _run(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer, micro: int) -> _Run:
+    # A port has a whole micro-batch: what is too much for one is not placed in vain.
+    _require_memory(micro * max(layer.outputs for layer in chain.layers), case)
     placement = placer(Floor(stages, kinds, _times(chain, micro, case), case.batch_size, case.machine))
-    price = price_step(sites_of(chain, placement.rects, micro), case.machine)
-    if price.words * WORD_BYTES > case.machine.usable_bytes_per_pe:
-        text = f"{price.words * WORD_BYTES:,} bytes on a core of {case.machine.usable_bytes_per_pe:,} usable"
+    sites = sites_of(chain, placement.rects, micro)
+    price = price_step(sites, case.machine)
+    _require_memory(price.words, case)
+    return _Run(placement, micro, price=price, routes=run_routes(sites, case.machine))
+
+
+def _require_memory(words: int, case: Case) -> None:
+    if words * WORD_BYTES > case.machine.usable_bytes_per_pe:
+        text = f"{words * WORD_BYTES:,} bytes on a core of {case.machine.usable_bytes_per_pe:,} usable"
         raise PlacementError(text, hint="Use a smaller batch, or a larger machine.")
-    return _Run(placement, micro, price)
 
 
 def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], int]:
@@ -114,39 +130,67 @@ def _times(chain: Chain, micro: int, case: Case) -> Callable[[int, int, int], in
 
 
 def _plan(case: Case, chain: Chain, stages: Sequence[Stage], run: _Run) -> ModePlan:
-    price = run.price
-    names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}
-    bounds = list(_bounds(case, price, stages))
-    limit, sentence = verdict(bounds, blame={"fill": ("compute", "edge")})
-    entering = sum(case.wiring.type(b).nbytes for b in case.program.batch)
+    price, share = run.price, case.share or Share(case.batch_size, 1, 1, 1)
+    sums = gradient_sums(case, tuple(stages), run.placement)
+    entering = share.copies * sum(case.wiring.type(b).nbytes for b in case.program.batch)
+    leaving = share.copies * sum(case.wiring.type(b).nbytes for b in case.program.fetches)
+    edge_cycles = math.ceil(max(entering, leaving) * 8 / case.machine.edge_bits_per_cycle)
+    step_cycles = max(price.cycles, edge_cycles) + sums.cycles
+    bounds = list(_bounds(case, price, stages, step_cycles))
+    extra = (("edge", edge_cycles, case.machine.sources["edge_bits_per_s"]), ("gradients", sums.cycles, SUMS_SOURCE))
+    bounds += [
+        Bound(kind, per_second(share.batch_size, cycles, case.machine), source)
+        for kind, cycles, source in extra
+        if cycles
+    ]
+    limit, sentence = verdict(bounds, blame={"fill": ("compute", "edge", "gradients")})
+    spans = [s for s in price.spans if s.lane == "layer 0" and s.label.endswith(" 0")]
     report = ModeReport(
         mode=MODE,
         fits=True,
-        step_cycles=price.cycles,
-        fill_cycles=max(s.end_cycles for s in price.spans if s.lane == "layer 0" and s.label.endswith(" 0")),
+        is_as_run=True,
+        step_cycles=step_cycles,
+        fill_cycles=max(s.end_cycles for s in spans),
         samples_per_s=limit.samples_per_s,
         limit=limit.kind,
         verdict=sentence,
         bounds=tuple(bounds),
         peak_bytes_per_pe=price.words * WORD_BYTES,
         edge_bytes_in=entering,
-        edge_bytes_out=sum(case.wiring.type(b).nbytes for b in case.program.fetches),
+        edge_bytes_out=leaving,
         micro_batches=chain.samples // run.micro,
+        used_systems=share.systems,
+        copies=share.copies,
+        copy_grid=(share.columns, share.rows),
+        gradient_cycles=sums.cycles,
+        slowest_cycles=max(price.own_cycles(f"layer {n}") for n in range(len(stages))),
+        bound_cycles=run.placement.bound_cycles,
+        route_hops=sum(route.hops for route in run.routes.routes),
+        colours=len({route.colour for route in run.routes.routes}),
+        router_colours=run.routes.router_colours,
+        routes=route_rows(run.routes, stages, case.machine),
         rows=tuple(_rows(case, stages, run)),
     )
-    return ModePlan(report, placement=run.placement, timeline=_timeline(price, names))
+    return ModePlan(
+        report,
+        placement=run.placement,
+        timeline=_timeline(price, stages, step_cycles),
+        least_pes=sum(least_area(stage, case.machine) for stage in stages),
+        routes=run.routes,
+    )
 
 
-def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage]) -> Iterator[Bound]:
+def _bounds(case: Case, price: StepPrice, stages: Sequence[Stage], step_cycles: int) -> Iterator[Bound]:
     # Of all lanes, ports and the core with the loss too: any of them may be what the others wait for.
     yield from host_bounds(case)
+    samples = case.share.batch_size if case.share else case.batch_size
     slowest = max(price.work, key=price.own_cycles)
     source = "instructions and streams of the busiest lane, without waiting"
-    rate = per_second(case.batch_size, price.own_cycles(slowest), case.machine)
+    rate = per_second(samples, price.own_cycles(slowest), case.machine)
     stage = stages[int(slowest.removeprefix("layer "))] if slowest.startswith("layer ") else None
     where = str(stage.where) if stage and stage.where else ""
     yield Bound("compute", rate, source, stage.name if stage else slowest, where)
-    whole = per_second(case.batch_size, price.cycles, case.machine)
+    whole = per_second(samples, step_cycles, case.machine)
     yield Bound("fill", whole, "the whole step: lanes that work, give, take and wait")
 
 
@@ -161,9 +205,13 @@ def _rows(case: Case, stages: Sequence[Stage], run: _Run) -> Iterator[LayerRow]:
             yield layer_row(case, layer, place, SweepCycles(*sweeps))
 
 
-def _timeline(price: StepPrice, names: Mapping[str, str]) -> Timeline:
-    """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included."""
+def _timeline(price: StepPrice, stages: Sequence[Stage], step_cycles: int) -> Timeline:
+    """The lanes as a timeline; a span begins where the one before it on its lane ends, waiting included.
+
+    Micro-batches that have no spans, and what copies add at the end of a step, are a span of their own.
+    """
     # Lanes begin at the start and have no gaps, so that the lane which ends last is a path from 0 to the end.
+    names = {f"layer {n}": stage.name for n, stage in enumerate(stages)}
     spans: list[TimeSpan] = []
     last: dict[str, int] = {}
     ordered = sorted(price.spans, key=lambda span: (span.start_cycles, span.end_cycles))
@@ -172,4 +220,7 @@ def _timeline(price: StepPrice, names: Mapping[str, str]) -> Timeline:
         lane = f"{lane} {span.lane.removeprefix('layer ')}" if list(names.values()).count(lane) > 1 else lane
         spans.append(TimeSpan(lane, span.label, span.start_cycles, span.end_cycles, last.get(span.lane)))
         last[span.lane] = len(spans) - 1
+    latest = max(range(len(spans)), key=lambda n: spans[n].end_cycles)
+    if spans[latest].end_cycles < step_cycles:
+        spans.append(TimeSpan("the rest", "more", spans[latest].end_cycles, step_cycles, latest))
     return Timeline(tuple(spans))

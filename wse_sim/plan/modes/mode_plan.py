@@ -1,6 +1,6 @@
 """What a mode is given and what it hands back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -17,12 +17,14 @@ from wse_sim.plan.layers import Layer, fold
 from wse_sim.plan.place import Placement
 from wse_sim.plan.prices import Prices
 from wse_sim.plan.recipes.generic import element_bytes
-from wse_sim.plan.report import Bound, LayerRow, ModeReport
+from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.sparsity import sparsity_of
+from wse_sim.plan.stages import Stage
 from wse_sim.plan.timeline import Timeline
 from wse_sim.plan.turns import Turns
 from wse_sim.plan.wiring import BufferVersion, Wiring, batch_size, is_alike, wire, work_of
+from wse_sim.price.relayout import adapter_cycles
 
 
 class Source(Protocol):
@@ -143,7 +145,6 @@ class Readings:
 class Case:
     """A step of `batch_size` samples on `systems` machines. `source` gives the step at other sizes, if it is known.
 
-    With `as_run` a pipeline is placed and priced as simulated cores run it.
     With a `share` it is that of one copy of a pipeline, on its part of the mesh.
     """
 
@@ -154,7 +155,6 @@ class Case:
     prices: Prices
     source: Source | None = None
     precision_level: int = 1
-    as_run: bool = False
     share: Share | None = None
     readings: Readings = field(default_factory=Readings, repr=False, compare=False)
 
@@ -279,6 +279,28 @@ def _utilisation(case: Case, layer: Layer, place: Place, cycles: int) -> float:
     width, height = place.part
     peak = 2 * case.machine.per_cycle("fma", element_bytes(instrs[largest], case.wiring)) * width * height * cycles
     return sum(work_of(instrs[i]).flops for i in kernels) / peak
+
+
+def route_rows(routes: Routes, stages: Sequence[Stage], machine: Machine) -> tuple[RouteRow, ...]:
+    """The table of routes, with adapters at what they take for a sample."""
+    # By the names of stages, which a reader knows; lanes of a timeline number those that share one.
+    return tuple(
+        RouteRow(
+            source=stages[route.source].name,
+            target=stages[route.target].name,
+            sample_bytes=route.sample_bytes,
+            hops=route.hops,
+            lanes=route.lanes,
+            colour=route.colour,
+            ports=route.ports,
+            adapter_cycles=adapter_cycles(route.port_words, machine),
+            link_bytes=route.link.bytes,
+            link_x=route.link.x,
+            link_y=route.link.y,
+            link_direction=route.link.direction,
+        )
+        for route in routes.routes
+    )
 
 
 def per_second(samples: int, cycles: float, machine: Machine) -> float:

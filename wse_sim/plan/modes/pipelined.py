@@ -12,14 +12,14 @@ Where the layouts of its ends differ, the ports of an adapter take and give each
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lazytensor.errors import PlacementError
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
 from wse_sim.phase import Par, Stream
 from wse_sim.plan.layers import SWEEPS
-from wse_sim.plan.modes.as_run import as_run
+from wse_sim.plan.modes.as_run import LARGEST, as_run
 from wse_sim.plan.modes.mode_plan import (
     Case,
     ModePlan,
@@ -30,10 +30,11 @@ from wse_sim.plan.modes.mode_plan import (
     host_bounds,
     layer_row,
     per_second,
+    route_rows,
 )
-from wse_sim.plan.modes.replicas import gradient_sums, in_copies
+from wse_sim.plan.modes.replicas import SUMS_SOURCE, gradient_sums, in_copies
 from wse_sim.plan.place import PLACERS, Floor, Placement, least_area
-from wse_sim.plan.report import Bound, LayerRow, ModeReport, RouteRow, verdict
+from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Route, Routes, StageColours, flows_between, require_colours, routes_of
 from wse_sim.plan.stages import Stage, stages_of
 from wse_sim.plan.timeline import Task, Timeline, schedule
@@ -46,19 +47,29 @@ MODE = "pipelined"
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
-    """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off."""
-    if case.as_run and case.systems > 1:
-        error = PlacementError("simulated cores are those of one system", hint="Plan one system, or not as run.")
-        return does_not_fit(MODE, error)
-    if case.as_run:
-        return _one_copy(case, placer)
-    return in_copies(case, lambda copy: _one_copy(copy, placer))
+    """Place and time a step in pipelined mode, in as many copies and on as many systems as pay off.
+
+    A chain of layers on a small mesh is priced as simulated cores run it, and all else by the kernels of its stages.
+    """
+    if case.machine.usable_pes > LARGEST:
+        return in_copies(case, lambda copy: _one_copy(copy, placer))
+    # All copies in one way: else a copy that cores cannot run would look faster than those that they can.
+    run = in_copies(case, lambda copy: _run_copy(copy, placer))
+    if run.report.fits:
+        return run
+    outcome = in_copies(case, lambda copy: _one_copy(copy, placer))
+    return (
+        replace(outcome, report=replace(outcome.report, not_run=run.report.reason)) if outcome.report.fits else outcome
+    )
+
+
+def _run_copy(case: Case, placer: str) -> ModePlan:
+    line = _Line(case)
+    return as_run(case, line.stages, line.kinds, PLACERS[placer])
 
 
 def _one_copy(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
-    if case.as_run:
-        return as_run(case, line.stages, line.kinds, PLACERS[placer])
     try:
         placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
         routes = line.routes(placement)
@@ -216,7 +227,7 @@ class _Line:
             route_hops=sum(route.hops for route in routes.routes),
             colours=routes.colours,
             router_colours=routes.router_colours,
-            routes=tuple(self._route_rows(routes)),
+            routes=route_rows(routes, self.stages, self.case.machine),
             rows=tuple(self._rows(placement)),
         )
         least = sum(least_area(stage, self.case.machine) for stage in self.stages)
@@ -260,24 +271,6 @@ class _Line:
         if route.ports:
             yield Task("adapters", sweep, self._adapter_cycles(route), after)
 
-    def _route_rows(self, routes: Routes) -> Iterator[RouteRow]:
-        # By the names of stages, which a reader knows; lanes of a timeline number those that share one.
-        for route in routes.routes:
-            yield RouteRow(
-                source=self.stages[route.source].name,
-                target=self.stages[route.target].name,
-                sample_bytes=route.sample_bytes,
-                hops=route.hops,
-                lanes=route.lanes,
-                colour=route.colour,
-                ports=route.ports,
-                adapter_cycles=self._adapter_cycles(route),
-                link_bytes=route.link.bytes,
-                link_x=route.link.x,
-                link_y=route.link.y,
-                link_direction=route.link.direction,
-            )
-
     def _sample_cycles(self, whole: Cost, part: tuple[int, int]) -> int:
         # Its share of the batch, and once across the part: latencies of a batch's price are those of all its rounds.
         across = math.ceil(sum(part) * self.case.machine.hop_cycles) if whole.cycles else 0
@@ -310,7 +303,7 @@ class _Line:
         whole = per_second(samples, step_cycles, case.machine)
         if sum_cycles:
             rate = per_second(samples, sum_cycles, case.machine)
-            bounds.append(Bound("gradients", rate, "closed forms of sums along rows and columns, and the tree"))
+            bounds.append(Bound("gradients", rate, SUMS_SOURCE))
         return [*bounds, Bound("fill", whole, "the whole step: rhythm, fill, drain and update")]
 
     def _rows(self, placement: Placement) -> Iterator[LayerRow]:

@@ -27,19 +27,22 @@ from wse_sim.price.reduction_tree import choose_all_reduce, reduce_terms
 ON_WAFER = ("compute", "moving", "link", "adapter", "fill", "gradients")
 """Limits that another number of copies or systems may change; workers and edges are shared by all of them."""
 
+SUMS_SOURCE = "closed forms of sums along rows and columns, and the tree"
+
 Run = Callable[[Case], ModePlan]
 """Places and times a case as one copy of its step."""
 
 
 def in_copies(case: Case, run: Run) -> ModePlan:
     """The fastest of the numbers of systems and copies that pay, with what the others would give."""
-    outcomes = [outcome for systems in system_counts(case) for outcome in _on_systems(case, systems, run)]
+    counts = system_counts(case)
+    outcomes = {systems: list(_on_systems(case, systems, run)) for systems in counts}
     # A share of the batch may be unknown, and then a pipeline over several systems is.
-    if not any(outcome.report.used_systems == system_counts(case)[0] for outcome in outcomes):
+    if not outcomes[counts[0]]:
         what = f"{case.systems} systems share a batch of {case.batch_size}, and the program is of that batch alone"
         hint = "Give a recorded step that knows itself for any batch, or use one system."
         return does_not_fit("pipelined", PlacementError(what, hint=hint))
-    return best_of(outcomes)
+    return best_of([outcome for own in outcomes.values() for outcome in own])
 
 
 def best_of(outcomes: list[ModePlan]) -> ModePlan:
