@@ -31,6 +31,26 @@ def test_help_tells_the_switches_of_the_environment(tmp_path):
     assert all(f"\n{name}=" in said for name in ("LT_DEBUG", "LT_DUMP", "LT_CHECK", "LT_TRACEBACK"))
 
 
+HELP = {
+    (): ("--version", "check", "example", "opt", "completion", "LT_DEBUG", "LT_DUMP"),
+    ("run",): ("--html", "--trace", "--report", "--profile", " -m ", "- is standard input"),
+    ("plan",): ("--html", "--json", "--mode", " -m ", "- is standard input"),
+    ("check",): ("--json", "--output", "--api"),
+    ("opt",): ("--passes", "--dot", "--onnx"),
+    ("example",): ("NAME",),
+    ("info",): ("--json",),
+    ("coverage",): ("--json", "--list"),
+    ("completion",): ("bash", "zsh", "tcsh"),
+}
+
+
+@pytest.mark.parametrize("command", HELP, ids=" ".join)
+def test_help_of_a_command_tells_what_it_takes(command, tmp_path):
+    done = lazywafer(*command, "--help", cwd=tmp_path)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 0 and [word for word in HELP[command] if word.strip() not in said] == []
+
+
 def test_a_shell_completes_commands_and_options(tmp_path):
     pytest.importorskip("shtab", reason="shtab is the extra `completion`")
     said = lazywafer("completion", "bash", cwd=tmp_path).stdout

@@ -295,19 +295,24 @@ def test_a_residual_net_shows_its_convolutions_at_their_lines(window, residual):
     assert window.faults == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_axe_finds_no_fault_in_the_page(window, residual, dark):
+def violations(window):
+    """What axe-core finds in the page that is open, with all of the graph's modules in it; skips without axe-core."""
     axe_core = pytest.importorskip("axe_core_python", reason="axe-core-python is an extra of the tests")
-    window.open(residual, dark=dark)
     window.value("openModule('')")
     window.value((pathlib.Path(axe_core.__file__).parent / "axe.min.js").read_text(encoding="utf-8") + "; 1")
-    assert window.value("axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}`))") == []
     assert window.value("axe.run().then((r) => r.passes.length)") > 15
+    return window.value("axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}`))")
 
 
 @pytest.mark.slow
-def test_the_page_of_gpt2_is_small_and_opens_at_once(window, tmp_path):
+@pytest.mark.parametrize("net, dark", [("plain", False), ("residual", False), ("residual", True)])
+def test_axe_finds_no_fault_in_the_page(window, request, net, dark):
+    window.open(request.getfixturevalue(net), dark=dark)
+    assert violations(window) == []
+
+
+@pytest.mark.slow
+def test_the_page_of_gpt2_is_small_opens_and_shows_the_line_of_a_kernel(window, tmp_path):
     texts = []
     # Graphs are checked where they are compiled to be run.
     with config.override(check=False):
@@ -319,3 +324,8 @@ def test_the_page_of_gpt2_is_small_and_opens_at_once(window, tmp_path):
     window.open(tmp_path / "gpt2.html")
     assert window.value("document.querySelectorAll('#layers tbody tr').length") == 115
     assert window.faults == []
+    assert window.value("document.querySelectorAll('#timeline .span').length") > 100
+    window.value("document.querySelectorAll('#layers tbody button')[0].click()")
+    assert "self." in window.text("#detail mark")
+    assert window.faults == []
+    assert violations(window) == []
