@@ -56,3 +56,14 @@ def test_deep_nets_are_wired_and_folded_alike_at_every_batch(name, depth):
     assert is_alike(reading.wiring, whole)
     assert reading.layers == fold(whole)
     assert reading.other is not None
+
+
+def test_segment_goes_back_through_its_own_layers_alone():
+    # A weight used at both ends has two turns forward, so that there are more turns than layers.
+    program = family("gpt", 3, abstract.program_of).first
+    turns = Readings().of(program, 1).turns
+    ends = range(len(turns.forward))
+    assert len(ends) > len({turn.number for turn in turns.forward})
+    for end in ends:
+        own = {turn.number for turn in turns.forward[end:]} - {turn.number for turn in turns.forward[end + 1 :]}
+        assert {turn.number for turn in turns.backward_of(end, end)} <= own
