@@ -8,6 +8,9 @@ LT_JIT=0        run loop nests with NumPy instead of compiling them
 LT_TRACEBACK=full
                 show the frames of the house in tracebacks too, which are left out
 LT_THREADS=n    how many threads share a kernel's parts, by default the cores that the process may use
+LT_INPUT_TIMEOUT=n
+                after how many seconds an input worker of the wafer that sends nothing is given up, by default 1800;
+                0 waits without end, as a DataLoader does unless it is given timeout=
 LT_CACHE=dir    where compiled kernels are kept, in a folder of each user; by default ~/.cache/lazywafer
 """
 
@@ -30,6 +33,7 @@ class Switches:
     jit: bool = True
     cache: str = ""
     threads: int = 0
+    input_timeout: int = 1800
     whole_tracebacks: bool = False
 
     @property
@@ -58,6 +62,7 @@ def read(environment: Mapping[str, str]) -> Switches:
         jit=number("LT_JIT", 1) != 0,
         cache=environment.get("LT_CACHE", ""),
         threads=number("LT_THREADS", 0),
+        input_timeout=number("LT_INPUT_TIMEOUT", 1800),
         whole_tracebacks=environment.get("LT_TRACEBACK", "") == "full",
     )
 

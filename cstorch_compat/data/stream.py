@@ -15,7 +15,7 @@ from cstorch_compat.data.streamer import Prepared, StreamerPost
 from cstorch_compat.data.supply import Supply
 from cstorch_compat.files.tree import flatten, map_tensors
 from cstorch_compat.watch import spans
-from lazytensor import source
+from lazytensor import config, source
 from lazytensor.cells import Cell
 from lazytensor.data.crew import Crew, default_context
 from lazytensor.data.worker import Failure
@@ -23,6 +23,8 @@ from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.ir.graph import leaf
 from lazytensor.tensor import Tensor, handle
+
+_WAYS = "LT_INPUT_TIMEOUT says after how many seconds it is given up, and 0 waits without end"
 
 
 class Stream(Protocol):
@@ -136,7 +138,7 @@ class WorkerStream:
             for rank, (layout, memory) in enumerate(zip(self._layouts, self._memories, strict=True))
         ]
         try:
-            return Crew(posts, default_context(), "input worker", may_hire=True)
+            return Crew(posts, default_context(), "input worker", may_hire=True, ways=_WAYS)
         except (PicklingError, AttributeError, TypeError) as e:
             raise DataError(
                 f"the input function cannot be given to a worker process: {e}",
@@ -199,7 +201,7 @@ class WorkerStream:
 
     def _answer(self, rank: int) -> dict[int, Any]:
         with self._due():
-            answer = self._crew.answer(rank, 0, 0.0)
+            answer = self._crew.answer(rank, 0, config.current().input_timeout)
         if answer.failure is not None:
             self._failed(rank, answer.failure)
         prepared: Prepared = answer.value

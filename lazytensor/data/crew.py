@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import time
 import warnings
 from collections import deque
@@ -14,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
 
 from lazytensor import source
+from lazytensor.data.stack import Stack
 from lazytensor.data.worker import TELL, Answer, Failure, Post, open_ends, work
 from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError
 from lazytensor.errors import DataError
@@ -34,10 +36,18 @@ def default_context() -> Any:
 class Crew:
     """Workers, a pipe to each, and the answers that have come and are not asked for yet.
 
-    `title` is what messages call a worker. One that `may_hire` can start processes itself.
+    `title` is what messages call a worker, and `ways` how its limit of time is set. One that `may_hire` can start
+    processes itself.
     """
 
-    def __init__(self, posts: Sequence[Post], context: Any, title: str = "DataLoader worker", may_hire: bool = False):
+    def __init__(
+        self,
+        posts: Sequence[Post],
+        context: Any,
+        title: str = "DataLoader worker",
+        may_hire: bool = False,
+        ways: str = "",
+    ):
         # Python forbids daemons to have children, with an assertion that does not say what to do.
         if multiprocessing.current_process().daemon:
             raise DataError(
@@ -45,17 +55,18 @@ class Crew:
                 where=source.where(),
                 hint="Use num_workers=0 for the loader inside the data set.",
             )
-        self.title = title
+        self.title, self._ways = title, ways or "a DataLoader with workers takes timeout="
         self._has_noticed = False
         # The signal ends a process that has not yet said otherwise: a spawned one may still be importing.
         self._can_tell = bool(TELL) and context.get_start_method() == "fork"
+        self._stack = Stack() if self._can_tell else None
         self.pipes: list[Connection] = []
         self._processes: list[Any] = []
         # Still pickled: a batch is opened when it is asked for, so an error in it is raised at its turn.
         self._come: list[deque[bytes]] = [deque() for _ in posts]
         # Runs when this object is dropped, and when Python ends before it waits for processes that may hire; not in
         # a forked worker that drops its copy.
-        self.close = util.Finalize(self, _dismiss, (self._processes, self.pipes), exitpriority=1)
+        self.close = util.Finalize(self, _dismiss, (self._processes, self.pipes, self._stack), exitpriority=1)
         for post in posts:
             self._start(post, context, not may_hire)
 
@@ -66,7 +77,10 @@ class Crew:
         open_ends.add(mine)
         self.pipes.append(mine)
         # A daemon ends with its parent even if nobody dismisses it; one that may hire cannot be a daemon.
-        process = context.Process(target=work, args=(post, theirs), daemon=is_daemon, name=f"{self.title} {post.id}")
+        stack = self._stack.descriptor if self._stack is not None else None
+        process = context.Process(
+            target=work, args=(post, theirs, stack), daemon=is_daemon, name=f"{self.title} {post.id}"
+        )
         with warnings.catch_warnings():
             # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
@@ -110,28 +124,42 @@ class Crew:
             # A worker that is late may be stuck for good, and its answer would stand in the way of the next: the crew
             # is given up.
             if end is not None and time.monotonic() >= end:
-                pid = self.pid(worker)
-                self.close()
-                raise WorkerError(
-                    f"DataLoader timed out after {timeout} seconds: worker {worker} (pid {pid}) has not answered",
-                    where=source.where(),
-                    hint="Give a longer timeout=, or look at what the data set waits for with num_workers=0.",
-                )
+                self._late(worker, timeout)
             if not self._has_noticed and time.monotonic() >= began + NOTICE_SECONDS:
                 self._notice(worker)
             self._look(LOOK_SECONDS if end is None else min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
+    def _late(self, worker: int, timeout: float) -> NoReturn:
+        pid, place = self.pid(worker), self._told(worker)[1]
+        self.close()
+        # PyTorch's words, which programs search for.
+        is_loader = self.title.startswith("DataLoader")
+        what = f"{'DataLoader' if is_loader else self.title} timed out after {timeout} seconds"
+        hint = "Give a longer timeout=, or look at what the data set waits for with num_workers=0."
+        raise WorkerError(
+            f"{what}: worker {worker} (pid {pid}) has not answered{place}",
+            where=source.where(),
+            hint=hint if is_loader else f"Look at what the input function waits for; {self._ways}.",
+        )
+
+    def _told(self, worker: int) -> tuple[str, str]:
+        """The stack of a worker, and where that says it is; empty where it cannot tell."""
+        if self._stack is None:
+            return "", ""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid(worker), TELL)
+            return self._stack.told()
+        return "", ""
+
     def _notice(self, worker: int) -> None:
-        """Say that a worker is slow, and have it print where it is."""
+        """Say that a worker is slow, and where it is."""
         self._has_noticed = True
-        pid, place = self.pid(worker), ""
-        if self._can_tell:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, TELL)
-                place = "; it prints its stack"
+        stack, place = self._told(worker)
+        if stack and sys.stderr is not None:
+            print(stack, end="", file=sys.stderr)
+        who = f"{self.title} {worker} (pid {self.pid(worker)})"
         warnings.warn(
-            f"{self.title} {worker} (pid {pid}) has sent nothing for {NOTICE_SECONDS:.0f} seconds{place}. It is waited "
-            "for on; a DataLoader with workers takes timeout=.",
+            f"{who} has sent nothing for {NOTICE_SECONDS:.0f} seconds{place}. It is waited for on; {self._ways}.",
             SlowWorkerWarning,
             stacklevel=2,
         )
@@ -188,8 +216,10 @@ def _signal_name(number: int) -> str:
         return str(number)
 
 
-def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection], stack: Stack | None) -> None:
     """Close the pipes, which ends the workers, and see to it that they are gone."""
+    if stack is not None:
+        stack.close()
     for pipe in pipes:
         open_ends.discard(pipe)
         pipe.close()

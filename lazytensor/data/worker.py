@@ -29,7 +29,7 @@ from lazytensor.data.fetch import Recipe, fetched, streamed
 _at_work: "WorkerInfo | None" = None
 
 TELL = getattr(signal, "SIGUSR1", 0)
-"""The signal at which a worker prints where it is, on the standard error stream; 0 where there is none."""
+"""The signal at which a worker says where it is; 0 where there is none."""
 open_ends: set[Connection] = set()
 """The parent's ends of the pipes to its workers. A forked worker closes its copies, so that each pipe ends when the
 parent closes it or dies."""
@@ -123,9 +123,12 @@ class _Reader:
         return next((Answer(turn, batch) for batch in self._stream), Answer(turn, has_ended=True))
 
 
-def work(post: Post, pipe: Connection) -> None:
-    """The life of a worker: until the pipe ends, each `(turn, wanted)` that comes gets its answer."""
-    _settle()
+def work(post: Post, pipe: Connection, stack: int | None = None) -> None:
+    """The life of a worker: until the pipe ends, each `(turn, wanted)` that comes gets its answer.
+
+    At the signal TELL it writes where it is to the descriptor `stack`, or to the standard error stream.
+    """
+    _settle(stack)
     outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
     # A pipe takes some kilobytes before its writer waits. The thread waits in the worker's place, which makes the next
     # batch meanwhile.
@@ -138,7 +141,7 @@ def work(post: Post, pipe: Connection) -> None:
     sender.join()
 
 
-def _settle() -> None:
+def _settle(stack: int | None) -> None:
     """Make the process a worker: signals are the parent's business, and so are its pipes and its trace."""
     # Ctrl-C reaches every process of the terminal; the parent ends its workers by closing their pipes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -151,7 +154,7 @@ def _settle() -> None:
         signal.signal(TELL, signal.SIG_IGN)
         # In C, so that it answers from inside an endless call too.
         with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
-            faulthandler.register(TELL, all_threads=False)
+            faulthandler.register(TELL, all_threads=False, **({} if stack is None else {"file": stack}))
     # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
     for end in open_ends:
         end.close()

@@ -20,9 +20,10 @@ from cstorch_compat.data import ring, role
 from cstorch_compat.data.loader import DataLoader
 from cstorch_compat.names.mirror import mirror
 from cstorch_compat.run import process
-from lazytensor import dtype
+from lazytensor import config, dtype
 from lazytensor.data.dataset import TensorDataset
 from lazytensor.data.loader import DataLoader as PlainLoader
+from lazytensor.data.stack import place_in
 from lazytensor.data.worker_errors import WorkerError
 from lazytensor.errors import DataError
 from lazytensor.functions import creation
@@ -464,3 +465,28 @@ def test_an_executor_that_is_dropped_in_the_middle_does_not_hold_up_the_end(tmp_
     done = python("-m", "cstorch_compat", "run", str(path), cwd=tmp_path)
     assert (done.returncode, "end" in done.stdout) == (0, True), done.stderr
     assert time.monotonic() - start < 20
+
+
+@pytest.mark.slow
+def test_a_worker_that_sends_nothing_is_given_up_and_its_line_is_named():
+    asleep = numbered(sleep=lambda rank, i: 60.0 * distributed.is_streamer())
+    late = r"worker 0 \(pid \d+\) has not answered; it is at .*test_stream.py:\d+ in __iter__"
+    # The limit holds from when the workers have their loaders: to get there may take them a while.
+    with csx(1, 2), stream(asleep, 2) as opened, config.override(input_timeout=0.3):
+        with pytest.raises(WorkerError, match=late) as e:
+            next(iter(opened))
+    assert "LT_INPUT_TIMEOUT" in str(e.value) and "while step 1 was due" in str(e.value)
+
+
+def test_the_line_of_a_stack_is_the_innermost_of_the_users():
+    frames = [
+        (os.__file__, 3, "walk"),
+        (ring.__file__, 4, "close"),
+        ("train.py", 5, "load"),
+        ("train.py", 6, "<module>"),
+    ]
+    stack = "Current thread (most recent call first):\n" + "".join(
+        f'  File "{file}", line {line} in {function}\n' for file, line, function in frames
+    )
+    assert place_in(stack) == "; it is at train.py:5 in load"
+    assert place_in("") == ""
