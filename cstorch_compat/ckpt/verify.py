@@ -1,6 +1,7 @@
 """`ckpt verify`: whether the arrays of a file are those that were written, as far as the file lets one know."""
 
 from cstorch_compat.ckpt.formats import read
+from cstorch_compat.ckpt.idx import is_idx, verify_idx
 from cstorch_compat.ckpt.leaves import leaves
 from cstorch_compat.ckpt.listing import shown
 from lazytensor.errors import CheckpointError
@@ -12,6 +13,9 @@ def verify(path: str) -> int:
 
     Raises CheckpointError where the file as a whole cannot be read.
     """
+    if is_idx(path):
+        print(verify_idx(path))
+        return 0
     kind, tree = read(path)
     arrays: dict[int, tuple[str, LazyArray]] = {}
     for key, leaf in leaves(tree):

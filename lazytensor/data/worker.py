@@ -13,6 +13,7 @@ import pickle
 import queue
 import random as python_random
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -154,7 +155,7 @@ def _settle(stack: int | None) -> None:
         signal.signal(TELL, signal.SIG_IGN)
         # In C, so that it answers from inside an endless call too.
         with contextlib.suppress(OSError, ValueError, RuntimeError, AttributeError):
-            faulthandler.register(TELL, all_threads=False, **({} if stack is None else {"file": stack}))
+            faulthandler.register(TELL, file=sys.stderr if stack is None else stack, all_threads=False)
     # A fork inherits the parent's ends of all pipes. Held open, they would keep every pipe from ending.
     for end in open_ends:
         end.close()

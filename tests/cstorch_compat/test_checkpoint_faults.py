@@ -1,6 +1,8 @@
 """Checkpoints under fire: killed writers, full disks and damaged files lose nothing that was saved before."""
 
+import gzip
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -323,3 +325,19 @@ def test_an_interrupt_while_a_file_is_opened_leaves_nothing_to_hdf5(tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         cstorch.save({"x": 1}, tmp_path / "x.mdl")
     assert not opened[0].valid and not list(tmp_path.iterdir())
+
+
+def test_verify_says_what_an_idx_file_lets_one_know(tmp_path, capsys):
+    whole = struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 3) + bytes(18)
+    plain, packed = tmp_path / "train-images-idx3-ubyte", tmp_path / "train-images-idx3-ubyte.gz"
+    plain.write_bytes(whole)
+    packed.write_bytes(gzip.compress(whole))
+    assert [main(["ckpt", "verify", str(path)]) for path in (plain, packed)] == [0, 0]
+    told = capsys.readouterr().out
+    assert "no checksum" in told.splitlines()[0] and "as they were packed" in told.splitlines()[1]
+    plain.write_bytes(whole + b"\0")
+    changed = bytearray(packed.read_bytes())
+    changed[-5] ^= 1  # in gzip's checksum
+    packed.write_bytes(changed)
+    assert [main(["ckpt", "verify", str(path)]) for path in (plain, packed)] == [2, 2]
+    assert "19 bytes of values, and the header says 18" in capsys.readouterr().err

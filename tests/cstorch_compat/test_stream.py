@@ -472,9 +472,13 @@ def test_a_worker_that_sends_nothing_is_given_up_and_its_line_is_named():
     asleep = numbered(sleep=lambda rank, i: 60.0 * distributed.is_streamer())
     late = r"worker 0 \(pid \d+\) has not answered; it is at .*test_stream.py:\d+ in __iter__"
     # The limit holds from when the workers have their loaders: to get there may take them a while.
-    with csx(1, 2), stream(asleep, 2) as opened, config.override(input_timeout=0.3):
-        with pytest.raises(WorkerError, match=late) as e:
-            next(iter(opened))
+    with (
+        csx(1, 2),
+        stream(asleep, 2) as opened,
+        config.override(input_timeout=0.3),
+        pytest.raises(WorkerError, match=late) as e,
+    ):
+        next(iter(opened))
     assert "LT_INPUT_TIMEOUT" in str(e.value) and "while step 1 was due" in str(e.value)
 
 

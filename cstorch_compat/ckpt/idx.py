@@ -1,0 +1,53 @@
+"""MNIST's IDX files for `ckpt verify`: the format has no checksum, so that only their length can be compared.
+
+A packed one has gzip's, which reading to its end compares. Layout: `torchvision/datasets.py`, which reads the values.
+"""
+
+import gzip
+import math
+import os
+import struct
+import zlib
+
+from lazytensor.errors import CheckpointError
+
+ITEM_BYTES = {0x08: 1, 0x09: 1, 0x0B: 2, 0x0C: 4, 0x0D: 4, 0x0E: 8}
+"""By the third byte: which kind of number, and so how long each is."""
+CHUNK_BYTES = 1 << 20
+
+
+def is_idx(path: str) -> bool:
+    """Whether a file begins as one of them, packed or not, and its name says so too."""
+    if "idx" not in os.path.basename(path):
+        return False
+    try:
+        with _opened(path) as stream:
+            head = stream.read(4)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return len(head) == 4 and head[:2] == b"\0\0" and head[2] in ITEM_BYTES and head[3] > 0
+
+
+def verify_idx(path: str) -> str:
+    """What can be said of a file. Raises CheckpointError if its length is not what its header says."""
+    size = 0
+    try:
+        with _opened(path) as stream:
+            head = stream.read(4)
+            extents = struct.unpack(f">{head[3]}I", stream.read(4 * head[3]))
+            while chunk := stream.read(CHUNK_BYTES):
+                size += len(chunk)
+    except (OSError, EOFError, zlib.error, struct.error) as e:
+        raise CheckpointError(f"it is damaged: {e}", where=path, hint="Get the file again.") from e
+    expected = math.prod(extents) * ITEM_BYTES[head[2]]
+    if size != expected:
+        what = f"{size:,} bytes of values, and the header says {expected:,}"
+        raise CheckpointError(what, where=path, hint="Get the file again.")
+    if path.endswith(".gz"):
+        return f"IDX, packed: {size:,} bytes are as they were packed"
+    return f"IDX: the length is right, and the format has no checksum: a changed byte of its {size:,} cannot be told"
+
+
+def _opened(path: str) -> gzip.GzipFile:
+    # Both read alike; `open` of what is not packed gives another class.
+    return gzip.open(path, "rb") if path.endswith(".gz") else open(path, "rb")  # type: ignore[return-value]
