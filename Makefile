@@ -37,7 +37,7 @@ quick: $(VENV)/.installed
 
 campaign: $(VENV)/.installed
 ifdef N
-	$(BIN)/python -m tests.campaign --cases $(N) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.campaign --cases $(N) --seed $(or $(SEED),1) --jobs $(JOBS)
 else
 	CAMPAIGN=1 $(PYTEST) -rP tests/wse_sim/test_closed_forms.py tests/wse_sim/test_priced.py tests/wse_sim/test_simulated_pipeline.py \
 		tests/cstorch_compat/check/test_suggest.py

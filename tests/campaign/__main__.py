@@ -5,12 +5,18 @@
 
 import argparse
 import collections
+import contextlib
+import dataclasses
+import functools
+import gc
 import importlib
 import json
+import multiprocessing
 import os
 import pathlib
 import sys
 import tempfile
+from typing import Any
 
 import cstorch_compat
 from tests.campaign.bad_calls import campaign
@@ -18,7 +24,8 @@ from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
 
 BAD = ("foreign exception", "crash", "hang", "memory", "code run")
-SAVED_EVERY = 200
+CHUNK = 50
+"""Cases after which it is noted how far a campaign is."""
 
 
 def main() -> int:
@@ -28,6 +35,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, default=None, help="run this case alone, and say what came of it")
     parser.add_argument("--folder", default="build/campaign", help="where a campaign is gone on with")
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
     subject = parser.add_subparsers(dest="subject").add_parser("calls", help="bad calls of operations, not files")
     subject.add_argument("calls", type=int, metavar="N")
     subject.add_argument("call_seed", type=int, metavar="SEED")
@@ -39,7 +47,9 @@ def main() -> int:
         if options.only is not None:
             print(*ground.outcome(options.seed, options.only), sep="\n")
             return 0
-        counts, bad = run(ground, options.seed, options.cases, pathlib.Path(options.folder) / f"{options.seed}.json")
+        counts, bad = run(
+            ground, options.seed, options.cases, pathlib.Path(options.folder) / f"{options.seed}.json", options.jobs
+        )
     print(table(counts))
     for case, name, outcome, seen in bad:
         print(f"case {case}: {name}: {outcome}: {seen}")
@@ -55,23 +65,41 @@ def refuse_calls(seed: int, cases: int) -> int:
     return 1 if bad else 0
 
 
-def run(ground: Ground, seed: int, cases: int, notes: pathlib.Path) -> tuple[dict[str, int], list[list[object]]]:
+def run(ground: Ground, seed: int, cases: int, notes: pathlib.Path, jobs: int = 1) -> tuple[dict[str, int], list[Any]]:
     """How often each outcome of each format came, and the cases that may not be; goes on where it was stopped."""
-    done, counts, bad = 0, collections.Counter[str](), list[list[object]]()
+    done, counts, bad = set[int](), collections.Counter[str](), list[list[object]]()
     if notes.exists():
         said = json.loads(notes.read_text())
-        done, counts, bad = said["done"], collections.Counter(said["counts"]), said["bad"]
-    for case in range(done, cases):
-        name, outcome, seen = ground.outcome(seed, case)
-        counts[f"{name}/{outcome}"] += 1
-        if outcome in BAD:
-            bad.append([case, name, outcome, seen])
-        if (case + 1) % SAVED_EVERY == 0 or case + 1 == cases:
-            notes.parent.mkdir(parents=True, exist_ok=True)
-            temporary = notes.with_suffix(f".{os.getpid()}")
-            temporary.write_text(json.dumps({"done": case + 1, "counts": counts, "bad": bad}))
-            temporary.replace(notes)
-    return counts, bad
+        done, counts, bad = set(said["done"]), collections.Counter(said["counts"]), said["bad"]
+    # Chunks, and not how far it is: several are under way at a time.
+    chunks = [k for k in range(0, cases, CHUNK) if k not in done]
+    work = functools.partial(_chunk, ground, seed, cases)
+    with multiprocessing.get_context("fork").Pool(jobs) if jobs > 1 and chunks else contextlib.nullcontext() as pool:
+        for first, outcomes in pool.imap_unordered(work, chunks) if pool else map(work, chunks):
+            for case, name, outcome, seen in outcomes:
+                counts[f"{name}/{outcome}"] += 1
+                if outcome in BAD:
+                    bad.append([case, name, outcome, seen])
+                    print(f"case {case}: {name}: {outcome}: {seen}", file=sys.stderr, flush=True)
+            # One that is not whole is run again by a longer campaign.
+            if first + CHUNK <= cases:
+                done.add(first)
+                _note(notes, {"done": sorted(done), "counts": counts, "bad": bad})
+    return counts, sorted(bad)
+
+
+def _chunk(ground: Ground, seed: int, cases: int, first: int) -> tuple[int, list[tuple[int, str, str, str]]]:
+    """The outcomes of some cases, in a folder of their own."""
+    with tempfile.TemporaryDirectory(dir=ground.folder) as folder:
+        apart = dataclasses.replace(ground, folder=pathlib.Path(folder))
+        return first, [(case, *apart.outcome(seed, case)) for case in range(first, min(first + CHUNK, cases))]
+
+
+def _note(notes: pathlib.Path, said: object) -> None:
+    notes.parent.mkdir(parents=True, exist_ok=True)
+    temporary = notes.with_suffix(f".{os.getpid()}")
+    temporary.write_text(json.dumps(said))
+    temporary.replace(notes)
 
 
 def table(counts: dict[str, int]) -> str:

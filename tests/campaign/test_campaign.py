@@ -1,5 +1,6 @@
 """A short campaign, and that the campaign itself sees what it looks for."""
 
+import json
 import os
 import pathlib
 import signal
@@ -26,9 +27,11 @@ def test_no_damaged_file_crashes_hangs_runs_code_or_raises_an_error_of_others(gr
     assert sum(counts.values()) == CASES and "| h5 |" in table(counts)
 
 
-def test_a_campaign_goes_on_where_it_was_stopped(ground, tmp_path):
-    run(ground, 2, 4, tmp_path / "2.json")
-    ahead = run(ground, 2, 8, tmp_path / "2.json")
+def test_a_campaign_goes_on_where_it_was_stopped_with_any_number_of_cases_at_a_time(ground, tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.campaign.__main__.CHUNK", 2)
+    run(ground, 2, 5, tmp_path / "2.json")
+    assert json.loads((tmp_path / "2.json").read_text())["done"] == [0, 2]
+    ahead = run(ground, 2, 8, tmp_path / "2.json", jobs=2)
     assert ahead == run(ground, 2, 8, tmp_path / "whole.json")
 
 
