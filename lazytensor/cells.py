@@ -17,6 +17,7 @@ from lazytensor.dtype import float32
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Node, leaf, topological, unlike_others
 from lazytensor.ir.types import Type
+from lazytensor.runtime import blas, shared_products
 from lazytensor.runtime.reference import evaluate
 
 LOSSES_KEPT = 32
@@ -245,13 +246,19 @@ def register(cell: Cell, state: str) -> None:
     cell.state = state
 
 
+def _evaluated(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
+    # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our own.
+    with blas.one_thread():
+        return evaluate(roots, {}, remember, shared_products.shared)
+
+
 def sync() -> None:
     """Compute every live value that is still pending outside a step; without gradient history it becomes a leaf."""
     cells = [c for r in here.pending if (c := r()) is not None]
     here.pending = []
     # All at once, so that what they share is computed once.
     roots = list(dict.fromkeys(c.node for c in cells if c.node is not None and c.node.value is None))
-    for n, value in zip(roots, evaluate(roots, {}, remember=True), strict=True):
+    for n, value in zip(roots, _evaluated(roots, remember=True), strict=True):
         n.value = value
     for c in cells:
         # A value without history lets go of the nodes that it was computed from, and of their values.
@@ -277,7 +284,7 @@ def value_of(n: Node, what: str = "reading it") -> np.ndarray:
         return _shown(n)
     sync()
     if n.value is None:
-        n.value = evaluate([n], {})[0]
+        n.value = _evaluated([n])[0]
     return n.value
 
 

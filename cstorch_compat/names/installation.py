@@ -11,10 +11,12 @@ from lazytensor import config
 
 VERSION = "0.2.0"
 
-# Measured: a product of 700 x 900 by 900 x 800 float32 differs between one and two threads of OpenBLAS.
+# Products are cut by their shapes alone and BLAS has one thread for each part; a product of 700 x 900 by 900 x 800
+# differed between one and two threads of OpenBLAS.
 BITS = (
-    "equal runs are equal to the last bit with the same versions, machine, number of BLAS threads and BLAS core type; "
-    "another number (OPENBLAS_NUM_THREADS) or type (OPENBLAS_CORETYPE) changes last digits of large matrix products"
+    "equal runs are equal to the last bit with the same versions, machine and BLAS core type, for any number of "
+    "threads; another type (OPENBLAS_CORETYPE) changes last digits of matrix products, and another number of BLAS "
+    "threads perhaps those of torch.linalg"
 )
 """What changes bits of a result."""
 

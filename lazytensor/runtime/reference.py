@@ -4,7 +4,7 @@ It is the oracle of the compiler, and the executor of graphs that are seen once,
 than it saves. Results may share memory with the arrays given: whoever keeps one that is overwritten later, copies it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from lazytensor.ir.graph import Node, topological
 from lazytensor.ir.types import Type
 from lazytensor.ops.op import OPS
 
+Shared = Callable[[Node, list[np.ndarray]], np.ndarray | None]
+"""Gives the value of a node that threads share; None for any other."""
 RESULTS = "results"
 """Key in a node's memo of the arrays of its several results."""
 MOST_BYTES = 1 << 47
 """What a process can address at most, on the processors of today."""
 
 
-def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bool = False) -> list[np.ndarray]:
+def evaluate(
+    roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bool = False, shared: Shared | None = None
+) -> list[np.ndarray]:
     """The arrays of `roots`; `env` gives those of leaves that do not know their own value.
 
     With `remember`, nodes through which a gradient may flow keep their values: a backward graph will ask for them.
@@ -39,7 +43,7 @@ def evaluate(roots: Iterable[Node], env: Mapping[Node, np.ndarray], remember: bo
             if _is_known(n):
                 values[n] = n.value if n.value is not None else n.memo[RESULTS]  # type: ignore[index]
                 continue
-            values[n] = result = _evaluate(n, values)
+            values[n] = result = _evaluate(n, values, shared)
             if remember and n.tracks:
                 _remember(n, result)
             for i in n.inputs:
@@ -71,9 +75,12 @@ def _uses(order: list[Node]) -> dict[Node, int]:
     return uses
 
 
-def _evaluate(n: Node, values: Mapping[Node, np.ndarray]) -> np.ndarray:
+def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None) -> np.ndarray:
     try:
-        result = OPS[n.op].eval(*[values[i] for i in n.inputs], **n.attrs)
+        arrays = [values[i] for i in n.inputs]
+        result = shared(n, arrays) if shared is not None else None
+        if result is None:
+            result = OPS[n.op].eval(*arrays, **n.attrs)
     except LazyError:
         raise
     # NumPy computes late, far from the call: what it says of it names neither the function nor the line.

@@ -47,9 +47,10 @@ def main() -> int:
         if options.only is not None:
             print(*ground.outcome(options.seed, options.only), sep="\n")
             return 0
-        counts, bad = run(
-            ground, options.seed, options.cases, pathlib.Path(options.folder) / f"{options.seed}.json", options.jobs
-        )
+        # What is there already is looked at by no child's collector, which would copy all of it.
+        gc.freeze()
+        notes = pathlib.Path(options.folder) / f"{options.seed}.json"
+        counts, bad = run(ground, options.seed, options.cases, notes, options.jobs)
     print(table(counts))
     for case, name, outcome, seen in bad:
         print(f"case {case}: {name}: {outcome}: {seen}")
