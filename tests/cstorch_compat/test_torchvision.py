@@ -243,7 +243,7 @@ def test_digits_can_be_told_apart():
 def test_shipped_file_is_small_and_its_licence_is_named():
     assert datasets.DIGITS.stat().st_size < 200_000
     with np.load(datasets.DIGITS, allow_pickle=False) as stored:
-        assert (stored["images"].dtype, stored["images"].shape) == (np.uint8, (1797, 8, 8))
+        assert (stored["images"].dtype, stored["images"].shape) == (np.uint8, (8, 8, 1797))
         assert (stored["labels"].dtype, stored["labels"].shape) == (np.uint8, (1797,))
         assert stored["images"].max() == 16
     text = datasets.DIGITS.with_name("digits-LICENSE.txt").read_text()

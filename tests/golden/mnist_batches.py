@@ -11,7 +11,9 @@ STEPS, ROWS = 50, 64
 def batches():
     """50 batches of images float32 [64, 784] in 0..1 and labels int64 [64]."""
     digits = np.load(HERE.parent.parent / "cstorch_compat" / "torchvision" / "digits.npz")
-    images = np.kron(digits["images"], np.ones((1, 3, 3))) / 16
+    # As they were given: they are stored in the order of their labels, each pixel of all beside each other.
+    given = np.argsort(np.argsort(digits["labels"], kind="stable"))
+    images = np.kron(digits["images"].transpose(2, 0, 1)[given], np.ones((1, 3, 3))) / 16
     images = np.pad(images, ((0, 0), (2, 2), (2, 2))).reshape(-1, 784).astype("float32")
     labels = digits["labels"].astype("int64")
     for i in range(STEPS):
