@@ -49,6 +49,14 @@ def test_more_systems_never_give_fewer_samples(net, mode, batch):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", ["pipelined", "streaming"])
+@pytest.mark.parametrize("batch", [7, 33])
+def test_more_systems_never_give_fewer_samples_of_a_batch_that_does_not_divide(mode, batch):
+    rates = rates_on((16, 12, 4), mode, (2, 3, 4), [batch] * 3)
+    assert rates == sorted(rates)
+
+
+@pytest.mark.slow
 @few
 @given(nets, modes, st.sampled_from([1, 16, 50]))
 def test_more_systems_with_as_many_samples_each_never_give_fewer(net, mode, each):

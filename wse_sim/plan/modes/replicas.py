@@ -65,7 +65,16 @@ def system_counts(case: Case) -> list[int]:
     while reach < counts[0]:
         counts.append(reach)
         reach *= case.host.fan_out
-    return counts
+    return [*counts, *(n for n in _uneven(case.batch_size, counts[0]) if n not in counts)]
+
+
+def _uneven(batch_size: int, systems: int) -> Iterator[int]:
+    """Fewer systems, but more than half, for a batch that they do not share evenly."""
+    # A smaller share may be cut worse than a larger one: an odd one has fewer sizes of a micro-batch, or wider tiles
+    # with gaps. Then a system is left out, and each of the others has that larger share.
+    if batch_size % systems:
+        shares = {ceil_div(batch_size, n): n for n in range(systems - 1, systems // 2, -1)}
+        yield from (n for share, n in shares.items() if share != ceil_div(batch_size, systems))
 
 
 def _on_systems(case: Case, systems: int, run: Run) -> Iterator[ModePlan]:

@@ -52,9 +52,10 @@ def streaming(case: Case) -> ModePlan:
     most, *fewer = system_counts(case)
     whole = _on_systems(replace(case, systems=most))
     tree_cycles = case.host.tree_seconds(most) * case.machine.clock_hz
-    if not whole.report.fits or tree_cycles < SHORT_WAY * whole.report.step_cycles:
+    is_even = case.batch_size % most == 0
+    if not whole.report.fits or (is_even and tree_cycles < SHORT_WAY * whole.report.step_cycles):
         return whole
-    # The way over a deeper tree may cost more than smaller shares save.
+    # The way over a deeper tree may cost more than smaller shares save, and an odd share more than a larger even one.
     return best_of([whole, *(_on_systems(replace(case, systems=count)) for count in fewer)])
 
 
