@@ -1,7 +1,7 @@
 """`python -m tests.faults`: every fault at every place of a small run, and a run in every odd place; says how many.
 
 `python -m tests.faults kills N [SEED]`: runs killed at random moments, and started again. `signals N [SEED]`: runs that
-each of three signals ends, N times each.
+each of three signals ends, N times each. `cache N [SEED]`: runs behind a turned bit of the kept machine code.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import pathlib
 import sys
 import tempfile
 
+from tests.faults import cache_flips
 from tests.faults.endings import Ground, campaign
 from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
 from tests.faults.surroundings import PLACES, can_be_tried, expected, in_place
@@ -45,8 +46,10 @@ def odd_places() -> None:
 def endings(kind: str, count: int, seed: int, notes: pathlib.Path) -> int:
     """Kill or signal runs; goes on where it was stopped. Returns 1 if something was wrong behind one."""
     with tempfile.TemporaryDirectory() as folder:
-        ground = Ground(pathlib.Path(folder), cache=pathlib.Path(folder) / "cache")
-        counts, bad = campaign(ground, kind, count, seed, notes / f"{kind}-{seed}.json")
+        where, flips = pathlib.Path(folder), kind == "cache"
+        ground = cache_flips.ground_of(where) if flips else Ground(where, cache=where / "cache")
+        case = cache_flips.flipped if flips else None
+        counts, bad = campaign(ground, kind, count, seed, notes / f"{kind}-{seed}.json", case)
         ground.close()
     print(f"{kind}, seed {seed}: {len(bad)} with something wrong")
     for end, number in sorted(counts.items()):
@@ -57,7 +60,7 @@ def endings(kind: str, count: int, seed: int, notes: pathlib.Path) -> int:
 def asked() -> int:
     """The command line. Returns 1 if something was wrong."""
     parser = argparse.ArgumentParser(prog="tests.faults", description=__doc__)
-    parser.add_argument("kind", nargs="?", choices=("kills", "signals"))
+    parser.add_argument("kind", nargs="?", choices=("kills", "signals", "cache"))
     parser.add_argument("count", nargs="?", type=int, default=50, metavar="N")
     parser.add_argument("seed", nargs="?", type=int, default=1, metavar="SEED")
     parser.add_argument("--notes", type=pathlib.Path, default=pathlib.Path("build/faults"), help="what is gone on with")

@@ -4,6 +4,7 @@ A case is a number, which with the seed says which script runs and when it ends;
 """
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -20,10 +21,10 @@ from typing import Any
 
 from cstorch_compat.files import checkpoint
 from tests.campaign.corpora import fingerprint
-from tests.faults.run_scripts import PLAIN, WAFER
+from tests.faults.run_scripts import CACHED, PLAIN, WAFER
 from tests.faults.soak import ROOT, SHARED
 
-SCRIPTS = {"plain": PLAIN, "wafer": WAFER}
+SCRIPTS = {"plain": PLAIN, "wafer": WAFER, "cached": CACHED}
 SHARES = ("plain", "plain", "plain", "wafer")
 """How often each of them is drawn: that of the wafer takes longer."""
 COLD = 0.05
@@ -31,6 +32,8 @@ COLD = 0.05
 GRACE_SECONDS = 5.0
 """Until when processes and memory of a run that was killed have to be gone by themselves."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+Case = Callable[["Ground", random.Random], tuple[str, list[str]]]
+"""One run: what it was, and what is wrong behind it."""
 OWN = {"train.py", "out", "err", "cerebras_logs"}
 
 
@@ -45,9 +48,16 @@ class Reference:
 class Ground:
     """The process that forks, and what the scripts come to."""
 
-    def __init__(self, folder: pathlib.Path, shares: Sequence[str] = SHARES, cache: pathlib.Path | None = None):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        shares: Sequence[str] = SHARES,
+        cache: pathlib.Path | None = None,
+        home: pathlib.Path | None = None,
+    ):
         self.folder, self.shares = folder, shares
-        self.settings = {**os.environ, "PYTHONPATH": str(ROOT)} | ({"LT_CACHE": str(cache)} if cache else {})
+        own = {name: str(place) for name, place in (("LT_CACHE", cache), ("HOME", home)) if place is not None}
+        self.settings = {**os.environ, "PYTHONPATH": str(ROOT)} | own
         self._warm = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.warm", *set(shares)],
             env=self.settings,
@@ -257,9 +267,12 @@ def killed(ground: Ground, draw: random.Random) -> tuple[str, list[str]]:
 
 
 def campaign(
-    ground: Ground, kind: str, count: int, seed: int, notes: pathlib.Path
+    ground: Ground, kind: str, count: int, seed: int, notes: pathlib.Path, case: Case | None = None
 ) -> tuple[Counter[str], list[list[Any]]]:
-    """How often each end came, until `count` of each have come that count, and what was wrong behind which."""
+    """How often each end came, until `count` of each have come that count, and what was wrong behind which.
+
+    `case` runs one that is neither a kill nor a signal.
+    """
     done, counts, bad = 0, Counter[str](), list[list[Any]]()
     if notes.exists():
         said = json.loads(notes.read_text())
@@ -270,7 +283,8 @@ def campaign(
         draw = random.Random(f"{seed} {kind} {done}")
         # By what has come and not by the case: one that was over before counts for no signal.
         number = SIGNALS[(sum(counts.values()) - counts["over before"]) % len(SIGNALS)]
-        end, wrong = killed(ground, draw) if kind == "kills" else signalled(ground, draw, number)
+        one = case or (killed if kind == "kills" else functools.partial(signalled, number=number))
+        end, wrong = one(ground, draw)
         counts[end] += 1
         if wrong:
             bad.append([done, end, *wrong])

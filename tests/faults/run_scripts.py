@@ -95,3 +95,57 @@ if first < STEPS:
         step += 1
         keep(step)
 """
+
+CACHED = """
+import torch
+import cerebras.pytorch as cstorch
+from wse_sim.fabric import EAST, RAMP, WEST, Builder, Memory, Mesh, Received, Sent, simulate
+from wse_sim.machine import WSE2
+
+torch.manual_seed(0)
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = torch.nn.Conv2d(1, 4, 3, padding=1)
+        self.words = torch.nn.Embedding(7, 16)
+        self.recurrent = torch.nn.LSTM(16, 8, batch_first=True)
+        self.head = torch.nn.Linear(8, 3)
+
+    def forward(self, x, ids):
+        y = torch.nn.functional.max_pool2d(torch.relu(self.convolution(x)), 2).flatten(2)
+        y, _ = self.recurrent(y + self.words(ids))
+        return self.head(y[:, -1])
+
+
+backend = cstorch.backend("CPU")
+model = Net()
+compiled = cstorch.compile(model, backend)
+optimizer = cstorch.optim.AdamW(model.parameters(), lr=1e-2)
+
+
+@cstorch.trace
+def training_step(x, ids, y):
+    loss = torch.nn.functional.cross_entropy(compiled(x, ids), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+batch = torch.randn(4, 1, 8, 8), torch.arange(16).reshape(4, 4) % 7, torch.arange(4) % 3
+loader = cstorch.utils.data.DataLoader(lambda: [batch] * 3)
+for x, ids, y in cstorch.utils.data.DataExecutor(loader, num_steps=3):
+    training_step(x, ids, y)
+mesh = Mesh(WSE2, 2, 1)
+mesh.route(0, [0], 0, RAMP, [EAST])
+mesh.route(0, [1], 0, WEST, [RAMP])
+sends, takes = Builder("sends", 8), Builder("takes", 8)
+sends.move(Sent(0), Memory(0), 4, asynchronous=True)
+takes.move(Memory(0), Received(0), 4, asynchronous=True)
+mesh.run(sends.build(), [0], 0)
+mesh.run(takes.build(), [1], 0)
+done = simulate(mesh).expect_finished()
+cstorch.save({"model": model.state_dict(), "cycles": done.cycles}, "step_001.mdl")
+"""
