@@ -9,7 +9,7 @@ import sys
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from typing import Any, NoReturn
@@ -218,11 +218,28 @@ def _signal_name(number: int) -> str:
 
 def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection], stack: Stack | None) -> None:
     """Close the pipes, which ends the workers, and see to it that they are gone."""
-    if stack is not None:
-        stack.close()
+    try:
+        _send_home(processes, pipes)
+    except BaseException:
+        # A signal may come here as anywhere, and nobody dismisses them again: a worker whose pipe stays open would be
+        # waited for at the end of the process, without end.
+        _hang_up(pipes)
+        for process in processes:
+            process.kill()
+        raise
+    finally:
+        if stack is not None:
+            stack.close()
+
+
+def _hang_up(pipes: Iterable[Connection]) -> None:
     for pipe in pipes:
         open_ends.discard(pipe)
         pipe.close()
+
+
+def _send_home(processes: Sequence[Any], pipes: Sequence[Connection]) -> None:
+    _hang_up(pipes)
     # Asked, then told, then killed, with a wait after each.
     for stop in (lambda p: None, lambda p: p.terminate(), lambda p: p.kill()):
         for process in processes:
@@ -232,6 +249,10 @@ def _dismiss(processes: Sequence[Any], pipes: Sequence[Connection], stack: Stack
             process.join(max(0.0, end - time.monotonic()))
         if all(process.exitcode is not None for process in processes):
             break
+
+
+# Before Python waits for its processes: those whose crew an interrupt has kept from closing find their pipe ended.
+util.Finalize(None, lambda: _hang_up(list(open_ends)), exitpriority=0)
 
 
 class WorkerBatches(Iterator[Any]):

@@ -417,3 +417,19 @@ def test_the_end_of_the_parent_is_that_of_the_workers(tmp_path, context, end, co
         time.sleep(0.02)
     assert len(set(pids)) == 2
     assert all(map(is_gone, pids))
+
+
+def test_workers_go_even_where_a_signal_comes_while_they_are_sent_home(monkeypatch):
+    batches = iter(data.DataLoader(Read(8, lambda i: i), num_workers=2))
+    processes, pipes = list(batches._crew._processes), list(batches._crew.pipes)
+    monkeypatch.setattr(crew.time, "monotonic", lambda: interrupt())
+
+    def interrupt():
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        batches._crew.close()
+    assert all(pipe.closed for pipe in pipes)
+    for process in processes:
+        process.join()
