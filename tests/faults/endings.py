@@ -31,6 +31,8 @@ COLD = 0.05
 """The share of signals that meet a process of its own from its imports on, and no fork of one that has them."""
 GRACE_SECONDS = 5.0
 """Until when processes and memory of a run that was killed have to be gone by themselves."""
+HANGING_SECONDS = 180.0
+"""What no run takes, on whatever machine."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Case = Callable[["Ground", random.Random], tuple[str, list[str]]]
 """One run: what it was, and what is wrong behind it."""
@@ -85,7 +87,10 @@ class Ground:
         return folder
 
     def run(self, folder: pathlib.Path, end: Callable[[int], object], is_cold: bool = False) -> int:
-        """Run the script there; `end` is called with its process. Returns its status, below zero for a signal."""
+        """Run the script there; `end` is called with its process. Returns its status, below zero for a signal.
+
+        A run that never ends has the status of a kill.
+        """
         if is_cold:
             command = [sys.executable, "-m", "cstorch_compat", "run", "train.py"]
             with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
@@ -93,11 +98,14 @@ class Ground:
                     command, cwd=folder, env=self.settings, stdout=out, stderr=err, start_new_session=True
                 )
             end(process.pid)
+            kill_if_hanging(process.pid)
             return process.wait()
         assert self._warm.stdin is not None
         self._warm.stdin.write(json.dumps(["train.py", str(folder)]) + "\n")
         self._warm.stdin.flush()
-        end(int(self._answer()))
+        pid = int(self._answer())
+        end(pid)
+        kill_if_hanging(pid)
         return os.waitstatus_to_exitcode(int(self._answer()))
 
     def reference(self, name: str, is_cold: bool = False) -> Reference:
@@ -141,6 +149,16 @@ def is_caught(pid: int) -> bool | None:
         return None
     caught = int(status.get("SigCgt", "0"), 16)
     return None if status["State"][0] == "Z" else all(caught >> (number - 1) & 1 for number in SIGNALS)
+
+
+def kill_if_hanging(pid: int) -> None:
+    """Wait for the end of a process, and end one that does not: its status says so."""
+    until = time.monotonic() + HANGING_SECONDS
+    while is_caught(pid) is not None:
+        if time.monotonic() > until:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def wait_for_handlers(pid: int) -> None:
