@@ -157,6 +157,13 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
+        classes = rows_of(like).spec.shape[-1]
+        if weight.spec.shape != (classes,):
+            raise ShapeError(
+                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
+                f"of shape: {list(weight.spec.shape)}",
+                where=source.where(),
+            )
         class_weights = _picked(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
         counts = pw.where(keep, view(class_weights, -1), 0.0)
     return safe, counts
