@@ -18,7 +18,7 @@ from wse_sim.kernels.mesh_call import operation
 Site = Literal["tiles", "edge", "end", "feed"]
 When = Literal["before", "sample", "after"]
 """In the order of time: of state and labels alone, of samples, and of what was summed over all samples."""
-HINT = "Use linear layers, operations element by element between them, and a loss over rows."
+HINT = "Use linear layers, operations element by element between them, and a cross-entropy over rows."
 
 
 @dataclass(frozen=True)
