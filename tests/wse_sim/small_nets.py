@@ -36,7 +36,10 @@ def captured(step, arrays: dict, named: dict):
         result = step(*arrays.values())
         graph, _ = capture.graph()
     assert result is not None
-    return compile_graph(graph, HOST), store, capture.arrays()
+    compiled = compile_graph(graph, HOST), store, capture.arrays()
+    # Without a run the step would keep what it drew from: the process's random state.
+    capture.abandon()
+    return compiled
 
 
 class Classifier(lt.nn.Module):

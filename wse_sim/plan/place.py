@@ -38,8 +38,8 @@ SLACKS = (1.01, 1.02, 1.03, 1.035, 1.04, 1.045, 1.05, 1.06, 1.07, 1.1, 1.15, 1.2
 """Multiples of a time at which cuts are looked for, until there are some."""
 CLOSE = 1.05
 """Of the area bound: no faster layout is looked for."""
-ROUNDS = 4
-"""So many times the mesh is cut anew at most, each time with the prices of the layouts before."""
+ROUNDS = 7
+"""So many times the mesh is cut anew at most, each time with the prices of the layouts before, if nobody says less."""
 REPAIRS = 2
 """So many times the shapes of one cutting are changed."""
 FEW = 30
@@ -84,15 +84,16 @@ class Floor:
     machine: Machine
 
 
-Placer = Callable[[Floor], Placement]
+Placer = Callable[[Floor, int], Placement]
+"""Places stages in so many rounds at most."""
 
 
-def slicing(floor: Floor) -> Placement:
+def slicing(floor: Floor, rounds: int = ROUNDS) -> Placement:
     """The placement with the fastest step. Raises PlacementError if memory does not allow any."""
     require_room(floor)
     if not floor.stages:
         return Placement((), (), ())
-    cutting = _Cutting(floor)
+    cutting = _Cutting(floor, rounds)
     bound = cutting.bound()
     layout = cutting.fastest(bound)
     if layout is None:
@@ -185,8 +186,8 @@ class _Menu:
 class _Cutting:
     """Cuts a mesh among stages."""
 
-    def __init__(self, floor: Floor):
-        self.floor = floor
+    def __init__(self, floor: Floor, rounds: int = ROUNDS):
+        self.floor, self.rounds = floor, rounds
         self.width, self.height = floor.machine.usable_width, floor.machine.usable_height
         # One stage of each kind stands for the time of all of them. Memory is each stage's own: those that come first
         # hold the samples of all that follow.
@@ -200,7 +201,7 @@ class _Cutting:
     def bound(self) -> int:
         """The area bound."""
         limit = self._least_time(self._first_time())
-        for _ in range(ROUNDS):
+        for _ in range(self.rounds):
             shapes = [(shapes, least_shape(shapes.heights(limit))) for shapes in self.shapes.values()]
             slowest = max(one.tried(width, height, limit) for one, (_, width, height) in shapes)
             # A bound of shapes that turn out slower than they were told would be none.
@@ -266,7 +267,7 @@ class _Cutting:
     def _settled(self, target: int) -> _Layout | None:
         """A layout for about that time, cut again until its prices are near to what was told of its shapes."""
         best: _Layout | None = None
-        for turn in range(ROUNDS):
+        for turn in range(self.rounds):
             # First between what was priced too, to see what is there; then with what is known.
             for layout in self._layouts(target, is_known=turn > 0):
                 best = layout if best is None or layout.slowest < best.slowest else best

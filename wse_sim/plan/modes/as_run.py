@@ -30,7 +30,7 @@ from wse_sim.plan.modes.mode_plan import (
 )
 from wse_sim.plan.modes.replicas import SUMS_SOURCE, gradient_sums
 from wse_sim.plan.modes.run_routes import run_routes
-from wse_sim.plan.place import Floor, Placement, Placer, least_area
+from wse_sim.plan.place import ROUNDS, Floor, Placement, Placer, least_area
 from wse_sim.plan.report import Bound, LayerRow, ModeReport, verdict
 from wse_sim.plan.routes import Routes
 from wse_sim.plan.stages import Stage
@@ -103,7 +103,7 @@ def _sizes(samples: int) -> Iterator[int]:
 def _run(case: Case, chain: Chain, stages: Sequence[Stage], kinds: Sequence[int], placer: Placer, micro: int) -> _Run:
     # A port has a whole micro-batch: what is too much for one is not placed in vain.
     _require_memory(micro * max(layer.outputs for layer in chain.layers), case)
-    placement = placer(Floor(stages, kinds, _times(chain, micro, case), case.batch_size, case.machine))
+    placement = placer(Floor(stages, kinds, _times(chain, micro, case), case.batch_size, case.machine), ROUNDS)
     sites = sites_of(chain, placement.rects, micro)
     price = price_step(sites, case.machine)
     _require_memory(price.words, case)

@@ -44,6 +44,8 @@ from wse_sim.price.cost import FREE, Cost, cost
 from wse_sim.price.relayout import adapter_cycles
 
 MODE = "pipelined"
+ATTEMPTS = (7, 4)
+"""Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -70,12 +72,21 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 def _one_copy(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
-    try:
-        placement = PLACERS[placer](Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine))
-        routes = line.routes(placement)
-    except PlacementError as error:
-        return does_not_fit(MODE, error)
-    return line.plan(placement, routes)
+    floor = Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine)
+    refusal: PlacementError | None = None
+    for rounds in ATTEMPTS:
+        try:
+            placement = PLACERS[placer](floor, rounds)
+        except PlacementError as error:
+            return does_not_fit(MODE, error)
+        try:
+            routes = line.routes(placement)
+        except PlacementError as error:
+            refusal = refusal or error
+            continue
+        return line.plan(placement, routes)
+    assert refusal is not None
+    return does_not_fit(MODE, refusal)
 
 
 @dataclass(frozen=True)
