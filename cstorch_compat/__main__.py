@@ -270,4 +270,4 @@ if __name__ == "__main__":
     # `python -m cstorch_compat SCRIPT` runs a script, as `python SCRIPT` would.
     names = {"-h", "--help", "--version", *_parser()[1]}
     names_script = len(sys.argv) > 1 and sys.argv[1] not in names
-    sys.exit(main(["run", *sys.argv[1:]] if names_script else None))
+    stops.end_with(main(["run", *sys.argv[1:]] if names_script else None))

@@ -1,6 +1,7 @@
 """Signals that end a run: each time the same exit status, one sentence, and what has to be tidied up is."""
 
 import _thread
+import ctypes
 import os
 import signal
 import sys
@@ -38,6 +39,16 @@ def status_of(e: BaseException) -> int | None:
             return 128 + signal.SIGINT
         cause = cause.__cause__ or cause.__context__
     return None
+
+
+def end_with(status: int) -> None:
+    """End Python with a status, as `sys.exit` does in a script; never returns.
+
+    `python -m` takes back what `sys.exit` says once an interrupt has passed through a text that `exec` or `eval` ran,
+    as making a dataclass does: it keeps a note of that, and ends itself by the signal although the exception was caught.
+    """
+    # What Python itself calls for SystemExit in a script: the whole taking down, and no look at that note behind it.
+    ctypes.pythonapi.Py_Exit(status)
 
 
 @contextmanager

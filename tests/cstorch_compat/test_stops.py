@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -133,6 +134,17 @@ def test_a_signal_before_the_script_begins_ends_the_command_with_its_status_and_
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == STATUS[name]
     assert capfd.readouterr().err == f"lazywafer: stopped by {name}\n"
+
+
+@pytest.mark.process
+@pytest.mark.slow
+def test_an_interrupt_in_a_text_that_python_runs_ends_the_module_with_its_status_too(tmp_path):
+    # Before: -2, behind the same sentence. Python notes an interrupt that passes through such a text, caught or not.
+    text = "import os, signal\ndef stop():\n    os.kill(os.getpid(), signal.SIGINT)\n    return [0 for _ in range(9)]\n"
+    (tmp_path / "train.py").write_text(f"{text}eval('stop()')\n")
+    command = [sys.executable, "-m", "cstorch_compat", "run", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "lazywafer: stopped by SIGINT\n")
 
 
 def test_signals_behind_a_run_that_is_over_change_nothing():

@@ -18,6 +18,7 @@ import numba  # noqa: F401 - what a run loads late, and each fork would load ane
 
 from cstorch_compat import beginning
 from cstorch_compat.__main__ import main
+from cstorch_compat.run import stops
 from cstorch_compat.run.process import RUN
 from tests.faults.run_scripts import WAFER
 
@@ -62,7 +63,9 @@ def _as_command(script: str, folder: str) -> int:
     for ending in beginning.ENDING:
         signal.signal(ending, signal.SIG_DFL)
     beginning.follow()
-    return main(["run", script])
+    # As the command itself does: Python's end of a module that was asked for by `-m` may be by the signal.
+    stops.end_with(main(["run", script]))
+    return 0
 
 
 if __name__ == "__main__":
