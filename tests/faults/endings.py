@@ -95,7 +95,13 @@ class Ground:
             command = [sys.executable, "-m", "cstorch_compat", "run", "train.py"]
             with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
                 process = subprocess.Popen(
-                    command, cwd=folder, env=self.settings, stdout=out, stderr=err, start_new_session=True
+                    command,
+                    cwd=folder,
+                    env=self.settings,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                    preexec_fn=_hear_signals,
                 )
             end(process.pid)
             kill_if_hanging(process.pid)
@@ -139,6 +145,12 @@ class Ground:
 def values(folder: pathlib.Path) -> dict[str, str]:
     """What each checkpoint of a folder holds, all of it read. Raises CheckpointError for one that is not whole."""
     return {path.name: fingerprint(checkpoint.load(path)) for path in sorted(folder.glob("*.mdl"))}
+
+
+def _hear_signals() -> None:
+    """Begin as in a terminal: behind nohup, or in the background, a campaign and what it starts ignore some of them."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def is_caught(pid: int) -> bool | None:
