@@ -45,7 +45,7 @@ def end_with(status: int) -> None:
     """End Python with a status, as `sys.exit` does in a script; never returns.
 
     `python -m` takes back what `sys.exit` says once an interrupt has passed through a text that `exec` or `eval` ran,
-    as making a dataclass does: it keeps a note of that, and ends itself by the signal although the exception was caught.
+    as making a dataclass does: it keeps a note of that, and ends itself by the signal though the exception was caught.
     """
     # What Python itself calls for SystemExit in a script: the whole taking down, and no look at that note behind it.
     ctypes.pythonapi.Py_Exit(status)

@@ -101,7 +101,7 @@ class Ground:
                     stdout=out,
                     stderr=err,
                     start_new_session=True,
-                    preexec_fn=_hear_signals,
+                    preexec_fn=_hear_signals,  # noqa: PLW1509 - no thread runs here
                 )
             end(process.pid)
             kill_if_hanging(process.pid)
