@@ -17,8 +17,10 @@ from lazytensor import autograd, cells, source
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, is_used, set_apart, unique
 from lazytensor.members import fact, method
+from lazytensor.ops.pieces import Joint, Piece
 from lazytensor.saved import KIND_NAMES
-from lazytensor.tensor import Tensor, grad_mode, is_grad_enabled, leaves, untracked, wrap
+from lazytensor.tensor import Tensor, grad_mode, handle, is_grad_enabled, leaves, untracked, wrap
+from lazytensor.together import Part, Whole
 
 Hook = Callable[..., Any]
 Keepers = weakref.WeakValueDictionary[int, Tensor]
@@ -191,10 +193,28 @@ def walk_back(
         # What is asked for and is no leaf gets its gradient at its present value.
         wanted += [(c.node, c) for c in chosen if not c.leaf_id]
     with grad_mode(create_graph):
-        gradients = autograd.grad(roots, seeds, [n for n, _ in wanted], inputs is None)
-        for (_, t), g in zip(wanted, gradients, strict=True):
-            if g is not None:
-                _add(t, g, create_graph)
+        gradients = autograd.gradients_of(roots, seeds, [n for n, _ in wanted], inputs is None)
+        _hand_out([t for _, t in wanted], gradients, create_graph)
+
+
+def _hand_out(tensors: Sequence[Tensor], gradients: Sequence[Node | Piece | None], create_graph: bool) -> None:
+    """Add each gradient to its tensor; pieces of one that is computed late stay together until somebody reads one."""
+    wholes: dict[Joint, Whole] = {}
+    is_late = cells.here.current is None and not (create_graph or cells.is_abstract)
+    for t, g in zip(tensors, gradients, strict=True):
+        if isinstance(g, Piece) and is_late and t.grad is None and g.of.is_in_order and not _is_watched(t):
+            longer = wholes.get(g.of)
+            if longer is None:
+                longer = wholes[g.of] = Whole(untracked(g.of.node))
+            t.grad = handle(cells.Cell.at_home(Part(longer, g.start * g.of.row, g.type), g.type))
+            t.grad.device = t.device
+        elif g is not None:
+            _add(t, g.slice() if isinstance(g, Piece) else g, create_graph)
+
+
+def _is_watched(t: Tensor) -> bool:
+    d = t.__dict__
+    return bool(d) and ("_hooks" in d or "_after_hooks" in d)
 
 
 def _add(t: Tensor, g: Node, create_graph: bool) -> None:

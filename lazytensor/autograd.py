@@ -9,6 +9,7 @@ from lazytensor.errors import AutogradError
 from lazytensor.ir.garbage import no_search
 from lazytensor.ir.graph import Node, topological
 from lazytensor.ops.formula import Gradients, accumulate, pullback, push
+from lazytensor.ops.pieces import Piece, whole
 
 ARRIVAL = "arrival"
 """Key in a node's memo of a function that is given its gradient when that is complete, and answers what goes on."""
@@ -48,10 +49,18 @@ def watch(n: Node, arrival: Callable[[Node], Node]) -> None:
     n.memo[ARRIVAL] = arrival
 
 
-def grad(
-    outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node], is_everywhere: bool = False
-) -> list[Node | None]:
+def grad(outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node]) -> list[Node | None]:
     """The derivative of sum(seed * output) with respect to each node of `wrt`; None where no path leads.
+
+    Raises AutogradError if an output carries no gradient.
+    """
+    return [whole(g) for g in gradients_of(outputs, seeds, wrt)]
+
+
+def gradients_of(
+    outputs: Sequence[Node], seeds: Sequence[Node], wrt: Sequence[Node], is_everywhere: bool = False
+) -> list[Node | Piece | None]:
+    """As `grad`, but what is a piece of a longer gradient comes as that.
 
     With `is_everywhere` those who watch are told of gradients that lead to no node of `wrt` too.
 
@@ -59,12 +68,13 @@ def grad(
     pays once.
     Raises AutogradError if an output carries no gradient.
     """
-    question = (tuple(outputs), tuple(seeds), tuple(wrt), _registrations)
+    # Not the node that remembers: it would be in a cycle with all below it, whose arrays then wait for a search.
+    question = (tuple(outputs[1:]), tuple(seeds), tuple(wrt), _registrations)
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
     if question in memo:
-        known: list[Node | None] = memo[question]
+        known: list[Node | Piece | None] = memo[question]
         return known
     order = tracked(outputs)
     gradients = _seeded(outputs, seeds)
@@ -79,7 +89,8 @@ def tracked(outputs: Sequence[Node]) -> list[Node]:
     """The nodes below `outputs` through which a gradient may flow, inputs before users."""
     if _walk.order is not None and _walk.roots == tuple(outputs):
         return _walk.order
-    order = [n for n in topological(outputs, lambda n: not n.tracks) if n.tracks]
+    # What a leaf shows was computed without gradients.
+    order = [n for n in topological(outputs, lambda n: not n.tracks or n.op == "variable") if n.tracks]
     if _walk.roots == tuple(outputs):
         _walk.order = order
     return order
@@ -98,7 +109,9 @@ def _seeded(outputs: Sequence[Node], seeds: Sequence[Node]) -> Gradients:
     return gradients
 
 
-def _told(order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool) -> list[Node | None]:
+def _told(
+    order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_everywhere: bool
+) -> list[Node | Piece | None]:
     """The gradients of `wrt`, in a walk that tells those who watch and goes only where somebody waits for it."""
     wanted = set(wrt)
     passed: set[Node] = set()
@@ -107,7 +120,7 @@ def _told(order: Sequence[Node], gradients: Gradients, wrt: Sequence[Node], is_e
             passed.add(n)
     answers: dict[Node, Node] = {}
     for n in reversed(order):
-        before = gradients.pop(n, None)
+        before = whole(gradients.pop(n, None))
         if before is None or not (n in passed or n in wanted):
             continue
         arrival = n.memo.get(ARRIVAL) if n.memo is not None else None
@@ -124,7 +137,7 @@ def leaves(outputs: Sequence[Node]) -> list[Node]:
     memo = outputs[0].memo
     if memo is None:
         memo = outputs[0].memo = {}
-    key = ("leaves", *outputs)
+    key = ("leaves", *outputs[1:])  # without the node itself, as in `gradients_of`
     if key not in memo:
         # A leaf that several tensors share appears once; the order decides in which order hooks run.
         memo[key] = [n for n in tracked(outputs) if n.op == "variable"]

@@ -12,6 +12,7 @@ from lazytensor.dtype import DType
 from lazytensor.errors import AutogradError
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ops import OPS
+from lazytensor.ops.pieces import whole
 
 KIND_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16"}
 _RENAMED = frozenset({"cast", "detach"})
@@ -26,8 +27,9 @@ def check(root: Node, cell_of: Callable[[int], Cell | None]) -> None:
         # Equal computations are one node: it is used up when as many walks have passed it.
         if n.memo is not None and n.memo.get(SPENT, 0) >= max(n.cells, 1):
             raise spent()
-        for at, lost in _lost(n, cell_of):
-            raise _modified(n, at, lost)
+        if OPS[n.op].saves:
+            for at, lost in _lost(n, cell_of):
+                raise _modified(n, at, lost)
 
 
 def spent() -> AutogradError:
@@ -53,8 +55,6 @@ def spend(root: Node) -> None:
 
 def _lost(n: Node, cell_of: Callable[[int], Cell | None]) -> Iterator[tuple[Node, Replaced]]:
     """The values that the gradient of a node needs and that were written over."""
-    if not OPS[n.op].saves:
-        return
     candidates = [(i, lost) for i in (n, *n.inputs) if (lost := _replaced(i, cell_of)) is not None]
     if not candidates:
         return
@@ -99,7 +99,7 @@ def _needed(n: Node) -> set[Node]:
     seed = node("batch", (), {"index": -1, "name": "seed", "type": n.type}, n.type)
     ends = {n, *n.inputs}
     parts = zip(n.inputs, rule(seed, n, *n.inputs, **n.attrs), strict=True)
-    gradients = [d for i, d in parts if d is not None and i.tracks]
+    gradients = [whole(d) for i, d in parts if d is not None and i.tracks]
     return ends & set(topological(gradients, ends.__contains__))
 
 

@@ -35,7 +35,7 @@ LAYERS = """
     lazytensor.exchange
     lazytensor.runtime
     lazytensor.cells
-    lazytensor.captured_cells  lazytensor.saved  lazytensor.device
+    lazytensor.captured_cells  lazytensor.saved  lazytensor.device  lazytensor.together
     lazytensor.capture
     lazytensor.tensor  lazytensor.step
     lazytensor.arrival

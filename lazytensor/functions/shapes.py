@@ -14,6 +14,8 @@ from lazytensor.errors import MemoryMissing, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
+from lazytensor.ir.garbage import no_search
+from lazytensor.ir.graph import Node
 from lazytensor.members import method
 from lazytensor.ops import OPS, call
 from lazytensor.ops.elementwise import cast
@@ -350,17 +352,25 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensor([0., 0., 1.])
     """
     _refuse_nothing(tensors)
-    if not all(x.spec.shape for x in tensors):
+    # Thousands of tensors live, and have one line: neither cycles nor the line are looked for again for each.
+    with no_search(), source.at(source.where()):
+        return tensor_of(_joined(tensors, dim), *tensors)
+
+
+def _joined(tensors: Sequence[Tensor], dim: int) -> Node:
+    types = [x.spec for x in tensors]
+    if not all(t.shape for t in types):
         raise ShapeError("zero-dimensional tensor cannot be concatenated", where=source.where(), hint="Use stack.")
     # Types are promoted among all of them, as for an operation.
-    dtype = result_type(*tensors)
+    dtypes = {t.dtype for t in types}
+    dtype = result_type(*tensors) if len(dtypes) > 1 else dtypes.pop()
     # An empty vector fits everywhere: programs start a collection with `torch.tensor([])`.
-    like = next((x.spec.shape for x in tensors if x.spec.shape != (0,)), (0,))
+    like = next((t.shape for t in types if t.shape != (0,)), (0,))
     at = dim_of(dim, len(like))
     if like != (0,):
         nothing = (*like[:at], 0, *like[at + 1 :])
         tensors = [view(x, nothing) if x.spec.shape == (0,) else x for x in tensors]
-    return tensor_of(call("concat", *(cast(arg(x), dtype) for x in tensors), dim=at), *tensors)
+    return call("concat", *[cast(arg(x), dtype) for x in tensors], dim=at)
 
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:

@@ -87,12 +87,12 @@ def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
     if not attrs:
         return (op, inputs)
     # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
+    if len(attrs) == 1:
+        [(name, value)] = attrs.items()
+        return (op, inputs, ((name, value.hex() if value.__class__ is float else value, value.__class__),))
     # Sorted, so that the order in which keywords were written makes no second node.
     # From a list, which is made faster than by a generator.
-    items = [
-        (k, v.hex() if v.__class__ is float else v, v.__class__)
-        for k, v in (attrs.items() if len(attrs) == 1 else sorted(attrs.items()))
-    ]
+    items = [(k, v.hex() if v.__class__ is float else v, v.__class__) for k, v in sorted(attrs.items())]
     return (op, inputs, tuple(items))
 
 

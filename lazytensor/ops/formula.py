@@ -14,6 +14,7 @@ from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops.op import op, same_types
+from lazytensor.ops.pieces import whole
 
 
 def evaluated(formula: Formula) -> Callable[..., Any]:
@@ -66,7 +67,7 @@ class SeveralGradients:
 
 
 Gradients = dict[Node, Any]
-"""A node for each node, or `SeveralGradients` where it has several results."""
+"""A node for each node, a `Piece` of one, or `SeveralGradients` where it has several results."""
 
 
 def derived(formula: Formula) -> Callable[..., tuple[Node | None, ...]]:
@@ -123,7 +124,7 @@ op(
 def accumulate(gradients: Gradients, n: Node, g: Any) -> None:
     """Add a gradient to what a node has already."""
     before = gradients.get(n)
-    gradients[n] = g if before is None else before + g
+    gradients[n] = g if before is None else whole(before) + whole(g)
 
 
 def push(gradients: Gradients, n: Node, g: Any) -> None:
@@ -135,6 +136,6 @@ def push(gradients: Gradients, n: Node, g: Any) -> None:
     # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
     with source.at(Where(place.file, place.line, f"{place.scope}.bwd", place.frames)):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
-        for i, d in zip(n.inputs, rule(g, n, *n.inputs, **n.attrs), strict=True):
+        for i, d in zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True):
             if d is not None and i.tracks:
                 accumulate(gradients, i, d)

@@ -9,11 +9,12 @@ from lazytensor import source
 from lazytensor.cirh.spelling import ARANGE, BAND, SLICE, TRANSPOSE, broadcast_dims, number, typed
 from lazytensor.dtype import float32, int64
 from lazytensor.errors import ShapeError
-from lazytensor.ir.graph import Node, find, intern
+from lazytensor.ir.graph import Node
 from lazytensor.ir.operation import decomposed, no_work, per_element
 from lazytensor.ir.types import Type
 from lazytensor.ops.elementwise import cast, where
 from lazytensor.ops.op import call, full_like, op
+from lazytensor.ops.pieces import Joint, Piece
 
 Dims = tuple[int, ...]
 
@@ -76,30 +77,21 @@ def _slice_update(base: np.ndarray, value: np.ndarray, *, starts: Dims, limits: 
 
 def _concat(*types: Type, dim: int) -> Type:
     first = types[0]
-    for t in types[1:]:
-        rest = [e for d, e in enumerate(t.shape) if d != dim]
-        if t.dtype is not first.dtype or rest != [e for d, e in enumerate(first.shape) if d != dim]:
+    before, behind = first.shape[:dim], first.shape[dim + 1 :]
+    for t in types:
+        shape = t.shape
+        if t.dtype is not first.dtype or shape[:dim] != before or shape[dim + 1 :] != behind:
             raise ShapeError(f"{first} and {t} do not fit along dimension {dim}")
-    return Type(
-        tuple(sum(t.shape[d] for t in types) if d == dim else e for d, e in enumerate(first.shape)), first.dtype
-    )
+    return Type((*before, sum([t.shape[dim] for t in types]), *behind), first.dtype)
 
 
-def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> tuple[Node, ...]:
-    # One by one a slice asks for its type and its line; of thousands that is most of the time.
-    shape, parts, at, place = g.type.shape, [], 0, source.where()
-    before, behind, ends, strides = (0,) * dim, (0,) * (len(shape) - dim - 1), shape[dim + 1 :], (1,) * len(shape)
+def _concat_vjp(g: Node, y: Node, *inputs: Node, dim: int) -> list[Piece]:
+    joint, pieces, at = Joint(g, dim, source.where()), [], 0
     for x in inputs:
-        extent = x.type.shape[dim]
-        starts, limits = (*before, at, *behind), (*shape[:dim], at + extent, *ends)
-        attrs = {"starts": starts, "limits": limits, "strides": strides}
-        key, part = find("slice", (g,), attrs)
-        if part is None:
-            part = intern(key, "slice", (g,), attrs, x.type)
-            part.where, part.tracks = place, g.tracks
-        parts.append(part)
-        at += extent
-    return tuple(parts)
+        type = x.type
+        pieces.append(Piece(joint, at, type))
+        at += type.shape[dim]
+    return pieces
 
 
 def reshape(x: Node, shape: Dims) -> Node:

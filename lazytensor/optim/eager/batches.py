@@ -17,6 +17,7 @@ SCALARS = ("step", "eta", "mu", "mu_product")
 SMALL = 4096
 """Elements up to which a parameter joins others; copying a larger one costs more than its turn of the rule."""
 
+Names = tuple[str, ...]
 Numbers = tuple[tuple[str, float], ...]
 
 
@@ -25,24 +26,27 @@ def batches(
 ) -> Iterator[tuple[list[Tensor], Numbers]]:
     """Parameters that go through a rule together, with the scalars of their state, which they have in common."""
     together: dict[Any, list[Tensor]] = {}
-    # Mostly one for all of them.
-    values: dict[Any, float] = {}
+    # Mostly one for all of them: of which names their state is, and by the nodes of its numbers.
+    scalars: dict[Names, Names] = {}
+    alike: dict[Any, list[Tensor]] = {}
     for p in params:
         known, type = state[p], p.spec
-        # As Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
-        numbers = tuple([(k, _number(known[k], values)) for k in SCALARS if k in known])
-        # A rule may begin a piece of state later for one parameter than for another.
-        key = (type.dtype, numbers, tuple(known)) if type.size <= SMALL else id(p)
-        together.setdefault((numbers, key), []).append(p)
+        names = tuple(known)
+        if names not in scalars:
+            scalars[names] = tuple(k for k in SCALARS if k in known)
+        nodes = [known[k].node for k in scalars[names]]
+        is_small = type.size <= SMALL
+        kind = (type.dtype, names, *nodes) if is_small else id(p)
+        batch = alike.get(kind)
+        if batch is None:
+            # As Python's numbers: PyTorch takes them to the host as well, and forms powers of beta in double.
+            numbers = tuple((k, known[k].array().item()) for k in scalars[names])
+            # A rule may begin a piece of state later for one parameter than for another.
+            key = (type.dtype, numbers, names) if is_small else id(p)
+            batch = alike[kind] = together.setdefault((numbers, key), [])
+        batch.append(p)
     for (numbers, _), batch in together.items():
         yield batch, numbers
-
-
-def _number(t: Tensor, values: dict[Any, float]) -> float:
-    n = t.node
-    if n not in values:
-        values[n] = t.array().item()
-    return values[n]
 
 
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -61,6 +65,10 @@ def parts(array: Any, batch: Sequence[Tensor], dtype: DType) -> list[np.ndarray]
     if len(batch) == 1:
         return [array]
     pieces, at = [], 0
+    shapes = [p.spec.shape for p in batch]
+    # Rows of one array are handed out faster than one asks for them.
+    if shapes[0] and shapes.count(shapes[0]) == len(shapes):
+        return list(array.reshape(-1, *shapes[0]))
     for p in batch:
         type = p.spec
         pieces.append(array[at : at + type.size].reshape(type.shape))

@@ -20,9 +20,9 @@ from lazytensor.ir.graph import Node, leaf
 from lazytensor.ir.types import Type
 from lazytensor.optim.eager.batches import SCALARS, batches, joined, parts, rounded
 from lazytensor.optim.eager.recorded import RecordedArray, RecordedState
-from lazytensor.optim.eager.together import Whole, whole_of
 from lazytensor.optim.traced import optimizer
 from lazytensor.tensor import Tensor, grad_mode, handle, untracked, wrap
+from lazytensor.together import Whole, values_of, whole_of
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them with settings of their own, or parameters with names."""
@@ -108,13 +108,13 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         new: State = dict(numbers)
         for name, whole in wholes.items():
             new[name] = joined([s[name].array() for s in states]) if whole is None else whole.array
-        g = joined([_value(p.grad) for p in batch])  # type: ignore[arg-type]
+        g = _values([p.grad for p in batch])  # type: ignore[misc]
         # Before the rule, whose weight decay is not turned round with the gradient.
         if group.get("maximize"):
             g = -g
         # Half types are held in float32 on the host, so a rule rounds to them once at its end; PyTorch rounds after
         # each operation.
-        updated = self.rule(group, joined([_value(p) for p in batch]), g, new)
+        updated = self.rule(group, _values(batch), g, new)
         dtype = batch[0].dtype
         for name, value in new.items():
             if name in SCALARS:
@@ -122,12 +122,12 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
             elif len(batch) == 1:
                 _set(states[0], name, parts(value, batch, dtype)[0], batch[0].spec)
             elif (whole := wholes.get(name)) is not None:
-                whole.replace(rounded(value, dtype))
+                whole.replace(rounded(value, dtype), cells_of[name])
             else:
                 for s, p in zip(states, batch, strict=True):
                     if name not in s:
                         s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
-                Whole(rounded(value, dtype), [s[name].cell for s in states])
+                Whole(rounded(value, dtype)).take([s[name].cell for s in states])
         for p, part in zip(batch, parts(updated, batch, dtype), strict=True):
             if p.lens or p.__dict__:
                 p.write(leaf(part, p.spec))
@@ -175,6 +175,14 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
         self.__dict__.update(saved)
         # Absent in what PyTorch has pickled.
         self.__dict__.setdefault("steps_taken", 0)
+
+
+def _values(tensors: list[Tensor]) -> np.ndarray:
+    """The elements of all tensors, in one array if they are several."""
+    if len(tensors) == 1:
+        return _value(tensors[0])
+    array = None if any(t.lens for t in tensors) else values_of([t.cell for t in tensors])
+    return joined([_value(t) for t in tensors]) if array is None else array
 
 
 def _value(t: Tensor) -> np.ndarray:

@@ -1,0 +1,103 @@
+"""Values of many tensors in one array: each tensor looks at its part when somebody asks.
+
+An optimizer of ten thousand small parameters would spend its step on handing each its gradient and its part of every
+piece of state, which mostly nobody reads before the next step.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lazytensor import cells
+from lazytensor.cells import Cell, adopt, value_of
+from lazytensor.ir.graph import Node
+from lazytensor.ir.types import Type
+
+
+class Part:
+    """Where the value of one cell lives: a `cells.Home` that is a part of a longer array."""
+
+    __slots__ = ("start", "stop", "type", "whole")
+
+    def __init__(self, whole: "Whole", start: int, type: Type):
+        self.whole, self.start, self.stop, self.type = whole, start, start + type.size, type
+
+    def copy(self, state: str) -> np.ndarray:
+        """The value, for the caller to keep: the whole has another one after the next step."""
+        return self.whole.array[self.start : self.stop].reshape(self.type.shape).copy()
+
+    def claim(self, state: str) -> None:
+        """A value of its own is a node of the cell, which `stretch_of` sees."""
+
+
+class Whole:
+    """One array for the values of several cells: one that is there, or that a node stands for until somebody asks."""
+
+    def __init__(self, value: np.ndarray | Node):
+        self._array = None if isinstance(value, Node) else value
+        # A cell, so that it is computed with all else that is pending, and lets go of what it was computed from.
+        self._cell = adopt(value) if isinstance(value, Node) else None
+
+    @property
+    def array(self) -> np.ndarray:
+        """The elements of all parts, one behind the other."""
+        if self._array is None:
+            # A step may be the first to ask, which brings what was there before it.
+            cells.outside(self._compute)
+        assert self._array is not None
+        return self._array
+
+    def _compute(self) -> None:
+        assert self._cell is not None and self._cell.node is not None
+        self._array, self._cell = value_of(self._cell.node).reshape(-1), None
+
+    def take(self, members: Sequence[Cell]) -> None:
+        """Let cells look at the parts of an array, in their order."""
+        at = 0
+        for cell in members:
+            cell.home = part = Part(self, at, cell.type)
+            cell.node, cell.synced = None, None
+            cell.version += 1
+            at = part.stop
+
+    def replace(self, array: np.ndarray, members: Sequence[Cell]) -> None:
+        """Give all parts their new values; `members` are those that look at them."""
+        self._array = array
+        for cell in members:
+            # What somebody has read stays what it was; the cell is asked again.
+            cell.node = None
+            cell.version += 1
+
+
+def stretch_of(members: Sequence[Cell]) -> tuple[Whole, int, int] | None:
+    """Where the values of cells lie one behind the other; None if one of them has another value, or another place."""
+    first = members[0].home
+    if not isinstance(first, Part):
+        return None
+    whole, at = first.whole, first.start
+    for cell in members:
+        part, n = cell.home, cell.node
+        if part.__class__ is not Part or part.whole is not whole or part.start != at:
+            return None
+        if n is not None and n is not cell.synced:
+            return None
+        at = part.stop
+    return whole, first.start, at
+
+
+def values_of(members: Sequence[Cell]) -> np.ndarray | None:
+    """The values of cells that lie one behind the other."""
+    stretch = stretch_of(members)
+    if stretch is None:
+        return None
+    whole, start, stop = stretch
+    return whole.array[start:stop]
+
+
+def whole_of(members: Sequence[Cell]) -> Whole | None:
+    """The array that all of these cells and no others look at, in this order."""
+    stretch = stretch_of(members)
+    if stretch is None:
+        return None
+    whole, start, stop = stretch
+    return whole if not start and stop == whole.array.size else None
