@@ -31,6 +31,10 @@ class ShapeError(LazyError, RuntimeError):
     """Shapes or dtypes do not fit an operation."""
 
 
+class CountInvalid(ShapeError, ValueError):
+    """Labels that are not one for each sample: the ValueError that PyTorch raises there, and a ShapeError of ours."""
+
+
 class TraceError(LazyError, RuntimeError):
     """A value was asked for while a step is being traced, or tracing was used out of order."""
 

@@ -7,12 +7,13 @@ the sum and the mean are numbers, []. All raise ValueError for another `reductio
 import math
 from typing import Any
 
-from lazytensor import cells, source
+from lazytensor import source
 from lazytensor.dtype import int64
-from lazytensor.errors import IndexInvalid, ShapeError
+from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.activations import logsigmoid
+from lazytensor.functions.class_labels import check_range, class_weights, labels_of
 from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.pointwise import tensor_of
@@ -66,8 +67,9 @@ def cross_entropy(
         raise ShapeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}", where=source.where())
     if target.dtype.kind == "f" and input.spec.shape == target.spec.shape:
         return _soft_cross_entropy(input, target, weight, reduction, label_smoothing)
-    _check_labels(input, target, ignore_index)
+    target = labels_of(input, target)
     if weight is None and not label_smoothing:
+        check_range(input, target, ignore_index)
         (logits,) = raised(arg(input))
         labels = target.node
         # The operation, which CIRH knows whole, takes [N, C] and [N]; other shapes are laid out that way.
@@ -78,6 +80,8 @@ def cross_entropy(
         out = tensor_of(call("cross_entropy", logits, labels, **attrs), input)
         return out if reduction != "none" else view(out, target.spec.shape)
     logp = red.log_softmax(tensor_of(*raised(arg(input)), input), 1 if input.ndim > 1 else 0)
+    if weight is not None:
+        weight = class_weights(logp, weight, of_labels=True)
     loss = nll_loss(logp, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:
         return loss
@@ -85,41 +89,6 @@ def cross_entropy(
     share = label_smoothing / input.spec.shape[1 if input.ndim > 1 else 0]
     smooth = _smooth(logp, target, weight, ignore_index, reduction)
     return loss * (1 - label_smoothing) + smooth * share
-
-
-def _check_labels(input: Tensor, target: Tensor, ignore_index: int) -> None:
-    """Raises ShapeError unless the labels are integers, and the scores' shape without the dimension of classes.
-
-    Raises IndexInvalid for a label that is no class, where its value is known: not in a step that is recorded.
-    """
-    shape = input.spec.shape
-    if input.ndim < 1 or target.spec.shape != (*shape[:1], *shape[2:]) * (input.ndim > 1):
-        raise ShapeError(
-            f"Expected target size {[*shape[:1], *shape[2:]] if input.ndim > 1 else []}, got {list(target.shape)}: "
-            f"the logits are {input.spec}, the labels {target.spec}",
-            where=source.where(),
-            hint="Class scores are [N, C, ...] and the labels int64[N, ...].",
-        )
-    if target.dtype.kind != "i":
-        raise ShapeError(
-            f"expected scalar type Long but found {target.dtype.name}", where=source.where(), hint="Use .long()."
-        )
-    if cells.here.current is not None or cells.is_abstract or target.device.type == "meta" or not target.spec.size:
-        return
-    labels, classes = target.array("the labels of a loss"), shape[min(1, input.ndim - 1)]
-    # Two passes for the good case, which is all but one.
-    if labels.min() < 0 or labels.max() >= classes:
-        wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]
-        if wrong.size:
-            hint = (
-                f"The scores are of {classes} classes: labels are 0 to {classes - 1}, or ignore_index={ignore_index}."
-            )
-            raise IndexInvalid(
-                f"the label {wrong[0]} is no class",
-                where=source.where(),
-                hint=hint,
-                lead=f"Target {wrong[0]} is out of bounds.",
-            )
 
 
 def rows_of(x: Tensor) -> Tensor:
@@ -141,6 +110,7 @@ def _soft_cross_entropy(
         target = target * (1 - label_smoothing) + label_smoothing / classes
     part = red.log_softmax(tensor_of(*raised(arg(input)), input), dim) * target
     if weight is not None:
+        weight = class_weights(input, weight, of_labels=False)
         part = part * view(weight, (classes, *(1,) * max(input.ndim - 2, 0)))
     if reduction == "none":
         return -red.sum(part, dim)
@@ -157,15 +127,8 @@ def _weights(target: Tensor, weight: Tensor | None, ignore_index: int, like: Ten
     safe = pw.where(keep, flat, 0)
     counts = pw.cast_to(keep, like.dtype)
     if weight is not None:
-        classes = rows_of(like).spec.shape[-1]
-        if weight.spec.shape != (classes,):
-            raise ShapeError(
-                f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor "
-                f"of shape: {list(weight.spec.shape)}",
-                where=source.where(),
-            )
-        class_weights = _picked(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
-        counts = pw.where(keep, view(class_weights, -1), 0.0)
+        of_labels = _picked(expand(unsqueeze(weight, 0), (safe.spec.shape[0], -1)), unsqueeze(safe, 1))
+        counts = pw.where(keep, view(of_labels, -1), 0.0)
     return safe, counts
 
 
@@ -193,7 +156,10 @@ def nll_loss(
     Raises ShapeError if shapes do not fit.
     """
     reduction = chosen(reduction, size_average, reduce)
-    _check_labels(input, target, ignore_index)
+    target = labels_of(input, target)
+    if weight is not None:
+        weight = class_weights(input, weight, of_labels=True)
+    check_range(input, target, ignore_index)
     safe, counts = _weights(target, weight, ignore_index, input)
     loss = -(view(_picked(rows_of(input), unsqueeze(safe, 1)), -1) * counts)
     # 0 times a probability of 0 would be NaN.
