@@ -23,6 +23,7 @@ class Kernel:
         # Of an argument that is an array its type, since NumPy takes long to say the name of one.
         self._dtypes = [np.dtype(kind[:-1]) if kind.endswith("*") else None for kind in self._kinds]
         self._table = ctypes.c_int64 * len(self._kinds)
+        self.places = tuple(k for k, dtype in enumerate(self._dtypes) if dtype is not None)
 
     def __call__(self, *arguments: Any) -> object:
         return self.bound(*arguments)()
@@ -43,14 +44,17 @@ class Kernel:
 
 
 class Bound:
-    """A kernel with the table of its arguments, whose addresses are good for as long as it holds the arrays."""
+    """A kernel with the table of its arguments, whose addresses are good for as long as it holds the arrays.
 
-    __slots__ = ("_run", "argument", "function", "gives", "held")
+    `places` are those of the addresses in the table.
+    """
+
+    __slots__ = ("_run", "argument", "function", "gives", "held", "places")
 
     def __init__(self, kernel: Kernel, table: Any, arrays: tuple[Any, ...]):
         self.function, self.argument, self.gives = kernel.address, ctypes.addressof(table), kernel.gives
         self.held = (table, arrays)
-        self._run = kernel._run
+        self._run, self.places = kernel._run, kernel.places
 
     def __call__(self) -> object:
         return self._run(self.argument)

@@ -36,6 +36,8 @@ class Product:
     """Products by BLAS of one thread, of matrices or of a stack of them, with the words of their argument."""
 
     __slots__ = ("argument", "function", "gives", "held")
+    places = (6, 8, 10)
+    """The words that are addresses: of both matrices and of their product."""
 
     def __init__(self, function: int, words: tuple[int, ...], arrays: tuple[np.ndarray, ...]):
         table = (_WORD * len(words))(*words)
@@ -44,23 +46,35 @@ class Product:
 
 
 class Parts:
-    """A step as parts that any thread may run: for each the address of a function and that of its argument."""
+    """A step as parts that any thread may run: for each the address of a function and that of its argument.
 
-    __slots__ = ("count", "entries", "held", "run")
+    `operands` says of each array of a call which operand of the step it is a part of. The arrays are kept elsewhere.
+    """
 
-    def __init__(self, calls: Sequence[Any], run: Step):
-        self.run, self.held, self.count = run, tuple(calls), len(calls)
+    __slots__ = ("calls", "count", "entries", "operands")
+
+    def __init__(self, calls: Sequence[Any], operands: Sequence[int]):
+        self.calls, self.operands, self.count = tuple(calls), operands, len(calls)
         self.entries = (_WORD * (2 * len(calls)))(*(word for c in calls for word in (c.function, c.argument)))
+        # Arrays that move are not held on to where they were: who holds a block of results tells whether it is free.
+        for call in calls:
+            call.held = call.held[:1]
 
     def __call__(self) -> object:
         """Run it by itself."""
-        return self.run()
+        return Chain([self])()
+
+    def move(self, bytes_by_operand: Mapping[int, int]) -> None:
+        """Have operands that lie elsewhere now, of the same type and in the same order."""
+        for call in self.calls:
+            for place, operand in zip(call.places, self.operands, strict=True):
+                call.held[0][place] += bytes_by_operand.get(operand, 0)
 
 
-def shared(calls: Sequence[Any], run: Step) -> Step:
+def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:
     """`run`, as a step that a chain can take where all of its calls are machine code without a result."""
     if all(getattr(c, "gives", "") == "void" for c in calls) and functions() is not None:
-        return Parts(calls, run)
+        return Parts(calls, operands)
     return run
 
 

@@ -62,7 +62,8 @@ class HostExecutable:
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
-        self._moving: list[tuple[int, Instr, Bind]] = []  # where a step stands whose arrays may be others next time
+        # Where steps stand whose arrays may be others next time, how many they are, and how they are bound.
+        self._moving: list[tuple[int, int, Instr, Bind]] = []
         batch = set(program.batch) - copied
         moving = _with_views(batch | set(self._blocks), program)
         for instr in program.instrs:
@@ -76,9 +77,9 @@ class HostExecutable:
 
     def _add(self, instr: Instr, may_move: bool) -> None:
         bind = _timed(_binder(instr, self.program), instr, self.program)
-        if may_move:
-            self._moving.append((len(self._steps), instr, bind))
         steps = bind(self._operands(instr))
+        if may_move:
+            self._moving.append((len(self._steps), len(steps), instr, bind))
         self._steps += steps
 
     def _operands(self, instr: Instr) -> list[np.ndarray]:
@@ -118,16 +119,18 @@ class HostExecutable:
     def _take(self, batch: Sequence[np.ndarray]) -> None:
         """Bind the steps that read the batch to new arrays, without copying where type and layout fit."""
         program, arrays = self.program, self._arrays
+        before: dict[int, int] = {}
         for k in self._read_in_place:
             b, array = program.batch[k], batch[k]
+            before.setdefault(b, _address(arrays[b]))
             arrays[b] = _fitting(array, program.buffers[b].type, program.buffers[b].name)
             # A converted copy is of this moment only, so it is made again next time.
             self._bound[k] = array if arrays[b] is array else None
-        self._bind_again({program.batch[k] for k in self._read_in_place})
+        self._bind_again(before)
 
     def _move(self) -> None:
         """Write results elsewhere where somebody still holds those of the step before."""
-        moved = {b for b, block in self._blocks.items() if block.has_moved()}
+        moved = {b: _address(self._arrays[b]) for b, block in self._blocks.items() if block.has_moved()}
         if moved:
             for b in moved:
                 self._arrays[b] = self._blocks[b].array
@@ -135,15 +138,27 @@ class HostExecutable:
             for b in moved:
                 self._blocks[b].settle()
 
-    def _bind_again(self, owners: set[int]) -> None:
-        """Bind the steps that use these buffers or views of them to the arrays that they have now."""
-        buffers = _with_views(owners, self.program)
+    def _bind_again(self, before: Mapping[int, int]) -> None:
+        """Bind the steps that use buffers or views of them to the arrays that they have now.
+
+        `before` gives the address of each buffer where it was.
+        """
+        moved = {b: _address(self._arrays[b]) - address for b, address in before.items()}
         for view, owner in self._arena.views.items():
-            if owner in owners:
+            if owner in before:
                 self._arrays[view] = self._arrays[owner].reshape(self.program.buffers[view].type.shape)
+                moved[view] = moved[owner]
         # An instruction binds to the same number of steps each time, so that places in the list stay.
-        for at, instr, bind in self._moving:
-            if buffers.isdisjoint(instr.reads) and buffers.isdisjoint(instr.writes):
+        for at, count, instr, bind in self._moving:
+            operands = {k: moved[b] for k, b in enumerate((*instr.reads, *instr.writes)) if b in moved}
+            if not operands:
+                continue
+            steps = self._steps[at : at + count]
+            # Machine code has addresses in a table, which take less to change than a step to bind.
+            parts = [step for step in steps if isinstance(step, chain.Parts)]
+            if len(parts) == count:
+                for step in parts:
+                    step.move(operands)
                 continue
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
@@ -212,6 +227,11 @@ def _memory(program: Program, arena: Arena, store: StateStore, outside: Mapping[
     for view, owner in arena.views.items():
         arrays[view] = arrays[owner].reshape(program.buffers[view].type.shape)
     return arrays
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _of_state(array: np.ndarray, type: Type, name: str) -> np.ndarray:
@@ -284,7 +304,9 @@ def _binder(instr: Instr, program: Program) -> Bind:
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
     parts = cut(attrs, tuple(arrays[count:]), tuple(arrays[:count]))
     run = _run_of(parts)
-    return [chain.shared([chain.product(*p.args) for p in parts], run) if config.current().jit else run]
+    if not config.current().jit:
+        return [run]
+    return [chain.shared([chain.product(*p.args) for p in parts], (0, 1, count), run)]
 
 
 def _run_of(parts: list[Any]) -> Step:
@@ -316,7 +338,7 @@ def _shared_steps(
     """A compiled loop over operands, each from an element on, in parts for the team if there are several."""
     flat = tuple(arrays[k].reshape(-1)[start:] for k, start in order)
     runs = [jit.bound(function, *part, *flat) for part in bounds or ((),)]
-    return [chain.shared(runs, _run_of(runs))]
+    return [chain.shared(runs, [k for k, _ in order], _run_of(runs))]
 
 
 def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
@@ -327,7 +349,15 @@ def _rounder(type: Type, position: int) -> Bind:
     """Rounds the result of a library kernel in place, as every kernel does with half types."""
     nest = _rounding_nest(type.size, type.dtype)
     bind = _nest_binder(nest, (0, 0))
-    return lambda arrays: bind([arrays[position], arrays[position]])
+
+    def rounded(arrays: list[np.ndarray]) -> list[Step]:
+        steps = bind([arrays[position], arrays[position]])
+        for step in steps:
+            if isinstance(step, chain.Parts):
+                step.operands = [position] * len(step.operands)
+        return steps
+
+    return rounded
 
 
 def _rounding_nest(size: int, dtype: DType) -> Nest:

@@ -5,6 +5,7 @@ another thread may not get a core for a while, no work waits for it. What the pa
 bits of a result are the same for any number of threads.
 """
 
+import functools
 import itertools
 import os
 import pathlib
@@ -98,7 +99,13 @@ def _serve(jobs: "SimpleQueue[tuple[_Job, int]]") -> None:
 def cores() -> int:
     """The cores that this process may use: those of its affinity, and no more than its group's quota pays for."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(count, _quota(pathlib.Path("/sys/fs/cgroup")) or count))
+    return max(1, min(count, _group_quota() or count))
+
+
+@functools.cache
+def _group_quota() -> int:
+    # Read once: every step that is bound asks, and the files take longer than to bind it.
+    return _quota(pathlib.Path("/sys/fs/cgroup"))
 
 
 def _quota(folder: pathlib.Path) -> int:

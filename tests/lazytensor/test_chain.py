@@ -7,7 +7,7 @@ import pytest
 
 from lazytensor import config
 from lazytensor.compiler.pipeline import HOST, compile_graph
-from lazytensor.dtype import float32
+from lazytensor.dtype import bfloat16, float32, round_to
 from lazytensor.ir.graph import Graph
 from lazytensor.ir.types import Type
 from lazytensor.ops import call
@@ -49,7 +49,7 @@ def test_products_are_numpys(left, right):
             out = np.zeros((*lead, m, n), "f4")
             product = chain.product(a, b, out)
             assert product is not None
-            chain.Chain([chain.Parts([product], lambda: None)])()
+            chain.Chain([chain.Parts([product], (0, 1, 2))])()
             np.testing.assert_allclose(out, a @ b, atol=1e-5)
 
 
@@ -87,6 +87,26 @@ def test_a_chain_reads_the_arrays_of_its_step():
         np.testing.assert_allclose(executable.step([X * factor, W])[0], np.tanh(factor * X @ W), atol=1e-5)
 
 
+def test_arrays_of_a_batch_may_lie_in_each_other_and_move():
+    executable, memory = steps(), RNG.standard_normal(X.size + W.size, "f4") / 16
+    for at_x, at_w in ((0, 7), (11, 0), (11, W.size), (0, 7)):
+        x, w = memory[at_x : at_x + X.size].reshape(X.shape), memory[at_w : at_w + W.size].reshape(W.shape)
+        np.testing.assert_allclose(executable.step([x, w])[0], np.tanh(x @ w), atol=1e-5)
+
+
+def test_a_product_of_a_half_type_is_rounded_where_it_lies():
+    x = batch(0, Type((1024, 16), bfloat16))
+    graph = Graph((x,), {}, (matmul(x, x, transpose_b=True),), {})
+    executable, held = HostBackend().compile(compile_graph(graph, HOST), Store()), []
+    assert executable.lasting
+    for factor in (1, 2, 3):
+        given = round_to(RNG.standard_normal((1024, 16), "f4") * factor, bfloat16)
+        held.append((executable.step([given])[0], round_to(given @ given.T, bfloat16)))
+    for result, expected in held:
+        np.testing.assert_allclose(result, expected, rtol=1 / 128, atol=1e-5)
+        np.testing.assert_array_equal(result, round_to(result, bfloat16))
+
+
 def test_a_step_of_machine_code_is_one_call():
     executable = steps()
     executable.step([X, W])
@@ -118,4 +138,4 @@ def test_what_gives_a_result_is_no_part_of_a_chain():
         gives = "bool"
 
     run = lambda: None  # noqa: E731
-    assert chain.shared([Refuses()], run) is run
+    assert chain.shared([Refuses()], (), run) is run
