@@ -67,7 +67,19 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     informer.add_argument("--json", action="store_true", help="print JSON")
     informer.set_defaults(execute=lambda options: info(options.json))
     completion.add_parser(commands, parser)
+    _describe(parser)
     return parser, commands.choices
+
+
+def _describe(parser: argparse.ArgumentParser) -> None:
+    """Let the help of each command begin with what the list of commands says of it."""
+    for actions in parser._actions:
+        if isinstance(actions, argparse._SubParsersAction):
+            for row in actions._choices_actions:
+                command = actions.choices[row.dest]
+                # What a command says of itself is longer, and stays.
+                command.description = command.description or f"{str(row.help)[:1].upper()}{str(row.help)[1:]}."
+                _describe(command)
 
 
 def main(argv: list[str] | None = None) -> int:

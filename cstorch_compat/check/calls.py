@@ -108,7 +108,7 @@ class Watch:
             for name in dir(module):
                 value = getattr(module, name)
                 if isinstance(value, types.FunctionType) and not name.startswith("_") and name not in PASSED_ON:
-                    self._replace(module, name, self._wrapped(f"{prefix}.{name}", value))
+                    self._replace(module, name, value, self._wrapped(f"{prefix}.{name}", value))
         wanted = {f"__{prefix}{o}__" for o in (*OPERATORS, "setitem") for prefix in ("", "r", "i")}
         # Methods and operators too: they are functions of the class, and the graph does not tell `x + y` from
         # torch.add.
@@ -116,12 +116,12 @@ class Watch:
             if name in PASSED_ON or (name.startswith("_") and name not in wanted):
                 continue
             if isinstance(value, types.FunctionType):
-                self._replace(Tensor, name, self._wrapped(f"Tensor.{name}", value))
+                self._replace(Tensor, name, value, self._wrapped(f"Tensor.{name}", value))
             elif isinstance(value, property) and name in ("T", "mT", "H", "mH"):
                 assert value.fget is not None
-                self._replace(Tensor, name, property(self._wrapped(f"Tensor.{name}", value.fget)))
+                self._replace(Tensor, name, value, property(self._wrapped(f"Tensor.{name}", value.fget)))
         # Layers last: a layer counts as one call, whatever functions it is made of.
-        self._replace(Module, "__call__", self._layer(Module.__call__))
+        self._replace(Module, "__call__", Module.__call__, self._layer(Module.__call__))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,9 +130,10 @@ class Watch:
             setattr(owner, name, value)
         self._replaced.clear()
 
-    def _replace(self, owner: Any, name: str, value: Any) -> None:
-        self._replaced.append((owner, name, vars(owner)[name]))
-        setattr(owner, name, value)
+    def _replace(self, owner: Any, name: str, old: Any, new: Any) -> None:
+        # The old one is handed in: `vars` of a mirror goes through all its names, which took half of a small check.
+        self._replaced.append((owner, name, old))
+        setattr(owner, name, new)
 
     def _wrapped(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)

@@ -10,6 +10,8 @@ from cstorch_compat.ckpt.listing import list_file, show, shown
 from cstorch_compat.ckpt.verify import verify
 from lazytensor.errors import CheckpointError
 
+FILE = f"a file of tensors, of the formats {', '.join(FORMATS)}"
+
 
 def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add `ckpt` and what it can do to the commands of the program."""
@@ -17,24 +19,24 @@ def add_parser(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(execute=execute)
     actions = parser.add_subparsers(dest="action", required=True)
     lister = actions.add_parser("ls", help="print the names, types, shapes and sizes in a file")
-    lister.add_argument("file")
+    lister.add_argument("file", help=FILE)
     lister.add_argument("--json", action="store_true", help="print JSON")
     shower = actions.add_parser("show", help="print one value, a summary of it if it is an array")
-    shower.add_argument("file")
+    shower.add_argument("file", help=FILE)
     shower.add_argument("key", help="as ls prints it, or the first part of such names")
     differ = actions.add_parser("diff", help="print how two files differ; the exit status is 1 if they do")
-    differ.add_argument("a")
-    differ.add_argument("b")
+    differ.add_argument("a", help=FILE)
+    differ.add_argument("b", help="another, of any format")
     differ.add_argument("--rtol", type=float, default=0.0, help="how far apart numbers may be, relative to b")
     differ.add_argument("--atol", type=float, default=0.0, help="how far apart numbers may be")
     differ.add_argument("--json", action="store_true", help="print JSON")
     verifier = actions.add_parser(
         "verify", help="compare the checksums of a file; the exit status is 1 if one is wrong"
     )
-    verifier.add_argument("file")
+    verifier.add_argument("file", help=FILE)
     converter = actions.add_parser("convert", help="write a file in another format, one array at a time")
-    converter.add_argument("source")
-    converter.add_argument("target")
+    converter.add_argument("source", help=FILE)
+    converter.add_argument("target", help="the file to write")
     converter.add_argument("--to", choices=FORMATS, help="the format; without it the suffix of the target says it")
     converter.add_argument("--key", help="take only what stands under this name")
     converter.add_argument("--flatten", action="store_true", help="join nested names with dots")

@@ -1,13 +1,17 @@
 """Manners of the command line: versions, modules, standard input, and readers that stop reading."""
 
+import argparse
 import io
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import cstorch_compat
+from cstorch_compat.__main__ import _parser
 from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
 from tests.conftest import ROOT, lazywafer
@@ -32,16 +36,35 @@ def test_help_tells_the_switches_of_the_environment(tmp_path):
 
 
 HELP = {
-    (): ("--version", "check", "example", "opt", "completion", "LT_DEBUG", "LT_DUMP"),
+    (): ("--version", "check", "example", "opt", "place", "stubs", "completion", "LT_DEBUG", "LT_DUMP"),
     ("run",): ("--html", "--trace", "--report", "--profile", " -m ", "- is standard input"),
-    ("plan",): ("--html", "--json", "--mode", " -m ", "- is standard input"),
+    ("plan",): ("--html", "--json", "--mode", "--pol", "--systems", " -m ", "- is standard input"),
     ("check",): ("--json", "--output", "--api"),
     ("opt",): ("--passes", "--dot", "--onnx"),
+    ("place",): ("FILE.kgraph", "--json", "--svg", "--trade"),
     ("example",): ("NAME",),
     ("info",): ("--json",),
     ("coverage",): ("--json", "--list"),
     ("completion",): ("bash", "zsh", "tcsh"),
+    ("stubs",): ("DIR", "Pyright", "mypy"),
+    ("validate",): ("NAME", "--json", "--simulate", "--record", "--placement", "--rows"),
+    ("ckpt",): ("ls", "show", "diff", "verify", "convert", "exit status is 1"),
+    ("ckpt", "ls"): ("--json", "safetensors"),
+    ("ckpt", "show"): ("key", "as ls prints it"),
+    ("ckpt", "diff"): ("--rtol", "--atol", "--json"),
+    ("ckpt", "verify"): ("checksums", "exit status is 1"),
+    ("ckpt", "convert"): ("--to", "--key", "--flatten", "--force"),
 }
+"""What the help of each command has to tell."""
+
+
+def commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with those below it, and its parser."""
+    yield path, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, inner in action.choices.items():
+                yield from commands(inner, (*path, name))
 
 
 @pytest.mark.parametrize("command", HELP, ids=" ".join)
@@ -49,6 +72,15 @@ def test_help_of_a_command_tells_what_it_takes(command, tmp_path):
     done = lazywafer(*command, "--help", cwd=tmp_path)
     said = " ".join(done.stdout.split())
     assert done.returncode == 0 and [word for word in HELP[command] if word.strip() not in said] == []
+
+
+def test_every_command_and_argument_says_what_it_is_for():
+    parsers = dict(commands(_parser()[0]))
+    assert parsers.keys() == HELP.keys()
+    for path, parser in parsers.items():
+        assert parser.description and parser.description.endswith("."), path
+        silent = [a.dest for a in parser._actions if not a.help and not isinstance(a, argparse._SubParsersAction)]
+        assert silent == [], path
 
 
 def test_a_shell_completes_commands_and_options(tmp_path):

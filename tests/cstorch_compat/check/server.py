@@ -9,9 +9,15 @@ import os
 import sys
 
 from cstorch_compat.check import check_command
+from cstorch_compat.names import table
+
+PACKAGES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "cerebras.pytorch")
+"""What scripts import, and no fork should have to read again."""
 
 
 def main() -> None:
+    for path in PACKAGES:
+        table.load(path)
     for line in sys.stdin:
         options = json.loads(line)
         answer, tell = os.pipe()
