@@ -38,6 +38,8 @@ def rehearse(read: Callable[[Beat], object], path: str) -> None:
     into, out = os.pipe()
     child = _forked()
     if child == 0:
+        # Its own end would keep the pipe open: where this process is killed it would wait for a reader for ever.
+        os.close(into)
         _play(read, out)
     os.close(out)
     if child is None:

@@ -1,6 +1,6 @@
 """A sweep of 200 points over two processes against the same sweep in one.
 
-    python tests/bench/sweep.py [--processes N] [--rounds R] [--gpt2]
+    python -m tests.bench.sweep [--processes N] [--rounds R] [--gpt2]
 
 The points are two perceptrons, of two and of three layers, on the WSE-2 and the WSE-3, with 25 sizes of a batch, on one
 system and on two, in weight streaming. As many points as a study has are 50 groups or more that ask for prices of their
@@ -15,7 +15,6 @@ the computing of one over that of many` is what they would gain alone.
 
 import argparse
 import multiprocessing
-import os
 import pathlib
 import statistics
 import time
@@ -29,6 +28,7 @@ from cstorch_compat.planning.recording import record_script
 from lazytensor import abstract, nn
 from lazytensor.nn import functional as F
 from lazytensor.optim import SGD
+from tests.processors import processor_seconds
 from wse_sim import sweep
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
@@ -75,12 +75,6 @@ def seconds(asked: Mapping[str, Any], processes: int) -> tuple[float, float]:
         whole, computed = time.perf_counter() - start, sum(map(processor_seconds, pids)) - computed
     assert not any(r.error for r in records)
     return whole, computed
-
-
-def processor_seconds(pid: int) -> float:
-    """What a process has computed by now, as Linux counts it."""
-    user, system = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def wait_loaded(seconds: float) -> None:

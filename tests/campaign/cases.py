@@ -15,8 +15,13 @@ from cstorch_compat.files import rehearsal
 from lazytensor.errors import LazyError
 from tests.campaign.corpora import CORPORA, Corpus, fingerprint
 from tests.campaign.mutators import changed
+from tests.processors import family_seconds
 
-SECONDS = 10.0
+PROCESSOR_SECONDS = 10.0
+"""What a case may compute. Not by the clock: beside other work ten seconds of it are two of a processor, or none."""
+SECONDS = 60.0
+"""What a case may take by the clock, for what waits and computes nothing."""
+LOOK_SECONDS = 0.5
 MEMORY_BYTES = 3 << 30
 OUTCOMES = ("clean", "same", "other data", "foreign exception", "crash", "hang", "memory", "code run")
 STARTS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "ctypes.dlopen")
@@ -106,15 +111,16 @@ def _ended(child: int, into: int) -> tuple[str, str]:
     until = time.monotonic() + SECONDS
     said = b""
     with open(into, "rb", buffering=0) as pipe:
-        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
-            piece = pipe.read(4096)
-            if not piece:
-                break
-            said += piece
-        else:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return "hang", f"{SECONDS} s"
+        while True:
+            if select.select([pipe], [], [], LOOK_SECONDS)[0]:
+                piece = pipe.read(4096)
+                if not piece:
+                    break
+                said += piece
+            elif (computed := family_seconds(child)) > PROCESSOR_SECONDS or time.monotonic() > until:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return "hang", f"{computed} s of a processor"
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return "crash", signal.Signals(os.WTERMSIG(status)).name

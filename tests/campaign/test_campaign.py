@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from cstorch_compat.files import rehearsal
 from tests.campaign.__main__ import BAD, run, table
 from tests.campaign.cases import Ground, _in_child, _read
 from tests.campaign.corpora import Corpus
@@ -43,6 +44,16 @@ def hangs(path: pathlib.Path) -> None:
     time.sleep(60)
 
 
+def spins(path: pathlib.Path) -> None:
+    # In a process that it waits for: its seconds count too.
+    rehearsal.rehearse(spin, str(path))
+
+
+def spin(beat: rehearsal.Beat) -> None:
+    while True:
+        beat()
+
+
 def writes(path: pathlib.Path) -> None:
     path.with_name("written").write_text("")
 
@@ -52,10 +63,18 @@ def raises(path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "reader, outcome", [(crashes, "crash"), (hangs, "hang"), (writes, "code run"), (raises, "foreign exception")]
+    "reader, outcome, limit",
+    [
+        (crashes, "crash", ""),
+        (hangs, "hang", "SECONDS"),
+        (spins, "hang", "PROCESSOR_SECONDS"),
+        (writes, "code run", ""),
+        (raises, "foreign exception", ""),
+    ],
 )
-def test_what_may_not_be_is_seen(reader, outcome, tmp_path, monkeypatch):
-    monkeypatch.setattr("tests.campaign.cases.SECONDS", 0.3)
+def test_what_may_not_be_is_seen(reader, outcome, limit, tmp_path, monkeypatch):
+    if limit:
+        monkeypatch.setattr(f"tests.campaign.cases.{limit}", 0.3)
     corpus = Corpus("one", lambda path: None, (reader,))
     assert _in_child(lambda: _read(corpus, 0, tmp_path / "case", ""))[0] == outcome
     assert outcome in BAD

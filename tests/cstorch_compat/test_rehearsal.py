@@ -1,6 +1,7 @@
 """Files without our checksums are read in a process first: it may hang or die, and this one goes on."""
 
 import os
+import select
 import signal
 import time
 
@@ -77,3 +78,25 @@ def test_without_processes_files_are_read_with_one_warning(bare, monkeypatch):
     with pytest.warns(UserWarning, match="without a limit of time") as seen:
         first, second = checkpoint.load(bare), checkpoint.load(bare)
     assert len(seen) == 1 and first["step"] == second["step"] == 3
+
+
+def test_no_process_is_left_of_a_reader_that_is_killed():
+    """A reader that goes on and on, in a process that its own parent kills."""
+    into, out = os.pipe()
+
+    def read(beat):
+        os.write(out, b"!")
+        while True:
+            beat()
+
+    reader = os.fork()
+    if not reader:
+        os.close(into)
+        rehearsal.rehearse(read, "bare")
+    os.close(out)
+    assert os.read(into, 1) == b"!"
+    os.kill(reader, signal.SIGKILL)
+    os.waitpid(reader, 0)
+    # Every process of the two has a copy of the writing end until it is gone.
+    assert select.select([into], [], [], 60.0)[0] and os.read(into, 1) == b""
+    os.close(into)
