@@ -142,6 +142,20 @@ def _promote_integers(a: DType, b: DType) -> DType:
     return a if _INTEGER_RANK[a] > _INTEGER_RANK[b] else b
 
 
+def wrapped(value: int, dtype: DType) -> int:
+    """A whole number in an integer type of as many bits as fit, as C converts it."""
+    bits = 8 * dtype.itemsize
+    low = value & ((1 << bits) - 1)
+    return low - (1 << bits) if dtype.is_signed and low >> (bits - 1) else low
+
+
+def holds(dtype: DType, least: float, largest: float) -> bool:
+    """Whether an integer type takes the numbers from `least` to `largest`, as PyTorch sees it; NaN it does not."""
+    limits = np.iinfo(dtype.host)
+    # Below zero a number without sign counts down from the end, so that `a + 255 * b` may be written as `a - b`.
+    return bool((limits.min or -limits.max) <= least and largest <= limits.max)
+
+
 def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
     """`array` (float32) with every element rounded to the nearest value of a half type, ties to even.
 

@@ -11,7 +11,7 @@ from lazytensor import random, source
 from lazytensor.cells import adopt
 from lazytensor.device import place
 from lazytensor.dtype import DType
-from lazytensor.errors import ArgumentInvalid, MemoryMissing, ShapeError
+from lazytensor.errors import ArgumentInvalid, MemoryMissing, NumberTooLarge, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
@@ -73,7 +73,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     if isinstance(data, bool | int | float):
-        return np.asarray(data, (dtype or scalar_dtype(data)).host)
+        _refuse_overflow(data, data, dtype)
+        # What an integer type wraps NumPy would refuse as a number, and casts as an array.
+        is_whole = dtype is not None and dtype.kind == "i"
+        return np.asarray(int(data)) if is_whole else np.asarray(data, (dtype or scalar_dtype(data)).host)
     # NumPy would ask a tensor inside a list for each of its elements, one by one.
     plain = [x.tolist() if isinstance(x, Tensor | np.ndarray) else x for x in data]
     try:
@@ -82,8 +85,17 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
         raise ShapeError("the nested sequences have different lengths", where=source.where()) from e
     if array.dtype == object:
         raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
+    if array.size and array.dtype.kind in "iuf":
+        _refuse_overflow(array.min(), array.max(), dtype)
     # torch.tensor([]) is floating, which NumPy would make double.
     return array.astype(np.float32) if array.size == 0 and dtype is None else array
+
+
+def _refuse_overflow(least: float, largest: float, dtype: DType | None) -> None:
+    """Raises NumberTooLarge if an integer type was asked for that does not hold the numbers."""
+    if dtype is not None and dtype.kind == "i" and not dt.holds(dtype, least, largest):
+        text = f"value cannot be converted to type {dtype.name} without overflow"
+        raise NumberTooLarge(text, where=source.where(), hint=f"The numbers go from {least} to {largest}.")
 
 
 def constructed(*given: Any, device: Any = None, size: Any = None) -> Tensor:

@@ -300,6 +300,10 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
     # Integers have no infinity to stand for the bound that is missing.
     if dtype.kind != "f" and (min is None or max is None):
+        bound = max if min is None else min
+        if bound is not None and not isinstance(bound, Tensor):
+            # Refused where the type does not hold it, as a number that is stored; in a comparison it would wrap.
+            prepared(bound, dtype, ())
         return minimum(x, max) if max is not None else maximum(x, min)  # type: ignore[arg-type]
     # Not `maximum`, which shares the gradient where x is the bound.
     min, max = -math.inf if min is None else min, math.inf if max is None else max

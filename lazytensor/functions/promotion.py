@@ -110,7 +110,14 @@ def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
     values = tuple(number_of(v) if isinstance(v, np.generic) else v for v in values)
     common = dtype or result_type(*values)
     shape = common_shape(*values)
-    return [prepared(v, common, shape) for v in values]
+    return [prepared(_among(v, common), common, shape) for v in values]
+
+
+def _among(value: Operand, dtype: DType) -> Operand:
+    """An operand beside tensors: there a number wraps that PyTorch refuses where one is stored."""
+    if isinstance(value, int) and dtype.kind == "i" and -(1 << 63) <= value < 1 << 63:
+        return dt.wrapped(value, dtype)
+    return value
 
 
 def common_shape(*values: Operand) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import DType, float32, round_to
+from lazytensor.dtype import DType, float32, holds, round_to, wrapped
 from lazytensor.errors import NumberTooLarge, ShapeError
 from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
@@ -67,6 +67,8 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
 
 
 _fulls: dict[tuple[Any, ...], Node] = {}
+C_NAMES = {"int32": "int"}
+"""What a type is called in messages about C, where it is not its name with `_t`."""
 FULLS_KEPT = 4096
 """Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
 
@@ -92,12 +94,19 @@ def forget_fulls() -> None:
 def _rounded(value: float, dtype: DType) -> float:
     if dtype is float32:
         return float(np.float32(value))
-    if dtype.kind == "i" and not -(1 << 63) <= value < 1 << 64:
-        text = f"value cannot be converted to type {dtype.name} without overflow"
-        raise NumberTooLarge(text, where=source.where(), hint="Give a number of 64 bits.")
-    if dtype.kind != "f":
-        return bool(value) if dtype.kind == "b" else int(value)
+    if dtype.kind == "i":
+        return _whole(value, dtype)
+    if dtype.kind == "b":
+        return bool(value)
     return float(round_to(np.asarray(value, dtype.host), dtype))
+
+
+def _whole(value: float, dtype: DType) -> int:
+    """A number as an integer type has it. Raises NumberTooLarge for one outside, as PyTorch does, where it is given."""
+    if not holds(dtype, value, value):
+        text = f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
+        raise NumberTooLarge(text, where=source.where(), hint=f"Give a number that {dtype} holds.")
+    return wrapped(int(value), dtype)
 
 
 def full_like(value: float, like: Node) -> Node:
