@@ -1,13 +1,18 @@
 """A strict reader of traces in Chrome's format: it refuses what a viewer would show wrongly or leave out.
 
-Perfetto's own reader is a program that is downloaded when it is first used, which a test may not do. The rules are
-those of the published format: phases and their fields, slices of a lane that nest, arrows between slices.
+Perfetto's own reader is a program that is downloaded when it is first used, which a test may not do: `processor_rows`
+asks one that is installed. The rules are those of the published format: phases and their fields, slices of a lane that
+nest to the nanosecond, in which viewers count, arrows between slices.
 """
 
+import csv
 import gzip
 import json
 import math
+import os
 import pathlib
+import shutil
+import subprocess
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +24,12 @@ FIELDS = {
     "s": {"name", "cat", "id", "pid", "tid", "ts"},
     "f": {"name", "cat", "id", "pid", "tid", "ts", "bp"},
 }
-NEAR_US = 1e-6
+
+
+def nanoseconds(at_us: float) -> int:
+    """A moment as viewers have it. Raises AssertionError if they would have to round it."""
+    assert abs(at_us * 1000 - round(at_us * 1000)) < 1e-2, at_us
+    return round(at_us * 1000)
 
 
 @dataclass
@@ -65,11 +75,13 @@ def read(path: pathlib.Path) -> Trace:
     assert len(ends) == len(starts) == len({e["id"] for e in starts}), "arrows with one end, or with one number"
     for start in starts:
         end = ends[start["id"]]
-        assert (start["name"], start["cat"]) == (end["name"], end["cat"]) and start["ts"] <= end["ts"] + NEAR_US
+        assert (start["name"], start["cat"]) == (end["name"], end["cat"]) and start["ts"] <= end["ts"]
         source, target = ((processes[e["pid"]], lanes[e["pid"], e["tid"]]) for e in (start, end))
         for place, event in ((source, start), (target, end)):
-            inside = any(a - NEAR_US <= event["ts"] <= b + NEAR_US for _, a, b, _ in trace.slices[place])
-            assert inside, f"{event} is in no slice of {place}"
+            at = nanoseconds(event["ts"])
+            assert any(nanoseconds(a) <= at <= nanoseconds(b) for _, a, b, _ in trace.slices[place]), (
+                f"{event} is in no slice of {place}"
+            )
         trace.arrows.append((start["name"], source, target))
     return trace
 
@@ -87,9 +99,25 @@ def _check(event: dict[str, Any]) -> None:
 
 
 def _check_nesting(lane: tuple[str, str], slices: list[tuple[str, float, float, dict]]) -> None:
-    open_ends: list[float] = []
+    open_ends: list[int] = []
     for name, start, end, _ in slices:
-        while open_ends and open_ends[-1] <= start + NEAR_US:
+        while open_ends and open_ends[-1] <= nanoseconds(start):
             open_ends.pop()
-        assert not open_ends or end <= open_ends[-1] + NEAR_US, f"{name} on {lane} overlaps the slice before it"
-        open_ends.append(end)
+        assert not open_ends or nanoseconds(end) <= open_ends[-1], f"{name} on {lane} overlaps the slice before it"
+        open_ends.append(nanoseconds(end))
+
+
+def processor() -> str | None:
+    """Perfetto's trace processor on this machine, or the one that TRACE_PROCESSOR names."""
+    return os.environ.get("TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
+
+
+def processor_rows(trace: pathlib.Path, *queries: str) -> list[list[list[str]]]:
+    """What Perfetto's trace processor answers to each query, in rows of texts without their head."""
+    program = processor()
+    assert program is not None
+    file = trace.with_suffix(".sql")
+    file.write_text(";\n".join(queries) + ";\n")
+    done = subprocess.run([program, "--query-file", str(file), str(trace)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return [list(csv.reader(table.splitlines()))[1:] for table in done.stdout.strip().split("\n\n")]

@@ -53,16 +53,23 @@ def _slice(process: int, thread: int, name: str, start_us: float, long_us: float
         "name": name,
         "pid": process,
         "tid": thread,
-        "ts": start_us,
-        "dur": max(0.0, long_us),
+        "ts": _whole(start_us),
+        # From the end as a viewer has it: rounded apart, a slice would reach a nanosecond into the next one.
+        "dur": max(0.0, _whole(_whole(start_us + long_us) - _whole(start_us))),
         "args": details,
     }
+
+
+def _whole(at_us: float) -> float:
+    """Microseconds in whole nanoseconds, which is what viewers count in."""
+    return round(at_us * 1000) / 1000
 
 
 def _arrow(number: int, name: str, source: tuple[int, int, float], target: tuple[int, int, float]) -> Iterator[Event]:
     """An arrow between the slices that enclose two moments, each (process, lane, microseconds)."""
     for ph, (process, thread, at), more in (("s", source, {}), ("f", target, {"bp": "e"})):
-        yield {"ph": ph, "id": number, "name": name, "cat": "flow", "pid": process, "tid": thread, "ts": at, **more}
+        place = {"pid": process, "tid": thread, "ts": _whole(at)}
+        yield {"ph": ph, "id": number, "name": name, "cat": "flow", **place, **more}
 
 
 def _host_events(record: Record) -> Iterator[Event]:
@@ -78,7 +85,7 @@ def _host_events(record: Record) -> Iterator[Event]:
         source = HOST, lanes[share.lane], _us(record, share.start_s)
         yield from _arrow(number, "input", source, (HOST, lanes[STEPS], _us(record, step.start_s)))
     for at, samples in record.samples:
-        yield _counter(HOST, "samples", _us(record, at), samples=samples)
+        yield _counter(HOST, "samples", _us(record, at), **{"so far": samples})
 
 
 def _fed(spans: Sequence[Span], steps: Sequence[Span]) -> Iterator[tuple[Span, Span]]:
@@ -141,7 +148,7 @@ def _edge(plan: Plan) -> dict[str, int]:
 
 
 def _counter(process: int, name: str, at_us: float, **values: float) -> Event:
-    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": at_us, "args": values}
+    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": _whole(at_us), "args": values}
 
 
 def _us(record: Record, at_s: float) -> float:
