@@ -10,7 +10,7 @@ import importlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from lazytensor.errors import CompileError
 from lazytensor.runtime import blas, team
 
 Step = Callable[[], object]
+Word = tuple[Any, int]
+"""A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
 BLOCK_WORDS = 64
 STOP = 48
@@ -64,11 +66,11 @@ class Parts:
         """Run it by itself."""
         return Chain([self])()
 
-    def move(self, bytes_by_operand: Mapping[int, int]) -> None:
-        """Have operands that lie elsewhere now, of the same type and in the same order."""
+    def addresses(self) -> Iterator[tuple[int, Word]]:
+        """The operand of each address that its calls have, and where the address stands."""
         for call in self.calls:
             for place, operand in zip(call.places, self.operands, strict=True):
-                call.held[0][place] += bytes_by_operand.get(operand, 0)
+                yield operand, (call.held[0], place)
 
 
 def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:

@@ -4,7 +4,7 @@ Temporary buffers lie in one aligned arena, state in the store, batch arrays whe
 instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,9 @@ from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
 COPIED_BYTES = 1 << 19
-"""A batch of so many bytes is copied in 30 us or less."""
+"""A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
+SMALL_BYTES = 1 << 14
+"""One of so many bytes is copied sooner than the addresses of machine code that reads it are changed."""
 Step = Callable[[], object]
 Bind = Callable[[list[np.ndarray]], list[Step]]
 
@@ -56,19 +58,20 @@ class HostExecutable:
         self._arena = lay_out(program, outside=self._blocks)
         self._arrays = _memory(program, self._arena, store, {b: block.array for b, block in self._blocks.items()})
         self._bound: list[Any] = [None] * len(program.batch)
-        self._copied = _copied_batch(program)
-        copied = {b for _, b in self._copied}
-        self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
         self._places: list[chain.Place] = []
-        # Where steps stand whose arrays may be others next time, how many they are, and how they are bound.
-        self._moving: list[tuple[int, int, Instr, Bind]] = []
-        batch = set(program.batch) - copied
-        moving = _with_views(batch | set(self._blocks), program)
+        # Of what uses arrays that may be others next time: the words of machine code that are addresses in a buffer,
+        # and of all else where it stands and how it is bound.
+        self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
+        self._moving: list[tuple[int, Instr, Bind]] = []
+        moving = _with_views(set(self._words), program)
         for instr in program.instrs:
             if instr.kernel != "reshape":
                 self._add(instr, may_move=bool(moving & {*instr.reads, *instr.writes}))
+        self._copied = _copied_batch(program, {b for _, instr, _ in self._moving for b in instr.reads})
+        copied = {b for _, b in self._copied}
+        self._read_in_place = [k for k, b in enumerate(program.batch) if b not in copied]
         self._fetches = [self._arrays[b] for b in program.fetches]
         self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
         self._copies = _final_copies(program)
@@ -78,9 +81,19 @@ class HostExecutable:
     def _add(self, instr: Instr, may_move: bool) -> None:
         bind = _timed(_binder(instr, self.program), instr, self.program)
         steps = bind(self._operands(instr))
-        if may_move:
-            self._moving.append((len(self._steps), len(steps), instr, bind))
+        parts = [step for step in steps if isinstance(step, chain.Parts)]
+        if may_move and len(parts) < len(steps):
+            self._moving.append((len(self._steps), instr, bind))
+        elif may_move:
+            self._note_words(parts, (*instr.reads, *instr.writes))
         self._steps += steps
+
+    def _note_words(self, parts: Sequence[chain.Parts], operands: Sequence[int]) -> None:
+        for step in parts:
+            for operand, word in step.addresses():
+                owner = self._arena.views.get(operands[operand], operands[operand])
+                if owner in self._words:
+                    self._words[owner].append(word)
 
     def _operands(self, instr: Instr) -> list[np.ndarray]:
         return [self._arrays[b] for b in (*instr.reads, *instr.writes)]
@@ -139,26 +152,23 @@ class HostExecutable:
                 self._blocks[b].settle()
 
     def _bind_again(self, before: Mapping[int, int]) -> None:
-        """Bind the steps that use buffers or views of them to the arrays that they have now.
+        """Have the steps that use buffers or views of them use the arrays that they have now.
 
         `before` gives the address of each buffer where it was.
         """
-        moved = {b: _address(self._arrays[b]) - address for b, address in before.items()}
+        # Machine code has addresses in tables, which take less to change than a step to bind.
+        for b, address in before.items():
+            distance = _address(self._arrays[b]) - address
+            for table, place in self._words[b] if distance else ():
+                table[place] += distance
+        moved = set(before)
         for view, owner in self._arena.views.items():
             if owner in before:
                 self._arrays[view] = self._arrays[owner].reshape(self.program.buffers[view].type.shape)
-                moved[view] = moved[owner]
+                moved.add(view)
         # An instruction binds to the same number of steps each time, so that places in the list stay.
-        for at, count, instr, bind in self._moving:
-            operands = {k: moved[b] for k, b in enumerate((*instr.reads, *instr.writes)) if b in moved}
-            if not operands:
-                continue
-            steps = self._steps[at : at + count]
-            # Machine code has addresses in a table, which take less to change than a step to bind.
-            parts = [step for step in steps if isinstance(step, chain.Parts)]
-            if len(parts) == count:
-                for step in parts:
-                    step.move(operands)
+        for at, instr, bind in self._moving:
+            if moved.isdisjoint(instr.reads) and moved.isdisjoint(instr.writes):
                 continue
             for k, run in enumerate(bind(self._operands(instr))):
                 self._steps[at + k] = run
@@ -176,16 +186,17 @@ class HostExecutable:
             arrays[old].reshape(-1)[...] = value.reshape(-1)
 
 
-def _copied_batch(program: Program) -> list[tuple[int, int]]:
-    """(number, buffer) of each small array of a batch: to copy it takes less than to bind what reads it anew.
+def _copied_batch(program: Program, rebound: Collection[int]) -> list[tuple[int, int]]:
+    """(number, buffer) of each array of a batch that is copied sooner than what reads it is told where it lies.
 
-    What is fetched again is the caller's own array, which the next step must not change.
+    `rebound` are the buffers that others than machine code read. What is fetched again is the caller's own array, which the next step must not change.
     """
     fetched = set(program.fetches)
     return [
         (k, b)
         for k, b in enumerate(program.batch)
-        if program.buffers[b].type.nbytes <= COPIED_BYTES
+        if program.buffers[b].type.nbytes
+        <= (SMALL_BYTES if _with_views({b}, program).isdisjoint(rebound) else COPIED_BYTES)
         and program.batch.count(b) == 1
         and not fetched & _with_views({b}, program)
     ]
