@@ -113,7 +113,11 @@ class Capture:
         cells.become(self._outer)
         # Without an error a step that was not executed stays LEFT: its graph may still be asked for.
         # What was executed stays; what was only recorded is forgotten with the exception.
-        if kind is not None and not was_executed:
+        if was_executed:
+            # The bound method and the record refer to each other: without a search nothing would let go of the batch.
+            del self.touch
+            self.cells.end()
+        elif kind is not None:
             self.abandon()
 
     def feed(self, cell: Cell, index: int, name: str) -> None:

@@ -187,6 +187,11 @@ class CapturedCells:
         for cell, before, _, _ in self.inputs:
             cell.node, cell.epoch = before, None
 
+    def end(self) -> None:
+        """Let go of the step, which was executed, of its cells and of its batch."""
+        self.inputs, self.touched, self.born, self.settled, self._symbolic = [], [], [], [], []
+        del self.epoch
+
 
 def _outside_value(n: Node) -> np.ndarray:
     """The value of a node from before the step, while the step is being captured."""

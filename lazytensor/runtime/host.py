@@ -189,7 +189,8 @@ class HostExecutable:
 def _copied_batch(program: Program, rebound: Collection[int]) -> list[tuple[int, int]]:
     """(number, buffer) of each array of a batch that is copied sooner than what reads it is told where it lies.
 
-    `rebound` are the buffers that others than machine code read. What is fetched again is the caller's own array, which the next step must not change.
+    `rebound` are the buffers that others than machine code read. What is fetched again is the caller's own array, which
+    the next step must not change.
     """
     fetched = set(program.fetches)
     return [

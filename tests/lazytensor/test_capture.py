@@ -1,5 +1,6 @@
 """The life of a capture: what its table allows happens, and everything else is refused with the phase's name."""
 
+import gc
 import weakref
 
 import numpy as np
@@ -162,3 +163,17 @@ def test_recording_inside_recording_goes_on_recording(capture):
         with capture.recording():
             lt.ones(2) + 1
         assert capture.phase is Phase.PAUSED
+
+
+def test_an_executed_step_lets_go_of_its_batch_without_a_search(capture):
+    gc.disable()
+    try:
+        before = leaf(np.ones(2, np.float32), Type((2,), lt.float32))
+        array = weakref.ref(before.value)
+        capture.feed(Cell.outside(before), 0, "x")
+        with capture:
+            happen(capture, "finish")
+        del before
+        assert array() is None
+    finally:
+        gc.enable()
