@@ -5,6 +5,7 @@ number. All raise IndexError for a dimension that the tensor does not have.
 """
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ class ValuesIndices(NamedTuple):
 
 def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
     """The dimensions to reduce, in order; None and () mean all."""
+    dim = operator.index(dim) if isinstance(dim, Tensor) else dim
     # PyTorch's oldest reductions take an empty list for all; NumPy would take it for none.
     if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
         return tuple(range(rank))
@@ -220,6 +222,9 @@ def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 def logsumexp(x: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over `dim` without overflow. Raises IndexError for a dimension out of range."""
     x = x if x.dtype.kind == "f" else pw.cast_to(x, default_dtype())
+    if 0 in (x.spec.shape[d] for d in dims_of(dim, x.ndim)):
+        # Of nothing there is no largest, and the sum is 0.
+        return pw.log(sum(x, dim, keepdim))
     # The largest is taken out and added again, its gradient cancels. Infinity stays in, or inf - inf would be NaN.
     top = amax(x.detach(), dim, True)
     top = pw.where(pw.abs(top) == math.inf, 0.0, top)

@@ -1,6 +1,7 @@
 """Views and rearrangements of tensors. Views share storage; `reshape` does unless the elements are out of order."""
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,8 @@ NAMES = {
 
 def dim_of(dim: int, rank: int) -> int:
     """A dimension counted from the front. Raises IndexError as PyTorch does."""
+    # A tensor of one whole number stands for it.
+    dim = operator.index(dim) if isinstance(dim, Tensor) else dim
     # PyTorch's message shows this range, also for a number.
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
@@ -215,7 +218,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Without its dimensions of extent 1, or without those given if they have extent 1: a view."""
     shape = x.spec.shape
     # A dimension that is named but longer than 1 is left alone, which lets layers squeeze without asking.
-    wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    wanted = range(x.ndim) if dim is None else [dim] if isinstance(dim, int | Tensor) else dim
     gone = {d for d in (dim_of(w, x.ndim) for w in wanted) if shape and shape[d] == 1}
     return view(x, tuple(e for d, e in enumerate(shape) if d not in gone))
 

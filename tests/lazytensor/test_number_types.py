@@ -172,3 +172,20 @@ def test_a_margin_that_is_just_met_has_a_slope():
 def test_logsumexp_of_integers_is_a_float():
     assert lt.logsumexp(lt.tensor([[1, 2], [3, 4]]), 1).tolist() == pytest.approx([2.3132617, 4.3132617])
     assert lt.logsumexp(lt.tensor([True, False]), 0).item() == pytest.approx(1.3132617)
+
+
+def test_logsumexp_of_nothing_is_that_of_zero():
+    # Recorded from PyTorch 2.13.0.
+    assert lt.logsumexp(lt.zeros(2, 0), 1).tolist() == [-math.inf] * 2
+    assert lt.logsumexp(lt.zeros(0, 1), 0, keepdim=True).tolist() == [[-math.inf]]
+
+
+@pytest.mark.parametrize("dtype", [lt.int64, lt.uint8])
+def test_a_whole_number_of_a_tensor_names_a_dimension(dtype):
+    # Recorded from PyTorch 2.13.0.
+    x, dim = lt.arange(24.0).reshape(2, 3, 4), lt.tensor(1, dtype=dtype)
+    shapes = [f(x, dim).shape for f in (lt.sum, lt.amin, lt.softmax, lt.unsqueeze, lt.argmax)]
+    assert shapes == [(2, 4), (2, 4), (2, 3, 4), (2, 1, 3, 4), (2, 4)]
+    assert x[:, :1].squeeze(dim).shape == (2, 4) and lt.cat([x, x], dim).shape == (2, 6, 4)
+    with pytest.raises(TypeError):
+        x.sum(lt.tensor(1.0))
