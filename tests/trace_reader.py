@@ -88,7 +88,7 @@ def read(path: pathlib.Path) -> Trace:
 
 def _check(event: dict[str, Any]) -> None:
     phase = event["ph"]
-    assert set(event) == FIELDS[phase] | {"ph"}, event
+    assert set(event) - {"cat"} == (FIELDS[phase] | {"ph"}) - {"cat"}, event
     assert isinstance(event["name"], str) and event["name"], event
     assert isinstance(event["pid"], int) and isinstance(event["tid"], int), event
     for name in ("ts", "dur"):

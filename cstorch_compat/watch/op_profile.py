@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cstorch_compat.run.process import Slot
+from cstorch_compat.watch.spans import extent
 
 HOST = re.compile(r"[A-Z]+\d+")
 
@@ -125,21 +126,21 @@ def _events(report: Any, start_step: int, end_step: int) -> Iterator[dict[str, A
     is_pipelined = report.mode == "pipelined"
     microseconds = 1e6 / report.clock_hz
     rows = [row for row in report.rows if row.cycles]
-    for lane, row in enumerate(rows) if is_pipelined else [(0, None)]:
-        name = row.label if row is not None else "wafer"
-        yield {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane, "args": {"name": name}}
+    # From 1 on: process and lane 0 are the idle processor's in Perfetto.
+    yield {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "args": {"name": f"{report.machine}, simulated"}}
+    for lane, name in enumerate([row.label for row in rows] if is_pipelined else ["wafer"], 1):
+        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": lane, "args": {"name": name}}
     for step in range(start_step, end_step + 1):
         # The distance of two steps: in pipelined mode the cycles of the slowest kernel, else those of all.
         begin = (step - start_step) * report.step_cycles
-        for lane, row in enumerate(rows):
+        for lane, row in enumerate(rows, 1):
             yield {
                 "ph": "X",
                 "name": row.label,
                 "cat": "layer",
-                "pid": 0,
-                "tid": lane if is_pipelined else 0,
-                "ts": begin * microseconds,
-                "dur": row.cycles * microseconds,
+                "pid": 1,
+                "tid": lane if is_pipelined else 1,
+                **extent(begin * microseconds, row.cycles * microseconds),
                 "args": {
                     "step": step,
                     "kernels": row.kernels,

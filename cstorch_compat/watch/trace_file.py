@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cstorch_compat.names import installation
-from cstorch_compat.watch.spans import CLOSURES, STEPS, Record, Span, WaferStep
+from cstorch_compat.watch.spans import CLOSURES, STEPS, Record, Span, WaferStep, extent, whole
 from wse_sim import Plan
 
 HOST, WAFER = 1, 2
@@ -53,22 +53,15 @@ def _slice(process: int, thread: int, name: str, start_us: float, long_us: float
         "name": name,
         "pid": process,
         "tid": thread,
-        "ts": _whole(start_us),
-        # From the end as a viewer has it: rounded apart, a slice would reach a nanosecond into the next one.
-        "dur": max(0.0, _whole(_whole(start_us + long_us) - _whole(start_us))),
+        **extent(start_us, long_us),
         "args": details,
     }
-
-
-def _whole(at_us: float) -> float:
-    """Microseconds in whole nanoseconds, which is what viewers count in."""
-    return round(at_us * 1000) / 1000
 
 
 def _arrow(number: int, name: str, source: tuple[int, int, float], target: tuple[int, int, float]) -> Iterator[Event]:
     """An arrow between the slices that enclose two moments, each (process, lane, microseconds)."""
     for ph, (process, thread, at), more in (("s", source, {}), ("f", target, {"bp": "e"})):
-        place = {"pid": process, "tid": thread, "ts": _whole(at)}
+        place = {"pid": process, "tid": thread, "ts": whole(at)}
         yield {"ph": ph, "id": number, "name": name, "cat": "flow", **place, **more}
 
 
@@ -148,7 +141,7 @@ def _edge(plan: Plan) -> dict[str, int]:
 
 
 def _counter(process: int, name: str, at_us: float, **values: float) -> Event:
-    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": _whole(at_us), "args": values}
+    return {"ph": "C", "name": name, "pid": process, "tid": 0, "ts": whole(at_us), "args": values}
 
 
 def _us(record: Record, at_s: float) -> float:

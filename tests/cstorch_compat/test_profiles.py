@@ -12,6 +12,7 @@ from cstorch_compat.watch import op_profile
 from lazytensor.functions import creation
 from lazytensor.nn import Linear
 from tests.cstorch_compat.test_stream import csx
+from tests.trace_reader import read
 
 
 def loop(num_steps=5):
@@ -47,14 +48,20 @@ def test_the_trace_has_the_report_s_kernels_in_every_profiled_step(profiled):
     rows = [row for row in report.rows if row.cycles]
     events = [e for e in trace["traceEvents"] if e["ph"] == "X"]
     assert [(e["args"]["step"], e["name"]) for e in events] == [(s, row.label) for s in (2, 3) for row in rows]
-    assert [e["dur"] for e in events[: len(rows)]] == pytest.approx([1e6 * r.cycles / report.clock_hz for r in rows])
-    assert events[len(rows)]["ts"] - events[0]["ts"] == pytest.approx(1e6 * report.step_cycles / report.clock_hz)
+    assert [e["dur"] for e in events[: len(rows)]] == pytest.approx(
+        [1e6 * r.cycles / report.clock_hz for r in rows], abs=2e-3
+    )
+    assert events[len(rows)]["ts"] - events[0]["ts"] == pytest.approx(
+        1e6 * report.step_cycles / report.clock_hz, abs=2e-3
+    )
     lanes, starts = {e["tid"] for e in events}, [e["ts"] for e in events[: len(rows)]]
     if report.mode == "pipelined":
         assert (len(lanes), set(starts)) == (len(rows), {0.0})
     else:
         ends = [e["ts"] + e["dur"] for e in events[: len(rows)]]
         assert len(lanes) == 1 and starts == pytest.approx([0.0, *ends[:-1]])
+    # To the nanosecond, and on named lanes.
+    assert sum(map(len, read(path).slices.values())) == len(events)
 
 
 def test_the_summary_orders_kernels_by_cycles(profiled):
