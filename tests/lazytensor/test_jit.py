@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import importlib
 import os
 import pickle
 import subprocess
@@ -170,25 +171,64 @@ def plant_folder(path):
     path.mkdir()
 
 
+def plant_kernel_of_another(path):
+    run(4, 3.0)
+    (other,) = [p for p in kernels(path.parent.parent) if p != path]
+    planted(path, other.read_bytes())
+    other.unlink()
+
+
+def plant_in_a_folder_open_to_all(path):
+    path.parent.chmod(0o777)
+    planted(path)
+
+
+def plant_by_a_link_for_the_folder(path):
+    away = path.parent.rename(path.parent.with_suffix(".away"))
+    path.parent.symlink_to(away)
+    planted(away / path.name)
+
+
 @pytest.mark.parametrize("plant", [v for k, v in list(globals().items()) if k.startswith("plant_")])
 def test_what_others_plant_is_not_executed(cache, plant, monkeypatch):
     monkeypatch.chdir(cache.parent)
     run(4, 2.0)
     plant(only_kernel(cache))
-    forget_process_memory()
+    fresh_place()
     with pytest.warns(UserWarning, match="kernel"):
         assert run(4, 2.0) == [2, 2, 2, 2]
     assert not (cache.parent / "planted").exists()
 
 
-def test_a_module_beside_the_kernels_is_not_imported(cache, monkeypatch):
+EVIL = "import os\nos.mkdir('planted')\n"
+
+
+def module(folder, name):
+    (folder / f"{name}.py").write_text(EVIL)
+
+
+def unchecked_code(folder, name):
+    data = importlib._bootstrap_external._code_to_hash_pyc(compile(EVIL, name, "exec"), bytes(8), False)
+    for path in (folder / f"{name}.pyc", folder / "__pycache__" / f"{name}.{sys.implementation.cache_tag}.pyc"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+
+
+def index_of_numbas(folder, name):
+    for path in (folder / f"{name}.kernel-6.py311.nbi", folder / "__pycache__" / f"{name}.kernel-6.py311.nbi"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pickle.dumps(Evil()))
+
+
+@pytest.mark.parametrize("file", [module, unchecked_code, index_of_numbas])
+def test_what_lies_beside_the_kernels_is_not_imported(cache, file, monkeypatch):
     monkeypatch.chdir(cache.parent)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache))
     run(4, 2.0)
     name = f"lazywafer_{jit.digest(SCALE.format(extent=4, factor=2.0))}"
-    evil = "import os\nos.mkdir('planted')\n"
     for folder in (cache / name, only_kernel(cache).parent / name, only_kernel(cache).parent):
         folder.mkdir(exist_ok=True)
-        (folder / f"{name}.py").write_text(evil)
+        file(folder, name)
     forget_process_memory()
     assert run(4, 2.0) == [2, 2, 2, 2]
     assert not (cache.parent / "planted").exists()
