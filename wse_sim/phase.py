@@ -89,11 +89,12 @@ class Local:
 
     def __post_init__(self) -> None:
         for instruction in self.body:
-            # By attribute: operands are defined above this file in the layers, and all that matters is whether they
-            # have a colour.
-            if any(hasattr(operand, "colour") for operand in getattr(instruction, "operands", ())):
-                hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
-                raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)
+            for operand in getattr(instruction, "operands", ()):
+                # By attribute: operands are defined above this file in the layers, and all that matters is whether they
+                # have a colour.
+                if hasattr(operand, "colour"):
+                    hint = "Use Shift, Broadcast, Reduce, AllReduce or Stream for what crosses the fabric."
+                    raise LazyError(f"`{instruction}` of a local phase uses a colour", hint=hint)
 
 
 @dataclass(frozen=True)

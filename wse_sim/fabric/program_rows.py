@@ -27,7 +27,7 @@ from wse_sim.isa.core_program import (
     Sent,
     Vector,
 )
-from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
+from wse_sim.isa.issue_rates import demand, loop_back_cycles, step_rate, whole_cycles
 from wse_sim.isa.operations import OPERATIONS
 from wse_sim.isa.rounding import round_constant
 from wse_sim.machine import Machine
@@ -175,10 +175,11 @@ def _control_row(op: int, a: int, b: int = 0, times: int = 0) -> list[int]:
 def _vector_row(assembler: _Assembler, vector: Vector, program: CoreProgram, tasks: list[str]) -> list[int]:
     # The engine's code of an operation has the operation's name in capitals.
     row = _blank(getattr(record, vector.op.upper()))
-    row[record.LENGTH], row[record.RATE] = vector.length, step_rate(vector, assembler.machine)
+    needs = demand(vector, assembler.machine)
+    row[record.LENGTH], row[record.STEP] = vector.length, needs.elements
+    row[record.RATE] = step_rate(needs, assembler.machine)
     row[record.ASYNC], row[record.ADVANCES] = int(vector.is_async), int(vector.advance)
     row[record.SETUP] = whole_cycles(assembler.machine.dsd_setup_cycles)
-    row[record.STEP] = elements_per_wavelet(vector)
     row[record.KIND] = record.PLAIN if _is_plain(vector) else record.GENERAL
     if vector.then:
         row[record.THEN], row[record.TASK] = _CHANGES[vector.then[0]], tasks.index(vector.then[1])

@@ -5,7 +5,7 @@ to the start of a loop takes the machine's `loop_cycles`; any other control inst
 """
 
 from wse_sim.isa.core_program import Branch, Instruction, LoopEnd, LoopStart, Vector
-from wse_sim.isa.issue_rates import elements_per_wavelet, loop_back_cycles, step_rate, whole_cycles
+from wse_sim.isa.issue_rates import Demand, demand, loop_back_cycles, step_rate, whole_cycles
 from wse_sim.isa.record import FULL_RATE
 from wse_sim.layout import ceil_div
 from wse_sim.machine import Machine
@@ -13,14 +13,18 @@ from wse_sim.machine import Machine
 
 def vector_cycles(vector: Vector, machine: Machine) -> int:
     """Setup and elements of one vector operation whose wavelets never wait."""
-    return whole_cycles(machine.dsd_setup_cycles) + _element_cycles(vector, machine)
+    return whole_cycles(machine.dsd_setup_cycles) + _element_cycles(vector, machine, {})
 
 
-def _element_cycles(vector: Vector, machine: Machine) -> int:
+def _element_cycles(vector: Vector, machine: Machine, rates: dict[Demand, int]) -> int:
+    """`rates` are those that are known of the machine."""
+    needs = demand(vector, machine)
+    rate = rates.get(needs)
+    if rate is None:
+        rate = rates[needs] = step_rate(needs, machine)
     # The engine advances in steps of one wavelet, and counts rates in millionths of a step: the same rounding here
     # keeps the two equal to the cycle.
-    steps = ceil_div(vector.length, elements_per_wavelet(vector))
-    return ceil_div(steps * FULL_RATE, step_rate(vector, machine))
+    return ceil_div(ceil_div(vector.length, needs.elements) * FULL_RATE, rate)
 
 
 def body_cycles(body: tuple[Instruction, ...], machine: Machine) -> int:
@@ -35,11 +39,13 @@ def body_times(body: tuple[Instruction, ...], machine: Machine) -> tuple[int, in
     """`body_cycles`, and those of them in which the core issues something: of each setup and jump only the first."""
     setup, jump = whole_cycles(machine.dsd_setup_cycles), loop_back_cycles(machine)
     total = issuing = 0
+    # Of one body alone: a table by machine would hash all of its figures for each operation.
+    rates: dict[Demand, int] = {}
     outside: list[tuple[int, int, int]] = []
     for instruction in body:
         match instruction:
             case Vector():
-                elements = _element_cycles(instruction, machine)
+                elements = _element_cycles(instruction, machine, rates)
                 total, issuing = total + setup + elements, issuing + 1 + elements
             case LoopStart(times):
                 # The cycle that issues the loop is paid outside of it, once.
