@@ -108,6 +108,8 @@ def test_a_product_of_a_half_type_is_rounded_where_it_lies():
 
 
 def test_a_step_of_machine_code_is_one_call():
+    if not config.current().jit:
+        pytest.skip("nothing is machine code here")
     executable = steps()
     executable.step([X, W])
     assert len(executable._runs) == 1 and isinstance(executable._runs[0], chain.Chain)
