@@ -163,11 +163,13 @@ class Tensor(Methods):
 
     def view_through(self, name: str, **attrs: Any) -> "Tensor":
         """A tensor that shares this one's storage and sees it through one more view operation."""
-        call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
+        seen = call(name, self.node, **attrs)  # refuses a wrong shape here, at the user's line
         # A view of a leaf belongs to the leaf's graph: it is read through the leaf's own variable.
         leaf_step: Lens = (("variable", (("uid", self.leaf_id),)),) if self.leaf_id else ()
         view = handle(self.cell, (*self.lens, *leaf_step, (name, tuple(attrs.items()))), self.is_detached)
         view.device = self.device
+        # What the lens would give once more, as long as the storage shows the same.
+        view._seen, view._node = self._seen, seen
         return view
 
     @property

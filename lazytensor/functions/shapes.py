@@ -120,7 +120,7 @@ def reshape(x: Tensor, *size: Any, shape: Sequence[int] | None = None) -> Tensor
         layout = _layout(x)
         if not _is_described(layout, shape):
             x = clone(x)
-    return view(x, shape)
+    return x.view_through("reshape", shape=shape)
 
 
 def stand_in(x: Tensor) -> np.ndarray:
@@ -185,17 +185,19 @@ def permute(x: Tensor, *order: Any, dims: Sequence[int] | None = None) -> Tensor
     given = order if dims is None else (dims,)
     # As arguments or as one sequence.
     wanted = given[0] if len(given) == 1 and isinstance(given[0], Sequence) else given
-    return x.view_through("transpose", permutation=tuple(dim_of(d, x.ndim) for d in wanted))
+    rank = x.ndim
+    return x.view_through("transpose", permutation=tuple([dim_of(d, rank) for d in wanted]))
 
 
 @method
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged: a view. Raises IndexError for one out of range."""
-    order = list(range(x.ndim))
-    a, b = dim_of(dim0, x.ndim), dim_of(dim1, x.ndim)
+    rank = x.ndim
+    order = list(range(rank))
+    a, b = dim_of(dim0, rank), dim_of(dim1, rank)
     if order:
         order[a], order[b] = order[b], order[a]
-    return permute(x, order)
+    return x.view_through("transpose", permutation=tuple(order))
 
 
 @method
