@@ -7,7 +7,7 @@ step (see `capture`) is told of every cell that is read, written or made.
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -202,6 +202,21 @@ def write(cell: Cell, n: Node, is_counted: bool = True) -> None:
             here.pending.append(weakref.ref(cell))
     elif cell.home is None:
         here.current.bear(cell)
+
+
+def write_all(members: Sequence[Cell], nodes: Sequence[Node]) -> None:
+    """As `write` for each, outside of a step and of the abstract one, of new leaves that no cell was given before."""
+    for cell, n in zip(members, nodes, strict=True):
+        if cell.home is not None:
+            cell.home.claim(cell.state)
+        old = cell.node
+        if old is not None:
+            n.cells += 1
+            # The name for it here is a holder more.
+            if _holders(old) > _ALONE + 1:
+                _replaced(cell, old, n)
+        cell.node = n
+        cell.version += 1
 
 
 def _holders(n: Node) -> int:

@@ -128,13 +128,15 @@ class Optimizer(optimizer.Optimizer, metaclass=_Family):
                     if name not in s:
                         s[name] = handle(cells.Cell.outside(cells.without_value(p.spec)))
                 Whole(rounded(value, dtype)).take([s[name].cell for s in states])
-        for p, part in zip(batch, parts(updated, batch, dtype), strict=True):
-            if p.lens or p.__dict__:
-                p.write(leaf(part, p.spec))
-            else:
-                # As `write`, without its questions: the value is of the parameter's type, and no gradient is recorded.
-                p._seen = p._node = None
-                cells.write(p.cell, leaf(part, p.cell.type))
+        leaves = [leaf(part, p.spec) for p, part in zip(batch, parts(updated, batch, dtype), strict=True)]
+        if cells.is_abstract or any(p.lens or p.__dict__ for p in batch):
+            for p, n in zip(batch, leaves, strict=True):
+                p.write(n)
+            return
+        # As `write`, without its questions: the values are of the parameters' types, and no gradient is recorded.
+        for p in batch:
+            p._seen = p._node = None
+        cells.write_all([p.cell for p in batch], leaves)
 
     def _record(self, group: dict[str, Any], p: Tensor) -> None:
         """The rule as nodes of the step that is recorded."""
