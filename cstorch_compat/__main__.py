@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
         stopped = stops.status_of(e)
         if stopped is None:
             raise
-        print(beginning.sentence(stopped - 128), file=sys.stderr)
+        beginning.tell(stopped - 128)
         return stopped
     return status
 
@@ -186,7 +186,7 @@ def _execute(path: str, args: list[str]) -> int:
             # What the script raised on its way out is still its error.
             if not isinstance(e, KeyboardInterrupt | stops.Stopped):
                 _print_error(e)
-            print(beginning.sentence(status - 128), file=sys.stderr)
+            beginning.tell(status - 128)
             return status
         # Also what is no Exception: a script's error is its own, and never ours to show frames of.
         _print_error(e)

@@ -10,12 +10,11 @@ import os
 import pathlib
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from typing import Any
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a process to end, besides that of the keyboard."""
+_is_followed = False
+"""Whether this process is one of the command, where signals mean something from the imports on."""
 
 
 def sentence(number: int) -> str:
@@ -28,6 +27,14 @@ def leave(number: int, frame: object) -> None:
     with contextlib.suppress(OSError):
         os.write(2, f"{sentence(number)}\n".encode())
     os._exit(128 + number)
+
+
+def tell(number: int) -> None:
+    """Say of a run that is over which signal ended it; nothing is said behind that in a process of the command."""
+    print(sentence(number), file=sys.stderr)
+    if _is_followed:
+        # What the signal met half made or half closed, in whatever library, complains while it is taken down.
+        sys.unraisablehook = lambda unraisable: None
 
 
 def is_command() -> bool:
@@ -47,6 +54,8 @@ def rest() -> None:
 
 def follow() -> None:
     """Let signals end the process so. Those that are ignored, as behind nohup, stay it."""
+    global _is_followed
+    _is_followed = True
     # What is registered first runs last, behind whatever the script has registered.
     atexit.register(rest)
     for number in ENDING:
@@ -54,38 +63,6 @@ def follow() -> None:
             signal.signal(number, leave)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
-
-
-@contextlib.contextmanager
-def postponed() -> Iterator[None]:
-    """A block that no signal interrupts; one that comes meanwhile comes at its end.
-
-    For libraries that call back from C: an exception in what they call is lost there, or becomes another.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    is_over = False
-    before = {number: handler for number in (*ENDING, signal.SIGINT) if callable(handler := signal.getsignal(number))}
-
-    def note(number: int, frame: Any) -> None:
-        # One that comes between two of the last lines finds some handlers put back and others not yet.
-        if is_over:
-            before[number](number, frame)
-        else:
-            came.append(number)
-
-    for number in before:
-        signal.signal(number, note)
-    try:
-        yield
-    finally:
-        is_over = True
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
 
 
 if is_command():

@@ -15,7 +15,6 @@ from typing import Any
 import h5py
 import numpy as np
 
-from cstorch_compat.beginning import postponed
 from cstorch_compat.files import treespec
 from cstorch_compat.files.h5attributes import put_attribute, put_text
 from cstorch_compat.files.h5layout import (
@@ -36,6 +35,7 @@ from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
 from lazytensor.encoding import encoded
 from lazytensor.errors import CheckpointError
+from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import LazyArray, reported
 
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})

@@ -18,6 +18,7 @@ from h5py._objects import phil  # the lock around all of HDF5
 
 from lazytensor import source
 from lazytensor.errors import CheckpointError
+from lazytensor.interrupts import postponed
 
 CPU_SECONDS = 2
 """What one leaf may take of a processor; good ones take milliseconds. Systems count whole seconds."""
@@ -59,7 +60,7 @@ def _forked() -> int | None:
     try:
         # Another thread may be inside HDF5: the child would wait for it, and it is not there. Python warns of forks
         # beside threads; the child runs none of their code and leaves by `_exit`.
-        with phil, warnings.catch_warnings(action="ignore"):
+        with postponed(), phil, warnings.catch_warnings(action="ignore"):
             return os.fork()
     except (OSError, AttributeError) as e:
         if not _is_warned:

@@ -2,6 +2,7 @@
 
 import _thread
 import ctypes
+import functools
 import os
 import signal
 import sys
@@ -73,11 +74,13 @@ def raising() -> Iterator[None]:
     for number, handler in before.items():
         if handler in (signal.SIG_DFL, leave):
             signal.signal(number, during[number])
-    sys.unraisablehook = lambda unraisable: _again(unraisable, hook)
+    own = sys.unraisablehook = functools.partial(_again, hook=hook)
     try:
         yield
     finally:
-        sys.unraisablehook = hook
+        # Of a run that a signal has ended nothing more is said.
+        if sys.unraisablehook is own:
+            sys.unraisablehook = hook
         for number, handler in before.items():
             if signal.getsignal(number) is during[number]:
                 signal.signal(number, handler)

@@ -19,6 +19,7 @@ from lazytensor.data.stack import Stack
 from lazytensor.data.worker import TELL, Answer, Failure, Post, open_ends, work
 from lazytensor.data.worker_errors import SlowWorkerWarning, WorkerError
 from lazytensor.errors import DataError
+from lazytensor.interrupts import postponed
 
 GRACE_SECONDS = 1.0
 """How long a worker may take to finish its sample when it is sent home; then it is terminated."""
@@ -81,11 +82,12 @@ class Crew:
         process = context.Process(
             target=work, args=(post, theirs, stack), daemon=is_daemon, name=f"{self.title} {post.id}"
         )
-        with warnings.catch_warnings():
+        # A signal in the middle of a fork is lost, and one behind it would leave a worker that nobody knows.
+        with postponed(), warnings.catch_warnings():
             # Python 3.12 counts the threads of OpenBLAS too, which prepares itself for forks.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
             process.start()
-        self._processes.append(process)
+            self._processes.append(process)
         theirs.close()  # so that the pipe ends with the worker
 
     @property

@@ -10,6 +10,7 @@ import pytest
 
 from cstorch_compat import beginning
 from cstorch_compat.__main__ import main
+from lazytensor import interrupts
 
 STATUS = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 
@@ -154,6 +155,31 @@ def test_signals_behind_a_run_that_is_over_change_nothing():
     assert {signal.getsignal(number) for number in (*beginning.ENDING, signal.SIGINT)} == {signal.SIG_IGN}
 
 
+def test_what_is_taken_down_behind_a_signal_says_nothing(script, monkeypatch):
+    # Before: an object of a library, half made when the signal came, told of its own end behind the sentence.
+    monkeypatch.setattr(beginning, "_is_followed", True)
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    done = script(
+        """
+        import os, signal
+
+        class Half:
+            def __del__(self):
+                raise AttributeError("half made")
+
+        def work():
+            half = Half()
+            os.kill(os.getpid(), signal.SIGTERM)
+            return [half for _ in range(9)]
+
+        work()
+        """,
+        preamble="",
+    )
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr == "lazywafer: stopped by SIGTERM\n"
+
+
 def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
     def info(as_json):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -168,11 +194,52 @@ def test_a_command_that_runs_no_script_says_the_same(monkeypatch, capsys):
 def test_a_signal_waits_for_the_end_of_a_block_that_it_may_not_interrupt():
     passed = []
     with pytest.raises(KeyboardInterrupt):
-        with beginning.postponed():
+        with interrupts.postponed():
             os.kill(os.getpid(), signal.SIGINT)
             passed.append("the kill")
         passed.append("the end")
     assert passed == ["the kill"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("name", STATUS)
+def test_a_signal_does_not_interrupt_the_fork_of_a_worker(name, script, monkeypatch):
+    # Before, the lock of `logging` was not taken in front of the fork, and an error told of that behind it.
+    passed, fork = [], os.fork
+
+    def interrupted():
+        os.kill(os.getpid(), getattr(signal, name))
+        passed.extend(range(9))
+        return fork()
+
+    monkeypatch.setattr(os, "fork", interrupted)
+    done = script(
+        """
+        from torch.utils.data import DataLoader
+        for x in DataLoader(list(range(4)), num_workers=1):
+            print(x)
+        """,
+        preamble="",
+    )
+    assert passed and (done.returncode, done.stdout) == (STATUS[name], "")
+    assert done.stderr == f"lazywafer: stopped by {name}\n"
+
+
+@pytest.mark.process
+def test_a_process_that_is_forked_in_a_postponed_block_hears_signals(capfd):
+    with interrupts.postponed():
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGALRM, lambda *_: os._exit(1))
+            signal.alarm(20)
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(500):
+                    time.sleep(0.01)
+            except KeyboardInterrupt:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 def test_a_signal_in_a_save_is_no_error_of_hdf5(script):
