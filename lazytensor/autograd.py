@@ -80,7 +80,7 @@ def gradients_of(
     gradients = _seeded(outputs, seeds)
     if any(n.op == "custom_vjp" or (n.memo is not None and ARRIVAL in n.memo) for n in order):
         return _told(order, gradients, wrt, is_everywhere)  # a user's function is to be called each time
-    gradients = pullback(order, gradients, wrt)
+    gradients = pullback(order, gradients, wrt, in_pieces=True)
     answers = memo[question] = [gradients.get(n) for n in wrt]
     return answers
 

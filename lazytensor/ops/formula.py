@@ -96,17 +96,17 @@ def composite(name: str, formula: Formula, infer: Any = same_types, flops: int =
     op(name, infer, evaluated(formula), composite=formula, **facets)
 
 
-def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node]) -> Gradients:
+def pullback(order: Sequence[Node], gradients: Gradients, wrt: Iterable[Node], in_pieces: bool = False) -> Gradients:
     """Gradients pushed from the nodes in `gradients` through those of `order`, which has inputs before users.
 
-    The gradients of `wrt` are kept; others are dropped when they have been used.
+    The gradients of `wrt` are kept; others are dropped when they have been used. Pieces stay that with `in_pieces`.
     """
     wanted = set(wrt)
     for n in reversed(order):
         g = gradients.get(n) if n in wanted else gradients.pop(n, None)
         if g is not None and n.inputs:
             push(gradients, n, g)
-    return gradients
+    return gradients if in_pieces else {n: whole(g) for n, g in gradients.items()}
 
 
 # Each of several results hands its gradient to the node that they are of, whose rule is asked once for all of them.
