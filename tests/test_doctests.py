@@ -28,8 +28,6 @@ PACKAGES = ("lazytensor", "wse_sim", "cstorch_compat")
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 SHOWING = [name_of(path) for path in FILES if "    >>> " in path.read_text()]
 DOORS = ("lazytensor.tracing", "wse_sim.plan.modes", "wse_sim.sweeps.sweep", "cstorch_compat.names.shim")
-WITHOUT = {"wse_sim.to_frame": "needs pandas, which is an extra"}
-"""Functions that a package names at its top and that no example shows, with the reason."""
 MAIN = """
     arange cat clamp cumsum einsum eye from_numpy gather is_grad_enabled linspace manual_seed matmul no_grad softmax
     sort stack tensor topk where nn.Linear nn.Sequential nn.functional.cross_entropy
@@ -42,12 +40,26 @@ OFFERED = {
     "nn": {name: getattr(nn, name) for name in nn.__all__},
     "optim": {name: getattr(optim, name) for name in optim.__all__},
 }
-SHOWN_AT_LEAST = {"lazytensor": 0.9, "nn.functional": 0.75, "nn": 0.7, "optim": 0.65}
-"""The share of the functions and classes of a module that show an example."""
+NOT_SHOWN = {
+    "optim.Muon": "cerebras_pytorch 2.10.0 does not run it on a CPU, and PyTorch's is another",
+    "cerebras.pytorch.optim.Muon": "the same",
+    "cerebras.pytorch.set_debug_scope": "it does nothing here",
+    "wse_sim.PipelineBackend": "it takes a training step with its weights: notebook 05",
+    "wse_sim.PipelineExecutable": "the same",
+    "wse_sim.LayerRow": "`Report` shows one",
+    "wse_sim.ModeReport": "`Report` shows one",
+    "wse_sim.to_frame": "needs pandas, which is an extra",
+    "cstorch_compat.CheckReport": "`check` shows one",
+}
+"""Functions and classes that show no example, with the reason."""
 
 
 def shows(thing):
     return ">>> " in (inspect.getdoc(thing) or "")
+
+
+def not_shown(things):
+    return {name for name, thing in things.items() if not shows(thing)}
 
 
 def offered_by(module):
@@ -60,16 +72,16 @@ def test_every_door_has_an_example():
     assert set(DOORS) <= set(SHOWING)
     named = {f"{p.__name__}.{n}": getattr(p, n) for p in (wse_sim, cstorch_compat) for n in p.__all__}
     named |= {f"lazytensor.{n}": operator.attrgetter(n)(lazytensor) for n in MAIN}
-    functions = {name: thing for name, thing in named.items() if inspect.isfunction(thing) or name.startswith("lazy")}
-    assert len(functions) > 30
-    assert {name for name, thing in functions.items() if not shows(thing)} == set(WITHOUT)
+    # Machines and other records that a package names show nothing of their own.
+    things = {n: t for n, t in named.items() if inspect.isroutine(t) or inspect.isclass(t) or n.startswith("lazy")}
+    assert len(things) > 45
+    assert not_shown(things) == {n for n in NOT_SHOWN if n.startswith(("wse_sim", "cstorch_compat"))}
 
 
 @pytest.mark.parametrize("module", OFFERED)
-def test_most_of_what_a_module_offers_shows_an_example(module):
-    offered = offered_by(module)
-    without = sorted(name for name, thing in offered.items() if not shows(thing))
-    assert len(without) <= (1 - SHOWN_AT_LEAST[module]) * len(offered), without
+def test_all_that_a_module_offers_shows_an_example(module):
+    offered = {f"{module}.{name}": thing for name, thing in offered_by(module).items()}
+    assert not_shown(offered) == {name for name in NOT_SHOWN if name in offered}
 
 
 def test_examples_of_the_table_are_true_and_each_is_shown():
@@ -106,5 +118,5 @@ def test_the_heart_of_the_vendors_api_shows_examples():
         for path in ("cerebras.pytorch", "cerebras.pytorch.metrics", "cerebras.pytorch.optim")
         for name in mirror(path).__all__
     }
-    without = [name for name, thing in offered.items() if callable(thing) and not shows(thing)]
-    assert len(without) <= 0.15 * len(offered), without
+    callables = {name: thing for name, thing in offered.items() if callable(thing)}
+    assert not_shown(callables) == {name for name in NOT_SHOWN if name.startswith("cerebras.pytorch.")}

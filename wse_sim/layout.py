@@ -84,7 +84,13 @@ def part(kind: str, extent: int, parts: int, index: int) -> range:
 
 @dataclass(frozen=True)
 class Layout:
-    """A tensor cut over `rect`: `kind` is "block", "cyclic" or "replicated"."""
+    """A tensor cut over `rect`: `kind` is "block", "cyclic" or "replicated".
+
+    >>> import lazytensor as lt
+    >>> from lazytensor.ir.types import Type
+    >>> Layout(Rect(0, 0, 2, 2)).tile_of(Type((8, 6), lt.float32), 1, 0)
+    (range(0, 4), range(3, 6))
+    """
 
     rect: Rect
     kind: str = "block"

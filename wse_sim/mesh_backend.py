@@ -67,7 +67,14 @@ class MeshBackend:
 
 
 class MeshExecutable:
-    """A program whose kernels run on a mesh. `cycles` counts those of all steps so far, in the backend's reading."""
+    """A program whose kernels run on a mesh. `cycles` counts those of all steps so far, in the backend's reading.
+
+    >>> import lazytensor as lt, wse_sim
+    >>> run = wse_sim.MeshBackend(4).compile(lt.trace(lambda x: x @ x, lt.ones(4, 4)), {})
+    >>> print(run.placement())
+    4x4+0+0
+    matmul: on the cores
+    """
 
     report = None
     lasting: frozenset[int] = frozenset()

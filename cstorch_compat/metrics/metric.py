@@ -20,7 +20,20 @@ _all = process.Slot[list["Metric"]](list)
 
 
 class Metric(Module, ABC):
-    """Base of metrics. A subclass registers its state in `reset`, changes it in `update` and reads it in `compute`."""
+    """Base of metrics. A subclass registers its state in `reset`, changes it in `update` and reads it in `compute`.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> class Largest(cstorch.metrics.Metric):
+    ...     def reset(self):
+    ...         self.register_state("largest", torch.tensor(0.0))
+    ...     def update(self, x):
+    ...         self.largest.copy_(torch.maximum(self.largest, x.max()))
+    ...     def compute(self):
+    ...         return self.largest
+    >>> metric = Largest("largest")
+    >>> metric(torch.tensor([1.0, 3.0]))
+    tensor(3.)
+    """
 
     def __init__(self, name: str):
         super().__init__()
@@ -185,7 +198,13 @@ class PerplexityMetric(Metric):
 
 
 def get_all_metrics() -> Iterator[tuple[str, Metric]]:
-    """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1"."""
+    """Every metric that was made, with its name; those that share one are numbered: "loss.0", "loss.1".
+
+    >>> import cerebras.pytorch as cstorch
+    >>> loss = cstorch.metrics.MeanMetric("loss")
+    >>> [name for name, metric in cstorch.metrics.get_all_metrics() if metric is loss]
+    ['loss']
+    """
     # Names are unique only when all metrics are there, so the suffix is given here and not when one is made.
     shared = Counter(m.name for m in _all.value)
     return ((m.name if shared[m.name] == 1 else f"{m.name}.{m._index}", m) for m in _all.value)

@@ -23,6 +23,11 @@ class Optimizer(optim.Optimizer):
     Schedules that were made for it compute their values anew at the beginning of each `step`; hooks are called before
     and after it, and around `zero_grad`, `state_dict` and `load_state_dict`. With `enable_global_step` each parameter
     has a piece of state `step`, which `increment_global_step` counts up.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> backend = cstorch.backend("CPU")
+    >>> isinstance(cstorch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1), cstorch.optim.Optimizer)
+    True
     """
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any], enable_global_step: bool = False):

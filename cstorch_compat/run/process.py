@@ -164,7 +164,15 @@ def running_executor() -> Any:
 
 
 def current_executor() -> Any:
-    """The executor whose loop is running. Raises RuntimeError outside a loop."""
+    """The executor whose loop is running. Raises RuntimeError outside a loop.
+
+    >>> import torch, cerebras.pytorch as cstorch
+    >>> backend = cstorch.backend("CPU")
+    >>> loader = cstorch.utils.data.DataLoader(lambda: [torch.ones(2)])
+    >>> executor = cstorch.utils.data.DataExecutor(loader, num_steps=1)
+    >>> [cstorch.current_executor() is executor for batch in executor]
+    [True]
+    """
     if RUN.executor is None:
         raise RuntimeError(NO_EXECUTOR)
     return RUN.executor

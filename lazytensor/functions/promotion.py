@@ -22,7 +22,11 @@ _default: DType = dt.float32
 
 
 def default_dtype() -> DType:
-    """The type of new floating point tensors."""
+    """The type of new floating point tensors.
+
+    >>> default_dtype()
+    torch.float32
+    """
     return _default
 
 

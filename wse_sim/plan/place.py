@@ -60,6 +60,11 @@ class Placement:
     """For each stage its rectangle, the width and height of the part that computes, and bytes on one of its PEs.
 
     `bound_cycles` is the area bound: the least time of the slowest stage that the areas of the stages would allow.
+
+    >>> import lazytensor as lt, wse_sim
+    >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
+    >>> tiny.chosen.placement.rects
+    (Rect(x=0, y=0, width=8, height=8),)
     """
 
     rects: tuple[Rect, ...]

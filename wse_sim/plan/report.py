@@ -211,6 +211,11 @@ class Report:
 
     `error_band` says how far figures of this mode were from the published ones of the nearest family of runs, and
     `precision` the vendor's level that products were priced at.
+
+    >>> import lazytensor as lt, wse_sim
+    >>> report = wse_sim.simulate(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)))
+    >>> report.machine, report.streaming.limit, [(row.label, row.flops) for row in report.rows]
+    ('wse2', 'input', [('matmul', 41280)])
     """
 
     machine: str

@@ -27,7 +27,13 @@ class TimeSpan:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Spans in the order of their tasks."""
+    """Spans in the order of their tasks.
+
+    >>> import lazytensor as lt, wse_sim
+    >>> tiny = wse_sim.plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
+    >>> sorted(tiny.chosen.timeline.lanes)
+    ['end', 'feed', 'matmul']
+    """
 
     spans: tuple[TimeSpan, ...]
 

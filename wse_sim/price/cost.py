@@ -24,6 +24,9 @@ class Cost:
 
     `latency_cycles` is the part of `cycles` that even a single wavelet would need; `compute_cycles` what would remain
     if all moves were free. `wire_words` counts wavelet-hops.
+
+    >>> Cost(cycles=3).then(Cost(cycles=4)).cycles
+    7
     """
 
     cycles: int = 0

@@ -49,7 +49,13 @@ def checkpoint_closure(closure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def current_backend(raise_exception: bool = True, raise_warning: bool = True) -> Backend:
-    """The backend that was made. Raises RuntimeError if there is none."""
+    """The backend that was made. Raises RuntimeError if there is none.
+
+    >>> import cerebras.pytorch as cstorch
+    >>> backend = cstorch.backend("CPU")
+    >>> cstorch.current_backend() is backend
+    True
+    """
     return process.current_backend(raise_exception)
 
 
@@ -177,7 +183,15 @@ def make_constant(tensor: Any) -> Any:
 
 
 class name_scope:
-    """Names the operations of a block in printed graphs; `raw` says nothing here."""
+    """Names the operations of a block in printed graphs; `raw` says nothing here.
+
+    >>> import torch, cerebras.pytorch as cstorch, lazytensor as lt
+    >>> def double(x):
+    ...     with cstorch.name_scope("head"):
+    ...         return x * 2
+    >>> [node.where.scope for node in lt.trace_graph(double, torch.ones(2)).nodes() if node.where]
+    ['head', 'head']
+    """
 
     def __init__(self, name: str, raw: bool = False):
         self.name = name

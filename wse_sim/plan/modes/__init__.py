@@ -24,7 +24,13 @@ MODES = ("auto", *EXECUTION)
 
 @dataclass(frozen=True)
 class Plan:
-    """A step on a machine: the report, and what it was read from."""
+    """A step on a machine: the report, and what it was read from.
+
+    >>> import lazytensor as lt
+    >>> planned = plan(lt.trace(lt.nn.Linear(64, 10), lt.ones(32, 64)), "tiny", "pipelined")
+    >>> planned.chosen is planned.pipelined
+    True
+    """
 
     report: Report
     pipelined: ModePlan
