@@ -49,10 +49,10 @@ def test_more_systems_never_give_fewer_samples(net, mode, batch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["pipelined", "streaming"])
-@pytest.mark.parametrize("batch", [7, 33])
-def test_more_systems_never_give_fewer_samples_of_a_batch_that_does_not_divide(mode, batch):
-    rates = rates_on((16, 12, 4), mode, (2, 3, 4), [batch] * 3)
+@few
+@given(nets, modes, st.integers(1, 300), st.lists(st.integers(1, 17), min_size=2, max_size=3, unique=True))
+def test_more_systems_never_give_fewer_samples_whatever_their_shares(net, mode, batch, counts):
+    rates = rates_on(net, mode, sorted(counts), [batch] * len(counts))
     assert rates == sorted(rates)
 
 
