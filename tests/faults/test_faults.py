@@ -18,8 +18,8 @@ def ground(tmp_path_factory):
     prepared.close()
 
 
-# Signals are for the command alone: one of some hundreds ends a run behind its sentence by the signal itself: a test
-# that draws a few of them would fail once in a long while.
+# Signals are for the command alone: where 900 of one seed were right, 2 of the next were not, and a test that draws a
+# few of them would fail once in a long while. What they found is held by tests that need no luck.
 def test_a_run_that_is_killed_at_any_moment_leaves_nothing_and_goes_on_to_the_same_bits(ground, tmp_path):
     assert campaign(ground, "kills", 2, 1, tmp_path / "notes.json")[1] == []
 
