@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from lazytensor.errors import PlacementError
 from wse_sim.kernels.mesh_call import operation
 from wse_sim.layout import Rect, ceil_div
+from wse_sim.machine import Machine
 from wse_sim.phase import Par, Stream
 from wse_sim.plan.layers import SWEEPS
 from wse_sim.plan.modes.as_run import LARGEST, as_run
@@ -46,6 +47,10 @@ from wse_sim.price.relayout import adapter_cycles
 MODE = "pipelined"
 ATTEMPTS = (7, 4)
 """Rounds of cutting the mesh. Where the routes of the fullest one find no colours, those of another cutting may."""
+FEW = 8
+"""Layers of a step for which a full link is worth other placements: of deep nets each takes seconds."""
+PARTS = ((0.75, 0.75), (0.5, 1), (1, 0.5), (0.5, 0.5), (0.25, 0.25))
+"""Shares of the columns and rows of a mesh that are placed on then."""
 
 
 def pipelined(case: Case, placer: str = "slicing") -> ModePlan:
@@ -71,6 +76,23 @@ def _run_copy(case: Case, placer: str) -> ModePlan:
 
 
 def _one_copy(case: Case, placer: str) -> ModePlan:
+    outcome = _placed(case, placer)
+    if outcome.report.limit != "link" or len(outcome.report.rows) > FEW:
+        return outcome
+    # No placement minds the links that its routes will share: on a part of the mesh they may be others.
+    outcomes = [outcome, *(_placed(replace(case, machine=part), placer) for part in _parts(case.machine))]
+    return min((o for o in outcomes if o.report.fits), key=lambda o: o.report.step_cycles)
+
+
+def _parts(machine: Machine) -> Iterator[Machine]:
+    """Smaller meshes in the corner of this one."""
+    width, height = machine.usable_width, machine.usable_height
+    for columns, rows in PARTS:
+        own = math.ceil(columns * width), math.ceil(rows * height)
+        yield replace(machine, width=own[0], height=own[1], reserved_columns=0, reserved_rows=0)
+
+
+def _placed(case: Case, placer: str) -> ModePlan:
     line = _Line(case)
     floor = Floor(line.stages, line.kinds, line.cycles, case.batch_size, case.machine)
     refusal: PlacementError | None = None
