@@ -51,6 +51,14 @@ class ArgumentInvalid(LazyError, TypeError):
     """An argument of a kind that a function does not take."""
 
 
+class TensorMissing(ArgumentInvalid, AttributeError):
+    """Something else in the place of a tensor; an AttributeError too, where PyTorch asks it for a tensor's methods."""
+
+
+class TypeUnsupported(ShapeError, NotImplementedError):
+    """Elements of a type that a function has no arithmetic for."""
+
+
 class NumberTooLarge(LazyError, RuntimeError, ValueError, TypeError, OverflowError):
     """A number of more than 64 bits; PyTorch raises the one or the other, by where it reads the number."""
 

@@ -20,7 +20,19 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ArgumentInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
+from lazytensor.errors import (
+    ArgumentInvalid,
+    IndexInvalid,
+    LazyError,
+    MemoryMissing,
+    NameMissing,
+    NumberTooLarge,
+    OptionInvalid,
+    OptionMissing,
+    ShapeError,
+)
+from lazytensor.functions.precedence import first_fault, next_fault
+from lazytensor.functions.readings import overflow, unread
 from lazytensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,32 +40,74 @@ STRAY = (
     *(AttributeError, TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError, MemoryError),
 )
 """What Python and NumPy raise for operands that they do not know."""
+_OF_OPERANDS = (
+    *(
+        ShapeError,
+        IndexInvalid,
+        ArgumentInvalid,
+        OptionInvalid,
+        OptionMissing,
+        NumberTooLarge,
+        MemoryMissing,
+        NameMissing,
+    ),
+)
+"""What the house raises for operands of the wrong kind, shape or size."""
 _LARGEST = 1 << 63
 _NO_NUMBER = re.compile("cannot be converted to Scalar|Boolean value of Tensor")
 _ARITY = re.compile(r"positional argument|unexpected keyword|multiple values for")
 _LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list, tuple)
 
 
-def guarded(function: F) -> F:
-    """`function`, which names an argument that does not fit."""
+def guarded(function: F, place: str | None = "F.") -> F:
+    """`function`, which names an argument that does not fit.
+
+    `place` is where PyTorch has it: "" for torch itself, "F." for torch.nn.functional; None for a method of Tensor,
+    which reads its arguments more freely.
+    """
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except LazyError as e:
+        except (LazyError, RuntimeError) as e:
+            error = _earlier(function, place, args, kwargs, e)
             # A tensor in the place of a number: its many elements are not what is wrong.
-            error = _misplaced(function, args, kwargs, e) if isinstance(e, ShapeError) else None
-            if error is None:
+            if error is None and isinstance(e, ShapeError):
+                error = _misplaced(function, args, kwargs, e)
+            if error is None or error is e:
                 raise
             raise error from e
         except STRAY as e:
-            error = _blamed(function, args, kwargs) or _stray(function, args, kwargs, e)
-            if error is None:
+            stray = _blamed(function, args, kwargs) or _stray(function, args, kwargs, e)
+            error = _earlier(function, place, args, kwargs, stray or e) or stray
+            if error is None or error is e:
                 raise
             raise error from e
 
     return typing.cast(F, checked)
+
+
+def _earlier(
+    function: Callable[..., Any], place: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> Exception | None:
+    """The error about what PyTorch finds first, which may be `error` itself; None if it is not known to be another."""
+    # What the wafer refuses is no fault of the arguments.
+    is_of_operands = isinstance(error, (*_OF_OPERANDS, *STRAY)) or type(error) in (RuntimeError, NotImplementedError)
+    if place is None or getattr(error, "is_refusal", False) or not is_of_operands:
+        return None
+    name = place + function.__name__
+    kind = first_fault(name, args)
+    if kind is None and unread(name, args, kwargs) is not None:
+        return error if isinstance(error, TypeError) else _unfit(function, args, kwargs, ArgumentInvalid)
+    if kind is None and overflow(name, args):
+        kind = NumberTooLarge
+    kind = kind or next_fault(name, args)
+    if kind is None or isinstance(error, kind):
+        return error if kind else None
+    # What is said stays, as that of another kind.
+    text = error.what if isinstance(error, LazyError) else f"{function.__name__}(): {error}"
+    return kind(text, where=source.where(), hint=getattr(error, "hint", ""))
 
 
 def _misplaced(

@@ -120,7 +120,7 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     if mark.is_property:
         return dict.fromkeys(mark.names, property(function))
     # Published under each name, but by the function's own: aliases are refused and converted alike.
-    members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function)))
+    members: dict[str, Any] = dict.fromkeys(mark.names, renaming(published(function, place=None)))
     if mark.in_place:
         members |= dict.fromkeys((f"{name}_" for name in mark.names), _in_place(renaming(function)))
     if mark.is_comparison:
@@ -129,8 +129,8 @@ def members_of(function: Callable[..., Any], mark: Mark) -> dict[str, Any]:
     if mark.operator:
         direct, reflected = f"__{mark.operator}__", f"__r{mark.operator}__"
         # Operators stand in the tables of casts and refusals under names of their own.
-        members[direct] = published(_operator(function, False), direct)
-        members[reflected] = published(_operator(REFLECTED.get(mark.operator, function), True), reflected)
+        members[direct] = published(_operator(function, False), direct, None)
+        members[reflected] = published(_operator(REFLECTED.get(mark.operator, function), True), reflected, None)
         members[f"__i{mark.operator}__"] = _in_place(_operator(function, False))
     return members
 

@@ -1,6 +1,7 @@
 """New tensors: from data, filled, counted, random."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,9 +41,12 @@ def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
     # Size is a tuple, so that torch.zeros(x.shape) comes this way too.
     if len(size) == 1 and isinstance(size[0], Sequence):
         size = tuple(size[0])
-    extents = tuple(int(e) for e in size)
+    # Not int(), which would cut a fraction off.
+    extents = tuple(map(operator.index, size))
     if any(e < 0 for e in extents):
         raise ShapeError(f"a tensor cannot have the shape {list(extents)}", where=source.where())
+    if any(e >> 63 for e in extents):
+        raise NumberTooLarge(f"a tensor cannot have the shape {list(extents)}", where=source.where())
     return extents
 
 

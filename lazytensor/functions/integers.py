@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import TypeUnsupported
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.promotion import Operand, operands, result_type
@@ -31,8 +31,8 @@ def _binary(name: str, node_name: str, doc: str, logical: Binary | None = None, 
     return method(function, in_place=True, operator=operator)
 
 
-def _unknown(name: str, kind: str) -> ShapeError:
-    return ShapeError(
+def _unknown(name: str, kind: str) -> TypeUnsupported:
+    return TypeUnsupported(
         f'"{name}" not implemented for {kind}', where=source.where(), hint="Convert to an integer type first."
     )
 

@@ -1,6 +1,7 @@
 """Rows of a table by number: embeddings, bags of them, and one-hot vectors."""
 
 import math
+import operator
 from typing import Any
 
 from lazytensor import cells, source
@@ -159,6 +160,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """
     if input.dtype is not dt.int64:
         raise ShapeError("one_hot is only applicable to index tensor of type LongTensor.", where=source.where())
+    num_classes = operator.index(num_classes)
     if num_classes == -1:
         if not input.spec.size:
             raise ShapeError("Can not infer total number of classes from empty tensor.", where=source.where())

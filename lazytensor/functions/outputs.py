@@ -41,7 +41,7 @@ class Public(Protocol[P, R]):
 def public(function: Callable[P, R]) -> Public[P, R]:
     """`function` as the package offers it: with automatic casts and refusals, `out=`, and PyTorch's operand names."""
     # A cast rather than a type of its own for each: the wrapper passes on every argument that it does not know.
-    return typing.cast(Public[P, R], spelled(published(function)))
+    return typing.cast(Public[P, R], spelled(published(function, place="")))
 
 
 def spelled(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -445,10 +445,10 @@ def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
 @method(in_place=True)
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """What lies on and below a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
-    return _band(x, None, diagonal)
+    return _band(x, None, operator.index(diagonal))
 
 
 @method(in_place=True)
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """What lies on and above a diagonal of each matrix, zeros elsewhere: [..., m, n]. Raises ShapeError for less."""
-    return _band(x, -diagonal, None)
+    return _band(x, -operator.index(diagonal), None)

@@ -1,6 +1,7 @@
 """Sorted order, ranks, medians and modes, distinct values, bins."""
 
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,8 @@ class Histogram(NamedTuple):
 
 def _order(x: Tensor, dim: int, descending: bool) -> tuple[Tensor, int, Node]:
     base, d = lifted(x), dim_of(dim, x.ndim)
+    if not isinstance(descending, bool | np.bool_):
+        descending = bool(operator.index(descending))
     return base, d, call("argsort", arg(base), dim=d, descending=descending)
 
 

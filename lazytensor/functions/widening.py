@@ -47,13 +47,14 @@ def _narrow(value: Any) -> Any:
     return tensor_of(lowered(arg(value))[0], value) if isinstance(value, Tensor) else value
 
 
-def published(function: F, name: str = "") -> F:
+def published(function: F, name: str = "", place: str | None = "F.") -> F:
     """`function` as it is published, under its own name or another.
 
-    The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on.
+    The name decides whether the wafer refuses it, and which operands are converted where automatic casts are on;
+    `place` is where PyTorch has it, as `arguments.guarded` takes it.
     """
     name = name or function.__name__
-    function = refusing(name, guarded(function))
+    function = refusing(name, guarded(function, place))
     on_wafer, on_host = name in RAISED | LOWERED, name in RAISED_ON_HOST
     if not (on_wafer or on_host):
         return function

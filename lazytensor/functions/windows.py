@@ -1,6 +1,7 @@
 """Diagonals, sliding windows and other strided views, writes into views of a copy, and triangular index lists."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     )
 
 
-@guarded
+@partial(guarded, place="")
 @method
 def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""

@@ -58,6 +58,11 @@ def is_own(value: object) -> bool:
 
 def main() -> None:
     print(f"# Public names of PyTorch {torch.__version__.partition('+')[0]}, by module. Recorded by record_surface.py.")
+    # Classes stand first, beside the names of torch itself, which their names repeat: the file packs smaller.
+    for path in CLASSES:
+        owner, _, name = path.rpartition(".")
+        kind = getattr(importlib.import_module(owner), name)
+        print(f"{path}:", *sorted(n for n in dir(kind) if not n.startswith("_")))
     for path in sorted(set(paths())):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             try:
@@ -66,10 +71,6 @@ def main() -> None:
                 continue
         is_bare = not is_public(path) or path.startswith(tuple(b + "." for b in BARE))
         print(f"{path}:", *([] if is_bare else names(module)))
-    for path in CLASSES:
-        owner, _, name = path.rpartition(".")
-        kind = getattr(importlib.import_module(owner), name)
-        print(f"{path}:", *sorted(n for n in dir(kind) if not n.startswith("_")))
 
 
 if __name__ == "__main__":
