@@ -1,6 +1,7 @@
 """Rearrangements beyond `shapes`: moved and merged dimensions, stacks, grids, diagonals, windows, and their copies."""
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
 
     Raises ShapeError if a dimension is named twice, or the two lists differ in length.
     """
-    sources, targets = ((d,) if isinstance(d, int) else tuple(d) for d in (source, destination))
+    sources, targets = (tuple(d) if isinstance(d, Sequence) else (operator.index(d),) for d in (source, destination))
     if len(sources) != len(targets):
         raise ShapeError(
             "movedim: Invalid source or destination dims: source "

@@ -299,6 +299,7 @@ def linspace(
     >>> lt.linspace(0, 1, 5)
     tensor([0.0000, 0.2500, 0.5000, 0.7500, 1.0000])
     """
+    steps = operator.index(steps)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
     start, end = _number(start), _number(end)

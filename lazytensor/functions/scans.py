@@ -1,5 +1,6 @@
 """Running sums, products and extremes; differences; flips and rolls."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -198,6 +199,8 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
 
     Raises ShapeError unless there is a shift for each dimension.
     """
+    if isinstance(shifts, Tensor):
+        shifts = operator.index(shifts)
     steps = [shifts] if isinstance(shifts, int) else list(shifts)
     if dims is None or (not isinstance(dims, int) and not dims):
         if len(steps) != 1:

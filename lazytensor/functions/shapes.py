@@ -313,6 +313,9 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
     sizes = split_size_or_sections
+    # PyTorch cuts a fraction off here.
+    if isinstance(sizes, Tensor) and sizes.spec.size == 1:
+        sizes = int(sizes)
     if isinstance(sizes, int):
         if sizes <= 0 and (sizes or extent):
             raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())

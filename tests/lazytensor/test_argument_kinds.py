@@ -128,6 +128,22 @@ def test_something_else_than_a_tensor_is_a_type_error_of_ours_where_pytorch_asks
     assert isinstance(e.value, ArgumentInvalid) and "test_argument_kinds.py:" in str(e.value)
 
 
+@pytest.mark.parametrize(
+    "text, like",
+    [
+        ("split(x, t1)", "split(x, 1)"),
+        ("split(x, f0)", "split(x, 1)"),
+        ("movedim(x, t0, 0)", "movedim(x, 1, 0)"),
+        ("roll(x, t0, 0)", "roll(x, 1, 0)"),
+        ("linspace(0, 1, t0)", "linspace(0, 1, 1)"),
+    ],
+)
+def test_a_tensor_of_one_element_counts_as_its_number(text, like):
+    """Recorded from PyTorch 2.13.0."""
+    results, others = (r if isinstance(r, tuple) else (r,) for r in (called(text), called(like)))
+    assert [t.tolist() for t in results] == [t.tolist() for t in others]
+
+
 @pytest.mark.parametrize("text", ["x.reshape(5)", "x.permute(5, 5)", "x.flip(5)", "x.tile(-1)", "x.broadcast_to(2)"])
 def test_methods_read_integers_one_by_one(text):
     with pytest.raises((RuntimeError, IndexError)) as e:
