@@ -41,16 +41,14 @@ STRAY = (
 )
 """What Python and NumPy raise for operands that they do not know."""
 _OF_OPERANDS = (
-    *(
-        ShapeError,
-        IndexInvalid,
-        ArgumentInvalid,
-        OptionInvalid,
-        OptionMissing,
-        NumberTooLarge,
-        MemoryMissing,
-        NameMissing,
-    ),
+    ShapeError,
+    IndexInvalid,
+    ArgumentInvalid,
+    OptionInvalid,
+    OptionMissing,
+    NumberTooLarge,
+    MemoryMissing,
+    NameMissing,
 )
 """What the house raises for operands of the wrong kind, shape or size."""
 _LARGEST = 1 << 63

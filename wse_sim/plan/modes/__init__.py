@@ -92,6 +92,7 @@ def _planned(case: Case, mode: str, other: bool, precision_level: int | None) ->
     case = replace(case, precision_level=level)
     if case.precision_level not in PRECISION_LEVELS:
         raise LazyError(f"there is no precision level {case.precision_level}", hint="Use 0, 1 or 2.")
+    # Without the other mode the best of the two cannot be told, so "auto" looks at both all the same.
     wanted = EXECUTION if other or mode == "auto" else (mode,)
     outcomes = {
         name: _with_energy(run(case), case) if name in wanted else _left_out(name) for name, run in EXECUTION.items()
@@ -126,6 +127,7 @@ def _with_energy(outcome: ModePlan, case: Case) -> ModePlan:
     if not report.samples_per_s or case.machine.name not in POWER_W:
         return outcome
     idle, mean = POWER_W[case.machine.name]
+    # A step may take longer than its cycles, where input limits; then the wafer waits at idle power.
     busy = min(1.0, report.samples_per_s * report.step_cycles / (case.batch_size * case.machine.clock_hz))
     joules = case.systems * (idle + (mean - idle) * busy) / report.samples_per_s
     return replace(outcome, report=replace(report, joules_per_sample=joules))
@@ -138,6 +140,7 @@ def _case(
         raise LazyError(f"{systems} systems", hint="Give at least one.")
     if prices is not None and prices.machine != machine:
         raise LazyError(f"prices of {prices.machine.name} for {machine.name}", hint="Give those of the same machine.")
+    # A program knows one batch; copies and systems that need shares of it ask the source.
     source = None if isinstance(step, Program) else step
     program = step if isinstance(step, Program) else step.program(batch_size or step.batch_size)
     case = Case(
