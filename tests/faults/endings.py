@@ -21,8 +21,9 @@ from typing import Any
 
 from cstorch_compat.files import checkpoint
 from tests.campaign.corpora import fingerprint
+from tests.faults.owned import SHARED, owner_name, pieces
 from tests.faults.run_scripts import CACHED, PLAIN, WAFER
-from tests.faults.soak import ROOT, SHARED
+from tests.faults.soak import ROOT
 
 SCRIPTS = {"plain": PLAIN, "wafer": WAFER, "cached": CACHED}
 SHARES = ("plain", "plain", "plain", "wafer")
@@ -57,11 +58,11 @@ class Ground:
         cache: pathlib.Path | None = None,
         home: pathlib.Path | None = None,
     ):
-        self.folder, self.shares = folder, shares
+        self.folder, self.shares, self.name = folder, shares, owner_name()
         own = {name: str(place) for name, place in (("LT_CACHE", cache), ("HOME", home)) if place is not None}
         self.settings = {**os.environ, "PYTHONPATH": str(ROOT)} | own
         self._warm = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.warm", *set(shares)],
+            [sys.executable, "-m", "tests.faults.warm", self.name, *set(shares)],
             env=self.settings,
             cwd=ROOT,
             stdin=subprocess.PIPE,
@@ -92,7 +93,7 @@ class Ground:
         A run that never ends has the status of a kill.
         """
         if is_cold:
-            command = [sys.executable, "-m", "cstorch_compat", "run", "train.py"]
+            command = [sys.executable, "-m", "tests.faults.owned", self.name, "run", "train.py"]
             with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
                 process = subprocess.Popen(
                     command,
@@ -204,10 +205,10 @@ def sending(number: int, share: float, whole_seconds: float) -> Callable[[int], 
     return send
 
 
-def left_of(session: int, shared: set[str]) -> list[str]:
-    """What a run that is over has left: processes, and shared memory that was not there before."""
+def left_of(session: int, name: str, before: set[str]) -> list[str]:
+    """What a run that is over has left: processes, and shared memory of its name that was not there before."""
     until = time.monotonic() + GRACE_SECONDS
-    while left := [*_processes(session), *_abandoned(set(os.listdir(SHARED)) - shared)]:
+    while left := [*_processes(session), *(f"{SHARED / piece}" for piece in sorted(pieces(name) - before))]:
         if time.monotonic() > until:
             return left
         time.sleep(0.02)
@@ -223,16 +224,6 @@ def _processes(session: int) -> list[str]:
                 if int(of) == session and state != "Z":
                     living.append(f"process {entry.name}")
     return living
-
-
-def _abandoned(names: set[str]) -> list[str]:
-    """Those of some pieces of shared memory that no process uses: others may run beside this one."""
-    if names:
-        for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
-            with contextlib.suppress(OSError):
-                text = maps.read_text(errors="replace")
-                names = {name for name in names if f"/{name}" not in text}
-    return [f"/dev/shm/{name}" for name in sorted(names)]
 
 
 def differing(folder: pathlib.Path, reference: Reference) -> list[str]:
@@ -251,7 +242,7 @@ def unfinished(folder: pathlib.Path) -> list[str]:
 def signalled(ground: Ground, draw: random.Random, number: int) -> tuple[str, list[str]]:
     """One run that a signal ends: what it was, and what is wrong behind it."""
     name, is_cold = draw.choice(ground.shares), draw.random() < COLD
-    reference, shared = ground.reference(name, is_cold), set(os.listdir(SHARED))
+    reference, shared = ground.reference(name, is_cold), pieces(ground.name)
     folder, session = ground.empty(name), 0
 
     def end(pid: int) -> None:
@@ -263,7 +254,7 @@ def signalled(ground: Ground, draw: random.Random, number: int) -> tuple[str, li
     lines = (folder / "err").read_text(errors="replace").splitlines(keepends=True)
     # How far it is, once a second, is said there too.
     said = "".join(line for line in lines if not line.startswith("step "))
-    wrong = [*differing(folder, reference), *unfinished(folder), *left_of(session, shared)]
+    wrong = [*differing(folder, reference), *unfinished(folder), *left_of(session, ground.name, shared)]
     if status == 0 and values(folder) == reference.checkpoints:
         return "over before", wrong
     if status != 128 + number:
@@ -276,7 +267,7 @@ def signalled(ground: Ground, draw: random.Random, number: int) -> tuple[str, li
 def killed(ground: Ground, draw: random.Random) -> tuple[str, list[str]]:
     """One run that is killed, and the next start, which is not: what it was, and what is wrong behind both."""
     name = draw.choice(ground.shares)
-    reference, shared = ground.reference(name), set(os.listdir(SHARED))
+    reference, shared = ground.reference(name), pieces(ground.name)
     folder, session, wrong = ground.empty(name), 0, list[str]()
 
     def end(pid: int) -> None:
@@ -287,7 +278,7 @@ def killed(ground: Ground, draw: random.Random) -> tuple[str, list[str]]:
     if ground.run(folder, end) != -signal.SIGKILL:
         return "over before", []
     at = len(list(folder.glob("*.mdl")))
-    wrong += [*differing(folder, reference), *left_of(session, shared)]
+    wrong += [*differing(folder, reference), *left_of(session, ground.name, shared)]
     if status := ground.run(folder, lambda pid: None):
         wrong.append(f"the next start ended with {status}: {(folder / 'err').read_text(errors='replace')[-1500:]}")
     wrong += [*differing(folder, reference), *unfinished(folder)]

@@ -15,8 +15,9 @@ import tempfile
 import time
 from dataclasses import dataclass
 
+from tests.faults.owned import owner_name, pieces
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = pathlib.Path("/dev/shm")
 MORE_MEMORY = 0.02
 """Of what the process had once it was warm: more of it is a leak."""
 WARM = 0.2
@@ -103,7 +104,7 @@ def watched(process: "subprocess.Popen[str]", folder: pathlib.Path, seconds: flo
     return looks
 
 
-def wrong_of(looks: list[Look], before: set[str], folder: pathlib.Path) -> list[str]:
+def wrong_of(looks: list[Look], owner: str, folder: pathlib.Path) -> list[str]:
     """What is not as it was."""
     wrong = []
     part = max(1, len(looks) // 10)
@@ -112,7 +113,7 @@ def wrong_of(looks: list[Look], before: set[str], folder: pathlib.Path) -> list[
         wrong.append(f"{first / 1e6:.1f} MB became {last / 1e6:.1f} MB")
     if looks[-1].descriptors > looks[0].descriptors:
         wrong.append(f"{looks[0].descriptors} descriptors became {looks[-1].descriptors}")
-    if left := set(os.listdir(SHARED)) - before:
+    if left := pieces(owner):
         wrong.append(f"shared memory is left: {', '.join(sorted(left))}")
     if more := {p.name for p in folder.iterdir()} - {"train.py", "last.mdl", "last.pt"}:
         wrong.append(f"files are left: {', '.join(sorted(more))}")
@@ -122,12 +123,12 @@ def wrong_of(looks: list[Look], before: set[str], folder: pathlib.Path) -> list[
 
 def soak(seconds: float, seed: int) -> list[str]:
     """What is wrong after a run of that many seconds."""
-    draw, before = random.Random(seed), set(os.listdir(SHARED))
+    draw, owner = random.Random(seed), owner_name()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         (folder / "train.py").write_text(SCRIPT)
         process = subprocess.Popen(
-            [sys.executable, "-m", "cstorch_compat", "run", "train.py", str(seconds)],
+            [sys.executable, "-m", "tests.faults.owned", owner, "run", "train.py", str(seconds)],
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -138,7 +139,7 @@ def soak(seconds: float, seed: int) -> list[str]:
         print(process.stdout.read().strip())
         if process.returncode:
             return [f"it ended with {process.returncode}"]
-        return wrong_of(looks, before, folder) if looks else ["it was never seen without workers"]
+        return wrong_of(looks, owner, folder) if looks else ["it was never seen without workers"]
 
 
 if __name__ == "__main__":

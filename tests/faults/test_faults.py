@@ -2,12 +2,19 @@
 
 import pytest
 
-from tests.faults.endings import Ground, campaign
+from tests.faults.endings import Ground, campaign, left_of
+from tests.faults.owned import SHARED, owner_name, pieces
 from tests.faults.places import BATCHES, FAULTS, places, worker_death_at
 from tests.faults.surroundings import expected, in_place
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SHARE = 6
+LEAVING = """
+import multiprocessing.resource_tracker, multiprocessing.shared_memory, os
+piece = multiprocessing.shared_memory.SharedMemory(create=True, size=8)
+multiprocessing.resource_tracker.unregister(piece._name, "shared_memory")
+os._exit(0)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +29,22 @@ def ground(tmp_path_factory):
 # few of them would fail once in a long while. What they found is held by tests that need no luck.
 def test_a_run_that_is_killed_at_any_moment_leaves_nothing_and_goes_on_to_the_same_bits(ground, tmp_path):
     assert campaign(ground, "kills", 2, 1, tmp_path / "notes.json")[1] == []
+
+
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_memory_that_a_run_leaves_is_told_and_that_of_another_is_not(ground, is_cold):
+    folder, session = ground.empty("plain"), []
+    (folder / "train.py").write_text(LEAVING)
+    other = SHARED / owner_name()
+    # As if another run had left it: no process uses it.
+    other.touch()
+    assert ground.run(folder, session.append, is_cold) == 0
+    *_, piece = pieces(ground.name)
+    try:
+        assert left_of(*session, ground.name, set()) == [f"{SHARED / piece}"]
+    finally:
+        (SHARED / piece).unlink()
+        other.unlink()
 
 
 @pytest.mark.parametrize("fault", FAULTS)

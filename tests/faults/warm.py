@@ -1,7 +1,8 @@
 """A process that has imported everything and runs scripts in forks of itself: a case then costs what its script does.
 
-`python -m tests.faults.warm [wafer]`; each line that comes is a script and a folder, and the answers are the process
-that runs it there and, later, how it ended, as `os.waitpid` says it.
+`python -m tests.faults.warm NAME [wafer]`; NAME stands before what the forks create in shared memory. Each line that
+comes is a script and a folder, and the answers are the process that runs it there and, later, how it ended, as
+`os.waitpid` says it.
 """
 
 import contextlib
@@ -20,12 +21,14 @@ from cstorch_compat import beginning
 from cstorch_compat.__main__ import main
 from cstorch_compat.run import stops
 from cstorch_compat.run.process import RUN
+from tests.faults.owned import own
 from tests.faults.run_scripts import WAFER
 
 
 def serve() -> int:
     """Answer until nobody asks any more; in a fork, what `lazywafer run` gives."""
-    if "wafer" in sys.argv:
+    own(sys.argv[1])
+    if "wafer" in sys.argv[2:]:
         _price()
     # What is there already is looked at by no fork's collector, which would copy all of it.
     gc.collect()
