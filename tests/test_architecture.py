@@ -235,3 +235,12 @@ def test_importing_lazytensor_loads_neither_compiler_nor_upper_packages():
     loaded = set(done.stdout.split())
     assert "numpy" in loaded
     assert loaded.isdisjoint({"numba", "llvmlite", "h5py", "matplotlib", "torch", "wse_sim", "cstorch_compat"})
+
+
+def test_a_run_on_the_cpu_loads_no_simulator():
+    script = (
+        "import sys, cstorch_compat; cstorch_compat.install()\n"
+        "import cerebras.pytorch as cstorch; cstorch.backend('CPU'); print('wse_sim' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

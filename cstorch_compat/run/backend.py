@@ -1,6 +1,7 @@
 """The backends that a script can ask for, and what a run on one of them collects."""
 
 import enum
+import importlib
 import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,6 @@ from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.step import StepRunner
 from lazytensor.tensor import Device
-from wse_sim import WaferBackend
 
 
 class BackendType(enum.Enum):
@@ -85,7 +85,9 @@ class Backend:
         self.is_cpu, self.is_gpu, self.is_csx = (self.backend_type is kind for kind in BackendType)
         self.torch_device = LAZY if self.is_csx else Device("cpu", 0)
         if self.is_csx:
-            wafer = WaferBackend(host, self.options.machine, self.options.mode, self.noted)
+            # Imported here: a run on the CPU needs no simulator, which takes as long to load as all else.
+            wafer_backend = importlib.import_module("wse_sim").WaferBackend
+            wafer = wafer_backend(host, self.options.machine, self.options.mode, self.noted)
             self.store: Store = WaferState()
             self.runner = StepRunner(wafer, self.store, CSX)
         else:

@@ -4,6 +4,7 @@ Temporary buffers lie in one aligned arena, state in the store, batch arrays whe
 instructions that read the batch are bound anew when other arrays come. A step allocates nothing large.
 """
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -27,12 +28,15 @@ from lazytensor.runtime import blas, chain, jit, team, timing
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
+PAGE_BYTES = 4096
 COPIED_BYTES = 1 << 19
 """A batch of so many bytes is copied in 30 us or less: sooner than what reads it is bound anew."""
 SMALL_BYTES = 1 << 14
 """One of so many bytes is copied sooner than the addresses of machine code that reads it are changed."""
 Step = Callable[[], object]
 Bind = Callable[[list[np.ndarray]], list[Step]]
+Compiled = dict[tuple[int, tuple[int, ...]], tuple[Nest, Bind]]
+"""By the nest's identity and the slots of its operands."""
 
 
 class HostBackend:
@@ -56,7 +60,12 @@ class HostExecutable:
         self.lasting = frozenset(fetches)
         self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
         self._arena = lay_out(program, outside=self._blocks)
-        self._arrays = _memory(program, self._arena, store, {b: block.array for b, block in self._blocks.items()})
+        block = np.zeros(self._arena.size_bytes + ALIGNMENT, np.uint8)
+        # The system gives memory with its first use, and of a large arena takes as long for it as we do to bind.
+        touching = threading.Thread(target=block[::PAGE_BYTES].fill, args=(0,))
+        touching.start()
+        outside = {b: lasting.array for b, lasting in self._blocks.items()}
+        self._arrays = _memory(program, self._arena, block, store, outside)
         self._bound: list[Any] = [None] * len(program.batch)
         self._steps: list[Step] = []
         self._runs: list[Step] = []  # the steps with neighbours in chains, from the first step on
@@ -65,6 +74,7 @@ class HostExecutable:
         # and of all else where it stands and how it is bound.
         self._words: dict[int, list[chain.Word]] = {b: [] for b in (*program.batch, *self._blocks)}
         self._moving: list[tuple[int, Instr, Bind]] = []
+        self._compiled: Compiled = {}
         moving = _with_views(set(self._words), program)
         for instr in program.instrs:
             if instr.kernel != "reshape":
@@ -75,11 +85,12 @@ class HostExecutable:
         self._fetches = [self._arrays[b] for b in program.fetches]
         self._by_fetch = [(k, b) for k, b in enumerate(program.fetches) if b in moving]
         self._copies = _final_copies(program)
-        for block in self._blocks.values():
-            block.settle()
+        for lasting in self._blocks.values():
+            lasting.settle()
+        touching.join()
 
     def _add(self, instr: Instr, may_move: bool) -> None:
-        bind = _timed(_binder(instr, self.program), instr, self.program)
+        bind = _timed(_binder(instr, self.program, self._compiled), instr, self.program)
         steps = bind(self._operands(instr))
         parts = [step for step in steps if isinstance(step, chain.Parts)]
         if may_move and len(parts) < len(steps):
@@ -218,9 +229,10 @@ def _final_copies(program: Program) -> list[tuple[int, int, bool]]:
     return [(old, new, new in state) for old, new in program.state.values() if old != new]
 
 
-def _memory(program: Program, arena: Arena, store: StateStore, outside: Mapping[int, np.ndarray]) -> list[np.ndarray]:
+def _memory(
+    program: Program, arena: Arena, block: np.ndarray, store: StateStore, outside: Mapping[int, np.ndarray]
+) -> list[np.ndarray]:
     """The array of each buffer; those of the batch are placeholders until the first step."""
-    block = np.zeros(arena.size_bytes + ALIGNMENT, np.uint8)
     # NumPy promises 16 bytes only; offsets of the arena count from the first aligned one.
     start = -block.ctypes.data % ALIGNMENT
     arrays: list[np.ndarray] = []
@@ -286,17 +298,17 @@ def _way(instr: Instr, program: Program) -> str:
     return "BLAS" if kernel is not None and kernel.cut is not None else timing.NUMPY
 
 
-def _binder(instr: Instr, program: Program) -> Bind:
+def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     """A function from the operands' arrays to the steps that run the instruction."""
     if instr.nest is not None:
-        return _nest_binder(instr.nest, (*instr.reads, *instr.writes))
+        return _nest_binder(instr.nest, (*instr.reads, *instr.writes), compiled)
     if instr.kernel not in BY_NAME:
         raise CompileError(f"the host has no kernel {instr.kernel}", where=instr.where)
     kernel = BY_NAME[instr.kernel]
     ins = tuple(program.buffers[b].type for b in instr.reads)
     outs = tuple(program.buffers[b].type for b in instr.writes)
     # BLAS and NumPy compute half types in float32 and leave the rounding to us.
-    rounders = [_rounder(t, k + len(ins)) for k, t in enumerate(outs) if t.dtype.is_half]
+    rounders = [_rounder(t, k + len(ins), compiled) for k, t in enumerate(outs) if t.dtype.is_half]
     routine = routine_of(instr, outs, ins) if config.current().jit else None
     text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
     if routine is not None:
@@ -332,16 +344,19 @@ def _library_steps(bind: Any, attrs: Any, count: int, arrays: list[np.ndarray]) 
     return [bind(attrs, tuple(arrays[count:]), tuple(arrays[:count]))]
 
 
-def _nest_binder(nest: Nest, operands: tuple[int, ...]) -> Bind:
+def _nest_binder(nest: Nest, operands: tuple[int, ...], compiled: Compiled) -> Bind:
     if not config.current().jit:
         count = len(nest.inputs)
         return lambda arrays: [partial(evaluate, nest, arrays[:count], arrays[count:], _meaning)]
     slots = distinct_slots(operands)
-    nest, starts = rebased(nest, slots)
-    function = jit.load(generate(nest, slots))
-    # For each argument of the compiled function the first operand that is this buffer.
-    first = [(slots.index(k), start) for k, start in enumerate(starts)]
-    return partial(_shared_steps, function, parts_of(nest), first)
+    # Equal layers have one nest; it is kept beside, so that its number is not given to another.
+    if (id(nest), slots) not in compiled:
+        moved, starts = rebased(nest, slots)
+        # For each argument of the compiled function the first operand that is this buffer.
+        first = [(slots.index(k), start) for k, start in enumerate(starts)]
+        bind = partial(_shared_steps, jit.load(generate(moved, slots)), parts_of(moved), first)
+        compiled[id(nest), slots] = nest, bind
+    return compiled[id(nest), slots][1]
 
 
 def _shared_steps(
@@ -357,10 +372,10 @@ def _meaning(op: str, attrs: Any) -> Callable[..., Any]:
     return partial(OPS[op].eval, **attrs) if attrs else OPS[op].eval
 
 
-def _rounder(type: Type, position: int) -> Bind:
+def _rounder(type: Type, position: int, compiled: Compiled) -> Bind:
     """Rounds the result of a library kernel in place, as every kernel does with half types."""
     nest = _rounding_nest(type.size, type.dtype)
-    bind = _nest_binder(nest, (0, 0))
+    bind = _nest_binder(nest, (0, 0), compiled)
 
     def rounded(arrays: list[np.ndarray]) -> list[Step]:
         steps = bind([arrays[position], arrays[position]])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lazytensor import config
+from lazytensor.compiler.codegen import generate
 from lazytensor.compiler.pipeline import compile_graph
 from lazytensor.dtype import bfloat16, float16, float32, int64
 from lazytensor.errors import CompileError, ShapeError, StateError
@@ -16,6 +17,7 @@ from lazytensor.ir.types import Type
 from lazytensor.ops import OPS, call, full, full_like
 from lazytensor.ops.products import matmul
 from lazytensor.ops.shape import reshape
+from lazytensor.runtime import host
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
 from lazytensor.testing import batch, state
@@ -186,3 +188,22 @@ def test_each_step_reads_its_own_batch_and_fetches_of_it_stay(size):
     assert executable.step([a, b])[0][-1] == 6
     assert executable.step([np.full(size, 7, "f4"), b.astype("f8")])[0][-1] == 12
     assert first[0] == 1
+
+
+def test_equal_layers_are_generated_and_loaded_once(monkeypatch):
+    texts = []
+    monkeypatch.setattr(host, "generate", lambda nest, slots: texts.append(generate(nest, slots)) or texts[-1])
+    square = Type((64, 64), float32)
+    layers = [state(f"w{k}", square) for k in range(6)]
+    x = y = batch(0, square)
+    for w in layers:
+        y = call("tanh", matmul(y, w, False, False))
+    weights = {f"w{k}": np.full((64, 64), 0.01 * k, "f4") for k in range(6)}
+    graph = Graph((x,), {f"w{k}": w for k, w in enumerate(layers)}, (y,), {})
+    with config.override(jit=True):
+        executable, _ = compiled(graph, **weights)
+    assert len(texts) == 1
+    value = start = np.linspace(-1, 1, 4096, dtype="f4").reshape(64, 64)
+    for w in weights.values():
+        value = np.tanh(value @ w)
+    np.testing.assert_allclose(executable.step([start])[0], value, rtol=1e-4, atol=1e-5)
