@@ -26,6 +26,7 @@ LEAST_FLOPS = 200_000  # below that NumPy is as fast, and nothing has to be comp
 PART_FLOPS = 4_000_000  # below that a part costs less than waking somebody for it
 MOST_PARTS = 64
 MOST_SUMS = 8
+ADDED = 16  # products that an addition of partial sums counts for: it waits for memory
 SUM_ELEMENTS = 1 << 22  # of all partial sums of a gradient of weights together
 
 
@@ -190,17 +191,20 @@ def _filled(values: dict[str, Any], lists: dict[str, list[int]]) -> np.ndarray:
     return numbers
 
 
-def _described(sum: Sum, c: Channels, band: int) -> tuple[dict[str, Any], dict[str, list[int]], Dims]:
-    """What both kernels read of a sum, and the box."""
+def _described(
+    sum: Sum, c: Channels, band: int, together: int = 1
+) -> tuple[dict[str, Any], dict[str, list[int]], Dims]:
+    """What both kernels read of a sum over boxes of some images together, and the box."""
     box = sum.box(band)
+    size = together * math.prod(box)
     first = 0
     rows: list[int] = []
     offsets: list[int] = []
-    pitch = len(sum.starts) * math.prod(box)
+    pitch = len(sum.starts) * size
     for p in sum.problems:
         rows += [first, first + len(p.taps), *p.start, *p.counts]
         first += len(p.taps)
-        shifts = [phase * math.prod(box) + (s[0] * box[1] + s[1]) * box[2] + s[2] for _, phase, s in p.taps]
+        shifts = [phase * size + (s[0] * box[1] + s[1]) * box[2] + s[2] for _, phase, s in p.taps]
         offsets += [channel * pitch + shift for channel in range(c.channels) for shift in shifts]
     values = {
         "images": c.images,
@@ -218,6 +222,7 @@ def _described(sum: Sum, c: Channels, band: int) -> tuple[dict[str, Any], dict[s
         "band": band,
         "bands": _ceil(sum.rows, band),
         "image": _ceil(c.channels * pitch + SLACK, 16) * 16,
+        "together": together,
     }
     lists = {
         "starts": [a for start in sum.starts for a in start],
@@ -308,10 +313,8 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
     groups, sum = attrs["groups"], forward(geometry)
     c = Channels(x.shape[0], groups, w.shape[1], w.shape[0] // groups, (0, 0, 0))
     band = _band(sum, c.channels)
-    values, lists, box = _described(sum, c, band)
-    columns = c.channels * values["all_taps"]
-    lists["offsets"] += lists["offsets"][-1:] * (-columns % DOTS)
-    pitch = len(lists["offsets"])
+    columns = c.channels * len(geometry.taps)
+    pitch = _ceil(columns, DOTS) * DOTS
     flops = 2 * g.size * columns
     if flops < LEAST_FLOPS:
         return None
@@ -319,17 +322,31 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
     sums = min(sums, _parts(flops, c.images))
     each = _ceil(c.images, sums)
     sums = _ceil(c.images, each)
+    values, lists, box = _described(sum, c, band, _together(sum, c, band, each))
+    lists["offsets"] += lists["offsets"][-1:] * (pitch - columns)
     wanted = _ceil(min(MOST_SUMS, _parts(flops, MOST_SUMS)), sums)
     results_each = _ceil(_ceil(c.results, BLOCK), wanted) * BLOCK
     chunks = _ceil(c.results, results_each)
+    rows_each = _ceil(groups * c.results, _parts(sums * w.size * ADDED, groups * c.results))
     values |= {"images_each": each, "results_each": results_each, "chunks": chunks, "sums": sums, "pitch": pitch}
-    reach = band * box[1] * box[2] + SLACK
+    values["rows_each"] = rows_each
+    reach = values["together"] * math.prod(box) + SLACK
     own = values["image"] + _ceil(min(results_each, c.results), BLOCK) * BLOCK * reach + SLACK
     count, height = sums * chunks, _ceil(c.results, BLOCK) * BLOCK
     return Routine(
         leaf="weight_sums",
         geometry=_filled(values, lists),
-        parts=(count, 1),
+        parts=(count, _ceil(groups * c.results, rows_each)),
         shared=sums * groups * height * pitch,
         own=own,
     )
+
+
+def _together(sum: Sum, c: Channels, band: int, each: int) -> int:
+    """How many small images to sum over in one go: as many as a cache holds of those that a part has."""
+    if band < sum.rows:
+        return 1
+    most = IMAGE_ELEMENTS // (len(sum.starts) * c.channels * math.prod(sum.box(band)))
+    # The last part may have fewer images than the others.
+    common = math.gcd(each, c.images % each)
+    return max(k for k in range(1, max(most, 1) + 1) if common % k == 0)

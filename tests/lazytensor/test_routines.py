@@ -74,6 +74,16 @@ def test_a_convolution_and_its_gradients_are_those_of_numpy(case):
         assert error(op, attrs, *ins) <= 2e-6, op
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_what_others_left_in_working_memory_is_nothing_to_a_convolution(case):
+    for op, attrs, *ins in faces(case):
+        before = run(op, attrs, *ins, threads=1)
+        with config.override(threads=1):
+            for k in (0, -1):
+                team.team().memory(k, 1).fill(np.nan)
+        np.testing.assert_array_equal(run(op, attrs, *ins, threads=1), before)
+
+
 @pytest.mark.parametrize("case", ["in bands", "many images"])
 def test_bits_do_not_depend_on_the_number_of_threads(case):
     for op, attrs, *ins in faces(case):

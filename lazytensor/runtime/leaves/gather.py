@@ -5,7 +5,7 @@ from typing import Any
 
 from numba import njit
 
-from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS
+from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS, TOGETHER
 from lazytensor.runtime.panels import address, copied
 
 OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
@@ -33,13 +33,15 @@ def _row(x: Any, at: int, extent: int, start: int, step: int, out: Any, to: int,
 
 
 @leaf
-def gather(x: Any, at: int, g: Any, skip: int, out: Any) -> int:
-    """Copy the channels of one image, from x[at] on, into `out`: for each channel and phase a box, in order; the size.
+def gather(x: Any, at: int, g: Any, skip: int, out: Any, number: int) -> None:
+    """Copy the channels of one image, from x[at] on, into `out`: for each channel and phase a box, in order.
 
-    The box of a phase begins at its start, `skip` steps further along the first dimension.
+    The box of a phase begins at its start, `skip` steps further along the first dimension. Of several images together
+    a phase has one box behind the other, and this is image `number` of them.
     """
     e0, e1, e2 = g[EXTENTS], g[EXTENTS + 1], g[EXTENTS + 2]
-    to = 0
+    size = g[BOX] * g[BOX + 1] * g[BOX + 2]
+    to = number * size
     for c in range(g[CHANNELS]):
         for p in range(g[PHASES]):
             start = g[STARTS] + 3 * p
@@ -52,4 +54,4 @@ def gather(x: Any, at: int, g: Any, skip: int, out: Any) -> int:
                     row = at + ((c * e0 + i0) * e1 + i1) * e2
                     _row(x, row, extent, g[start + 2], g[STEPS + 2], out, to, g[BOX + 2])
                     to += g[BOX + 2]
-    return to
+            to += (g[TOGETHER] - 1) * size

@@ -130,5 +130,5 @@ def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any,
         for group in range(first_group, min(first_group + groups, g[GROUPS])):
             at = (image * g[GROUPS] + group) * size
             skip = band * g[BAND]
-            gather(x, at, g, skip, own)
+            gather(x, at, g, skip, own, 0)
             _band(g, shared, own, image, group, m0, m1, skip, y)
