@@ -8,6 +8,7 @@ were.
 
 import ast
 import io
+import lzma
 import pathlib
 import re
 import tokenize
@@ -110,6 +111,9 @@ class Wheel(build_py):
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
             path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
+        names = pathlib.Path(self.build_lib, "cstorch_compat", "names", "torch_surface.txt")
+        names.with_suffix(".xz").write_bytes(lzma.compress(names.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
+        names.unlink()
         examples = pathlib.Path(self.build_lib, "cstorch_compat", "examples")
         self.mkpath(str(examples))
         for path in SCRIPTS.glob("*.py"):
