@@ -1,7 +1,8 @@
 """Sharing: machine code by which threads run the steps of a program together without the interpreter.
 
 One thread runs a table of steps; the others serve a block of shared words, and all take parts from there. A step is a
-number of parts and the address of its entries, an entry the address of a function and that of its argument. Whoever
+number of parts and the address of its entries, an entry the address of a function and that of its argument; the thread
+says besides where its own working memory is. Whoever
 finds nothing to do looks again for a short while and then sleeps in the kernel's futex, so that it costs a busy machine
 nothing. Source: own; the bell that is read before the last look is the eventcount of Vyukov (2008).
 """
@@ -23,6 +24,8 @@ so that who takes a part of a step cannot be reading the entries of another.
 """
 MOST_PARTS = (1 << 16) - 1
 PRODUCT = ("cblas", "transpose_a", "transpose_b", "m", "n", "k", "a", "pitch_a", "b", "pitch_b", "c", "pitch_c")
+OWN = 4
+"""Which argument of a routine is the working memory of the thread that runs it."""
 STACK = ("count", "stride_a", "stride_b", "stride_c")
 """The argument of a product: its words in this order; strides between the matrices of a stack are in bytes."""
 
@@ -32,7 +35,7 @@ _PAUSE = {"x86_64": ("llvm.x86.sse2.pause", "", ""), "aarch64": ("llvm.aarch64.h
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT and FUTEX_WAKE, of this process alone
 
 _TAKE = """
-define internal i1 @take(ptr %block) {{
+define internal i1 @take(ptr %block, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
   %place = getelementptr i64, ptr %block, i64 {ENTRIES}
@@ -52,7 +55,7 @@ try:
   br i1 %mine, label %run, label %look
 run:
   %number = sub i64 %left, 1
-  call void @one(ptr %entries, i64 %number)
+  call void @one(ptr %entries, i64 %number, ptr %memory)
   %before = atomicrmw add ptr %finished, i64 1 seq_cst
   %asleep = load atomic i64, ptr %waits seq_cst, align 8
   %is_asleep = icmp ne i64 %asleep, 0
@@ -66,18 +69,34 @@ nothing:
   ret i1 false
 }}
 
-define internal void @one(ptr %entries, i64 %number) {{
+define internal void @one(ptr %entries, i64 %number, ptr %memory) {{
   %at = getelementptr [2 x ptr], ptr %entries, i64 %number
   %function = load ptr, ptr %at
   %second = getelementptr [2 x ptr], ptr %entries, i64 %number, i64 1
   %argument = load ptr, ptr %second
-  call void %function(ptr %argument)
+  ; Read for each part: the memory of a thread may have grown. Most functions do not ask for it.
+  %own = load i64, ptr %memory
+  call void %function(ptr %argument, i64 %own)
+  ret void
+}}
+
+define void @share_routine(ptr %words, i64 %own) {{
+  %function = load ptr, ptr %words
+  %second = getelementptr i64, ptr %words, i64 1
+  %table = load ptr, ptr %second
+  %place = getelementptr i64, ptr %table, i64 {OWN}
+  store i64 %own, ptr %place
+  %result = call i1 %function(ptr %table)
+  ; Of a function without a result this is anything, and nobody reads it.
+  %refused = zext i1 %result to i64
+  %third = getelementptr i64, ptr %words, i64 2
+  store i64 %refused, ptr %third
   ret void
 }}
 """
 
 _RUN = """
-define void @share_run(ptr %block, ptr %table, i64 %count) {{
+define void @share_run(ptr %block, ptr %table, i64 %count, ptr %memory) {{
 entry:
   %finished = getelementptr i64, ptr %block, i64 {FINISHED}
   %place = getelementptr i64, ptr %block, i64 {ENTRIES}
@@ -97,7 +116,7 @@ step:
   %alone = icmp eq i64 %parts, 1
   br i1 %alone, label %single, label %publish
 single:
-  call void @one(ptr %entries, i64 0)
+  call void @one(ptr %entries, i64 0, ptr %memory)
   br label %tail
 publish:
   ; The ticket is last: who takes a part from it finds the entries of this step, and counts from 0.
@@ -118,7 +137,7 @@ ring:
   call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
   br label %work
 work:
-  %ran = call i1 @take(ptr %block)
+  %ran = call i1 @take(ptr %block, ptr %memory)
   br i1 %ran, label %work, label %wait
 wait:
   %looks = phi i64 [ 0, %work ], [ %more, %pause ]
@@ -153,7 +172,7 @@ out:
 """
 
 _SERVE = """
-define void @share_serve(ptr %block) {{
+define void @share_serve(ptr %block, ptr %memory) {{
 entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
@@ -161,7 +180,7 @@ entry:
   br label %look
 look:
   %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
-  %ran = call i1 @take(ptr %block)
+  %ran = call i1 @take(ptr %block, ptr %memory)
   br i1 %ran, label %look, label %idle
 idle:
   %asked = load atomic i64, ptr %stop seq_cst, align 8
@@ -249,8 +268,9 @@ def functions() -> Mapping[str, int] | None:
     words: dict[str, int | str] = {"FUTEX": _FUTEX[kind], "PAUSE": f"{pause}({argument})"}
     words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
-    words |= {"WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
+    words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare void @{pause}({parameter})"
     texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product()]
-    return machine.addresses("\n".join(texts), ("share_run", "share_serve", "share_ring", "share_product"))
+    names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine")
+    return machine.addresses("\n".join(texts), names)

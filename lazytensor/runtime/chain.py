@@ -15,7 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import CompileError
+from lazytensor.errors import CompileError, ShapeError
+from lazytensor.kernels.parts import LINE
+from lazytensor.kernels.routine import Routine
+from lazytensor.native.bound_code import Kernel
 from lazytensor.runtime import blas, team
 
 Step = Callable[[], object]
@@ -47,15 +50,31 @@ class Product:
         self.held = (table, arrays)
 
 
+class RoutinePart:
+    """A part of a routine, which is given the working memory of the thread that runs it; see `Routine`."""
+
+    __slots__ = ("argument", "function", "held", "kept", "places", "words")
+
+    def __init__(self, call: Any):
+        known = functions()
+        assert known is not None
+        self.words = (_WORD * 3)(call.function, call.argument)
+        self.function, self.argument = known["share_routine"], ctypes.addressof(self.words)
+        # Behind phase, part, geometry and both memories come the operands.
+        self.held, self.places, self.kept = call.held, call.places[3:], call.held[1][2:4]
+
+
 class Parts:
     """A step as parts that any thread may run: for each the address of a function and that of its argument.
 
     `operands` says of each array of a call which operand of the step it is a part of. The arrays are kept elsewhere.
+    Parts of a routine need `own` elements of float32 for each thread; with a `refusal` they may refuse their operands.
     """
 
-    __slots__ = ("calls", "count", "entries", "operands")
+    __slots__ = ("calls", "count", "entries", "operands", "own", "refusal")
 
-    def __init__(self, calls: Sequence[Any], operands: Sequence[int]):
+    def __init__(self, calls: Sequence[Any], operands: Sequence[int], own: int = 0, refusal: str = ""):
+        self.own, self.refusal = own, refusal
         self.calls, self.operands, self.count = tuple(calls), operands, len(calls)
         self.entries = (_WORD * (2 * len(calls)))(*(word for c in calls for word in (c.function, c.argument)))
         # Arrays that move are not held on to where they were: who holds a block of results tells whether it is free.
@@ -71,6 +90,20 @@ class Parts:
         for call in self.calls:
             for place, operand in zip(call.places, self.operands, strict=True):
                 yield operand, (call.held[0], place)
+
+
+def routine(function: Any, work: Routine, arrays: tuple[np.ndarray, ...]) -> list[Step] | None:
+    """The phases of a routine as steps that a chain can take; None where its kernel is not machine code of ours."""
+    if not isinstance(function, Kernel) or functions() is None:
+        return None
+    shared = _crew(team.team().threads).shared(work.shared)
+    operands: Sequence[int] = range(len(arrays))
+    steps: list[Step] = []
+    for phase, count in enumerate(work.parts):
+        # The memory of a thread takes its place in the table when a part runs.
+        calls = [function.bound(phase, k, work.geometry, shared, shared[:0], *arrays) for k in range(count)]
+        steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), work.refusal))
+    return steps
 
 
 def shared(calls: Sequence[Any], operands: Sequence[int], run: Step) -> Step:
@@ -129,8 +162,8 @@ class _Crew:
         known = functions()
         assert known is not None  # whoever has parts has them
         word = ctypes.c_void_p
-        self.run = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64)(known["share_run"])
-        self._serve = ctypes.CFUNCTYPE(None, word)(known["share_serve"])
+        self.run = ctypes.CFUNCTYPE(None, word, word, ctypes.c_int64, word)(known["share_run"])
+        self._serve = ctypes.CFUNCTYPE(None, word, word)(known["share_serve"])
         self._ring = ctypes.CFUNCTYPE(None, word)(known["share_ring"])
         memory = np.zeros(BLOCK_WORDS + 8, np.int64)
         start = -memory.ctypes.data % 64 // 8  # words that several threads write lie on lines of their own
@@ -139,13 +172,34 @@ class _Crew:
         self.lock = threading.Lock()
         self._waiting = threads - 1
         self._threads: list[threading.Thread] = []
+        # Where the memory of each thread is, and behind them all that of a routine as a whole. None is ever given back:
+        # what it is too small for now has grown out of it, but may still run in it.
+        self._memory = [np.zeros(0, np.float32)] * (threads + 1)
+        self._outgrown: list[np.ndarray] = []
+        self.places = np.zeros(threads, np.int64)
+
+    def own(self, elements: int) -> int:
+        """Have each thread own so much memory; where the first one reads its address."""
+        for thread in range(len(self.places)):
+            self.places[thread] = self._grown(thread, elements).ctypes.data
+        return self.places.ctypes.data
+
+    def shared(self, elements: int) -> np.ndarray:
+        """Memory for a routine as a whole, whose content is of none for long."""
+        return self._grown(-1, elements)
+
+    def _grown(self, number: int, elements: int) -> np.ndarray:
+        if self._memory[number].size < elements:
+            self._outgrown.append(self._memory[number])
+            block = np.zeros(elements + LINE, np.float32)
+            self._memory[number] = block[-block.ctypes.data % (4 * LINE) // 4 :]
+        return self._memory[number]
 
     def start(self) -> None:
         """Start the threads that have not started; called with the lock."""
-        for _ in range(self._waiting):
-            self._threads.append(
-                threading.Thread(target=self._serve, args=(self.block,), name="lazywafer", daemon=True)
-            )
+        for k in range(self._waiting):
+            arguments = (self.block, self.places[k + 1 :].ctypes.data)
+            self._threads.append(threading.Thread(target=self._serve, args=arguments, name="lazywafer", daemon=True))
             self._threads[-1].start()
         self._waiting = 0
 
@@ -182,6 +236,7 @@ class Chain:
         self._steps = list(steps)
         self._table = (_WORD * (2 * len(steps)))()
         self._shares = False
+        self._own = max(step.own for step in steps)
         for k, step in enumerate(steps):
             self.put(k, step)
 
@@ -189,19 +244,25 @@ class Chain:
         """Have another step in place of one."""
         self._steps[k] = step
         self._table[2 * k], self._table[2 * k + 1] = step.count, ctypes.addressof(step.entries)
-        self._shares |= step.count > 1
+        self._shares |= step.count > 1 or step.own > 0
 
     def __call__(self) -> None:
-        """Run them; of several threads that run chains one at a time has the crew."""
+        """Run them; of several threads that run chains one at a time has the crew and its memory.
+
+        Raises ShapeError where the last step refuses its operands.
+        """
         crew = _crew(self._threads)
         table, count = ctypes.addressof(self._table), len(self._steps)
         if not self._shares:
-            crew.run(crew.block, table, count)
+            crew.run(crew.block, table, count, crew.places.ctypes.data)
             return
         with crew.lock:
             if crew._waiting:
                 crew.start()
-            crew.run(crew.block, table, count)
+            crew.run(crew.block, table, count, crew.own(self._own))
+        last = self._steps[-1]
+        if last.refusal and any(part.words[2] for part in last.calls):
+            raise ShapeError(last.refusal)
 
 
 Place = tuple[Chain | None, int]
@@ -211,8 +272,11 @@ def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
     """The same steps with neighbours in chains; and of each step its chain, if any, and its number there or here."""
     result: list[Step] = []
     places: list[Place] = []
-    for is_chain, group in itertools.groupby(steps, lambda step: isinstance(step, Parts)):
-        members = list(group)
+    # What may refuse its operands ends a chain: the steps behind it must not run then.
+    refusing = itertools.accumulate((getattr(step, "refusal", "") != "" for step in steps), initial=0)
+    pairs = zip(steps, refusing, strict=False)
+    for (is_chain, _), group in itertools.groupby(pairs, lambda pair: (isinstance(pair[0], Parts), pair[1])):
+        members = [step for step, _ in group]
         if is_chain:
             chain = Chain([s for s in members if isinstance(s, Parts)])
             places += [(chain, k) for k in range(len(members))]

@@ -22,6 +22,7 @@ from lazytensor.ir.program import Instr, Program
 from lazytensor.ir.types import Type
 from lazytensor.kernels import BY_NAME
 from lazytensor.kernels.parts import Bounds
+from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
 from lazytensor.runtime import blas, chain, jit, team, timing
@@ -313,7 +314,7 @@ def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
     if routine is not None:
         leaf, work = jit.leaf(routine.leaf), routine
-        first: Bind = lambda arrays: [team.bind(leaf, work, tuple(a.reshape(-1) for a in arrays))]  # noqa: E731
+        first: Bind = partial(_routine_steps, leaf, work)
     elif text:
         function = jit.load(text)
         bounds = kernel.parts(instr.attrs, outs, ins) if kernel.parts is not None else ()
@@ -323,6 +324,11 @@ def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     else:
         first = partial(_library_steps, kernel.bind, instr.attrs, len(ins))
     return lambda arrays: [*first(arrays), *(step for r in rounders for step in r(arrays))]
+
+
+def _routine_steps(leaf: Any, work: Routine, arrays: list[np.ndarray]) -> list[Step]:
+    flat = tuple(a.reshape(-1) for a in arrays)
+    return chain.routine(leaf, work, flat) or [team.bind(leaf, work, flat)]
 
 
 def _cut_steps(cut: Any, attrs: Any, count: int, arrays: list[np.ndarray]) -> list[Step]:
