@@ -44,7 +44,7 @@ def window_argmax(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -
     each = _each(images, math.prod(out) * math.prod(kernel))
     rows = (*_windows(x.shape[lead:], out, attrs), _three(attrs["dilation"], 1))
     geometry = np.array([images, each, *(v for row in rows for v in row)], np.int64)
-    return Routine(leaf="window_places", geometry=geometry, parts=(-(-images // each),))
+    return Routine(leaf="window_places", geometry=geometry, parts=(-(-images // each),), is_special=True)
 
 
 def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine | None:
@@ -56,7 +56,7 @@ def _totals(image: Type, windows: Type, attrs: Attrs, spreads: bool) -> Routine 
     each = _each(images, math.prod(out) * taps)
     rows = _windows(image.shape[lead:], out, attrs)
     geometry = np.array([images, each, *(v for row in rows for v in row), spreads], np.int64)
-    return Routine(leaf="window_totals", geometry=geometry, parts=(-(-images // each),))
+    return Routine(leaf="window_totals", geometry=geometry, parts=(-(-images // each),), is_special=True)
 
 
 def window_sum(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
@@ -77,7 +77,13 @@ def _by_rows(leaf: str, values: Type, places: Type, extent: int) -> Routine | No
         return None
     each = _each(rows, extent + count)
     geometry = np.array([rows, each, extent, count], np.int64)
-    return Routine(leaf=leaf, geometry=geometry, parts=(-(-rows // each),), refusal=BAD_PLACE.format(extent - 1))
+    return Routine(
+        leaf=leaf,
+        geometry=geometry,
+        parts=(-(-rows // each),),
+        refusal=BAD_PLACE.format(extent - 1),
+        is_special=True,
+    )
 
 
 def at_places(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:

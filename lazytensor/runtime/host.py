@@ -313,7 +313,7 @@ def _binder(instr: Instr, program: Program, compiled: Compiled) -> Bind:
     routine = routine_of(instr, outs, ins) if config.current().jit else None
     text = kernel.source(instr.attrs, outs, ins) if kernel.source is not None and config.current().jit else ""
     if routine is not None:
-        leaf, work = jit.leaf(routine.leaf), routine
+        leaf, work = jit.leaf(routine), routine
         first: Bind = partial(_routine_steps, leaf, work)
     elif text:
         function = jit.load(text)

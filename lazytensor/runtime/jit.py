@@ -9,6 +9,7 @@ imported with the first kernel that needs it, and not before.
 import hashlib
 import importlib
 import pathlib
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 
 from lazytensor import config
 from lazytensor.errors import CompileError
+from lazytensor.kernels.routine import Routine
 from lazytensor.native.bound_code import Kernel as NativeKernel
 from lazytensor.native.kinds import Unknown
 
@@ -45,9 +47,13 @@ def bound(function: Kernel, *arguments: Any) -> Callable[[], object]:
     return function.bound(*arguments) if isinstance(function, NativeKernel) else partial(function, *arguments)
 
 
-def leaf(name: str) -> Kernel:
-    """The compiled `kernel` of a module of `lazytensor.runtime.leaves`."""
-    return load((LEAVES / f"{name}.py").read_text(encoding="utf-8"))
+def leaf(routine: Routine) -> Kernel:
+    """The compiled `kernel` of a routine, a module of `lazytensor.runtime.leaves`."""
+    text = (LEAVES / f"{routine.leaf}.py").read_text(encoding="utf-8")
+    if routine.is_special:
+        # But for the first two, how many there are in all and in a part: another batch needs no other text.
+        text = re.sub(r"\bg\[([2-9]|1\d)\]", lambda place: str(routine.geometry[int(place[1])]), text)
+    return load(text)
 
 
 def digest(source: str) -> str:

@@ -78,7 +78,7 @@ def routine_run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> lis
     types = [tuple(Type(a.shape, float32) for a in arrays) for arrays in (outs, ins)]
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), *types)
     with config.override(threads=threads):
-        team.bind(jit.leaf(routine.leaf), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))()
+        team.bind(jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, *outs)))()
     return outs
 
 

@@ -44,7 +44,7 @@ def of(array: np.ndarray) -> Type:
 def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> np.ndarray:
     out = np.full_like(OPS[op].eval(*ins, **attrs), 7)
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
-    arguments = jit.leaf(routine.leaf), routine, tuple(a.reshape(-1) for a in (*ins, out))
+    arguments = jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
     with config.override(threads=threads):
         team.bind(*arguments)()
         before = out.copy()
@@ -146,7 +146,7 @@ def test_a_place_outside_of_its_row_is_refused():
         (Type((2, 5), float32),),
         (of(g), of(places)),
     )
-    arguments = jit.leaf(routine.leaf), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4"))
+    arguments = jit.leaf(routine), routine, (g.reshape(-1), places.reshape(-1), np.zeros(10, "f4"))
     for steps in filter(None, ([team.bind(*arguments)], chain.routine(*arguments))):
         runs, _ = chain.chains([*steps, *steps])
         # The second time is a call of its own, which is not made.

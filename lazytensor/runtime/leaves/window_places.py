@@ -25,8 +25,9 @@ def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
                 # Padding never counts, not even where all else is the lowest number there is.
                 if 0 <= p2 < e2:
                     value = x[at + row + p2]
-                    if place < 0 or value > best or value != value:
-                        best, place = value, row + p2
+                    # No branch: which element is the largest is nothing that a processor could guess.
+                    is_next = (place < 0) | (value > best) | (value != value)
+                    best, place = value if is_next else best, row + p2 if is_next else place
     return place
 
 
