@@ -1,6 +1,6 @@
 """Arena: where in one block of memory each temporary buffer lies; buffers whose lifetimes do not meet share bytes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from lazytensor.ir.program import Program
@@ -26,10 +26,13 @@ def views_of(program: Program) -> dict[int, int]:
     return views
 
 
-def lay_out(program: Program, outside: Collection[int] = ()) -> Arena:
-    """Give every temporary buffer a place but those that lie outside, first written first, best fit first."""
+def lay_out(program: Program, outside: Collection[int] = (), together: Collection[range] = ()) -> Arena:
+    """Give every temporary buffer a place but those that lie outside, first written first, best fit first.
+
+    `together` are instructions that run at the same time.
+    """
     views = views_of(program)
-    first, last = _lifetimes(program, views)
+    first, last = _lifetimes(program, views, {k: run for run in together for k in run})
     dying: dict[int, list[int]] = {}
     for b, time in last.items():
         dying.setdefault(time, []).append(b)
@@ -60,15 +63,17 @@ def lay_out(program: Program, outside: Collection[int] = ()) -> Arena:
     return Arena(offsets, views, top)
 
 
-def _lifetimes(program: Program, views: dict[int, int]) -> tuple[dict[int, int], dict[int, int]]:
+def _lifetimes(
+    program: Program, views: dict[int, int], together: Mapping[int, range]
+) -> tuple[dict[int, int], dict[int, int]]:
     """For each temporary buffer the instruction that first writes it and the one that last uses it."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for time, instr in enumerate(program.instrs):
         for b in (views.get(b, b) for b in (*instr.reads, *instr.writes)):
             if program.buffers[b].kind == "temp":
-                first.setdefault(b, time)
-                last[b] = time
+                first.setdefault(b, together.get(time, (time,))[0])
+                last[b] = together.get(time, (time,))[-1]
     # Fetches and new state are read after the last instruction.
     end = len(program.instrs)
     for b in (*program.fetches, *(new for _, new in program.state.values())):

@@ -48,19 +48,19 @@ def distinct_slots(operands: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(order.index(o) for o in operands)
 
 
-def generate(nest: Nest, slots: tuple[int, ...] | None = None) -> str:
+def generate(nest: Nest, slots: tuple[int, ...] | None = None, is_cut: bool = False) -> str:
     """The Numba module of a nest. `slots` gives the argument number of each input, then of each output.
 
-    Where `parts_of` gives parts, the first two arguments are the bounds of one.
+    Where `parts_of` gives parts, or where it `is_cut` all the same, the first two arguments are the bounds of one.
     """
     slots = slots or tuple(range(len(nest.inputs) + len(nest.outputs)))
-    return _Text(_arranged(nest), slots).module()
+    return _Text(arranged(nest), slots, is_cut or bool(parts_of(nest))).module()
 
 
 def parts_of(nest: Nest) -> Bounds:
     """The bounds of the parts in which threads may run a nest; none for little work, or where all is one sum."""
-    nest = _arranged(nest)
-    loop = _cut_loop(nest)
+    nest = arranged(nest)
+    loop = cut_loop(nest)
     if loop is None:
         return ()
     work = sum(SPECIAL if s.unit == "special" else 1 for s in nest.body)
@@ -72,12 +72,12 @@ def parts_of(nest: Nest) -> Bounds:
     return parts if len(parts) > 1 else ()
 
 
-def _cut_loop(nest: Nest) -> int | None:
+def cut_loop(nest: Nest) -> int | None:
     """The outermost loop whose iterations are independent; None if all are sums."""
     return next((k for k, loop in enumerate(nest.loops) if not loop.is_reduction), None)
 
 
-def _arranged(nest: Nest) -> Nest:
+def arranged(nest: Nest) -> Nest:
     """Loops collapsed; reduction loops inside all others, except a last loop that is none, which stays innermost."""
     nest = collapse(nest)
     loops = nest.loops
@@ -103,7 +103,7 @@ def _folded(reduce: str, dtype: DType, a: str, b: str, is_strict: bool = True) -
 class _Text:
     """Collects the lines of one function."""
 
-    def __init__(self, nest: Nest, slots: tuple[int, ...]):
+    def __init__(self, nest: Nest, slots: tuple[int, ...], is_cut: bool):
         self.nest = nest
         self.inputs = [f"a{s}" for s in slots[: len(nest.inputs)]]
         self.outputs = [f"a{s}" for s in slots[len(nest.inputs) :]]
@@ -116,7 +116,7 @@ class _Text:
         self.depths = _depths(nest)
         self.folds = [s for s in nest.stores if s.reduce]
         self.lines: list[str] = []
-        self.cut = _cut_loop(nest) if parts_of(nest) else None
+        self.cut = cut_loop(nest) if is_cut else None
 
     def module(self) -> str:
         """The whole text."""
@@ -125,7 +125,7 @@ class _Text:
         if not self.folds:
             self._stores(self._open(0, len(loops), 1))
         else:
-            # After `_arranged` the reduction loops follow each other: this is the outermost.
+            # After `arranged` the reduction loops follow each other: this is the outermost.
             first = next(k for k, loop in enumerate(loops) if loop.is_reduction)
             indent = self._open(0, first, 1)
             if loops[-1].is_reduction:

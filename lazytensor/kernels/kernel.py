@@ -40,6 +40,7 @@ class Kernel:
     cut(attrs, outs, ins) is, where given, the same in parts that threads may share, cut as shapes alone say; each is a
     product whose arguments are its operands and its result.
     work(attrs, out_types, in_types) counts flops and bytes.
+    One that `is_by_rows` has rows of its first operand's last dimension for parts, and so many of all other operands.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Kernel:
     parts: Callable[[Attrs, tuple[Type, ...], tuple[Type, ...]], Bounds] | None = None
     cut: Callable[[Attrs, Arrays, Arrays], list[partial[object]]] | None = None
     benefit: int = 0
+    is_by_rows: bool = False
 
 
 def by_op(name: str) -> Callable[[Node], Match | None]:

@@ -142,6 +142,7 @@ SOFTMAX = Kernel(
     source=_source(_SOFTMAX, _SCALE),
     parts=_parts,
     benefit=2,
+    is_by_rows=True,
 )
 SOFTMAX_CROSS_ENTROPY = Kernel(
     name="softmax_cross_entropy",
@@ -151,4 +152,5 @@ SOFTMAX_CROSS_ENTROPY = Kernel(
     source=_source(_LOSS, _GRADIENT, _KEEP),
     parts=_parts,
     benefit=3,
+    is_by_rows=True,
 )

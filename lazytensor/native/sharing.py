@@ -258,6 +258,71 @@ def _product() -> str:
     )
 
 
+_ROWS = """
+define void @share_rows(ptr %words, i64 %own) {
+entry:
+  %count = load i64, ptr %words
+  %at_block = getelementptr i64, ptr %words, i64 1
+  %block = load i64, ptr %at_block
+  %at_steps = getelementptr i64, ptr %words, i64 2
+  %steps = load i64, ptr %at_steps
+  %at_pointers = getelementptr i64, ptr %words, i64 3
+  %pointers = load i64, ptr %at_pointers
+  %calls = getelementptr i64, ptr %words, i64 4
+  %places = getelementptr [3 x i64], ptr %calls, i64 %steps
+  br label %head
+head:
+  %row = phi i64 [ 0, %entry ], [ %next, %tail ]
+  %more = icmp slt i64 %row, %count
+  br i1 %more, label %rows, label %out
+rows:
+  %rest = sub i64 %count, %row
+  %is_last = icmp slt i64 %rest, %block
+  %height = select i1 %is_last, i64 %rest, i64 %block
+  br label %point
+point:
+  %k = phi i64 [ 0, %rows ], [ %after, %move ]
+  %moved = icmp eq i64 %k, %pointers
+  br i1 %moved, label %call, label %move
+move:
+  %place = getelementptr [3 x i64], ptr %places, i64 %k
+  %slot = load ptr, ptr %place
+  %at_base = getelementptr i64, ptr %place, i64 1
+  %base = load i64, ptr %at_base
+  %at_bytes = getelementptr i64, ptr %place, i64 2
+  %bytes = load i64, ptr %at_bytes
+  %far = mul i64 %row, %bytes
+  %address = add i64 %base, %far
+  store i64 %address, ptr %slot
+  %after = add i64 %k, 1
+  br label %point
+call:
+  %j = phi i64 [ 0, %point ], [ %later, %run ]
+  %called = icmp eq i64 %j, %steps
+  br i1 %called, label %tail, label %run
+run:
+  %step = getelementptr [3 x i64], ptr %calls, i64 %j
+  %function = load ptr, ptr %step
+  %at_table = getelementptr i64, ptr %step, i64 1
+  %table = load ptr, ptr %at_table
+  %at_unit = getelementptr i64, ptr %step, i64 2
+  %unit = load i64, ptr %at_unit
+  %end = mul i64 %height, %unit
+  %at_end = getelementptr i64, ptr %table, i64 1
+  store i64 0, ptr %table
+  store i64 %end, ptr %at_end
+  call void %function(ptr %table)
+  %later = add i64 %j, 1
+  br label %call
+tail:
+  %next = add i64 %row, %block
+  br label %head
+out:
+  ret void
+}
+"""
+
+
 @functools.cache
 def functions() -> Mapping[str, int] | None:
     """The addresses of the functions by name; None on a system whose threads wait in another way."""
@@ -271,6 +336,6 @@ def functions() -> Mapping[str, int] | None:
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
     declared = f"declare i64 @syscall(i64, ...)\ndeclare void @{pause}({parameter})"
-    texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product()]
-    names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine")
+    texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product(), _ROWS]
+    names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
     return machine.addresses("\n".join(texts), names)

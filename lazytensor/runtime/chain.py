@@ -177,12 +177,13 @@ class _Crew:
         self._memory = [np.zeros(0, np.float32)] * (threads + 1)
         self._outgrown: list[np.ndarray] = []
         self.places = np.zeros(threads, np.int64)
+        self.first_place = self.places.ctypes.data
 
-    def own(self, elements: int) -> int:
-        """Have each thread own so much memory; where the first one reads its address."""
-        for thread in range(len(self.places)):
-            self.places[thread] = self._grown(thread, elements).ctypes.data
-        return self.places.ctypes.data
+    def own(self, elements: int) -> None:
+        """Have each thread own so much memory."""
+        if self._memory[0].size < elements:
+            for thread in range(len(self.places)):
+                self.places[thread] = self._grown(thread, elements).ctypes.data
 
     def shared(self, elements: int) -> np.ndarray:
         """Memory for a routine as a whole, whose content is of none for long."""
@@ -252,14 +253,15 @@ class Chain:
         Raises ShapeError where the last step refuses its operands.
         """
         crew = _crew(self._threads)
-        table, count = ctypes.addressof(self._table), len(self._steps)
+        arguments = crew.block, ctypes.addressof(self._table), len(self._steps), crew.first_place
         if not self._shares:
-            crew.run(crew.block, table, count, crew.places.ctypes.data)
+            crew.run(*arguments)
             return
         with crew.lock:
             if crew._waiting:
                 crew.start()
-            crew.run(crew.block, table, count, crew.own(self._own))
+            crew.own(self._own)
+            crew.run(*arguments)
         last = self._steps[-1]
         if last.refusal and any(part.words[2] for part in last.calls):
             raise ShapeError(last.refusal)

@@ -25,7 +25,7 @@ from lazytensor.kernels.parts import Bounds
 from lazytensor.kernels.routine import Routine
 from lazytensor.kernels.routines import routine_of
 from lazytensor.ops.op import OPS
-from lazytensor.runtime import blas, chain, jit, team, timing
+from lazytensor.runtime import blas, chain, jit, row_runs, team, timing
 from lazytensor.runtime.backend import Store as StateStore
 from lazytensor.runtime.lasting import Lasting, lasting_fetches
 
@@ -60,7 +60,9 @@ class HostExecutable:
         fetches = lasting_fetches(program)
         self.lasting = frozenset(fetches)
         self._blocks = {b: Lasting(program.buffers[b].type) for b in fetches.values()}
-        self._arena = lay_out(program, outside=self._blocks)
+        is_alone = timing.current() is not None or not config.current().jit or chain.functions() is None
+        runs = {run.places[0]: run for run in (() if is_alone else row_runs.runs_of(program))}
+        self._arena = lay_out(program, self._blocks, [range(r.places[0], r.places[-1] + 1) for r in runs.values()])
         block = np.zeros(self._arena.size_bytes + ALIGNMENT, np.uint8)
         # The system gives memory with its first use, and of a large arena takes as long for it as we do to bind.
         touching = threading.Thread(target=block[::PAGE_BYTES].fill, args=(0,))
@@ -77,8 +79,11 @@ class HostExecutable:
         self._moving: list[tuple[int, Instr, Bind]] = []
         self._compiled: Compiled = {}
         moving = _with_views(set(self._words), program)
-        for instr in program.instrs:
-            if instr.kernel != "reshape":
+        within = {k for run in runs.values() for k in run.places}
+        for k, instr in enumerate(program.instrs):
+            if k in runs:
+                self._add_run(runs[k])
+            elif k not in within and instr.kernel != "reshape":
                 self._add(instr, may_move=bool(moving & {*instr.reads, *instr.writes}))
         self._copied = _copied_batch(program, {b for _, instr, _ in self._moving for b in instr.reads})
         copied = {b for _, b in self._copied}
@@ -99,6 +104,11 @@ class HostExecutable:
         elif may_move:
             self._note_words(parts, (*instr.reads, *instr.writes))
         self._steps += steps
+
+    def _add_run(self, run: row_runs.Run) -> None:
+        step = run.bind([self._arrays[b] for b in run.operands], self._arena.views)
+        self._note_words([step], run.operands)
+        self._steps.append(step)
 
     def _note_words(self, parts: Sequence[chain.Parts], operands: Sequence[int]) -> None:
         for step in parts:

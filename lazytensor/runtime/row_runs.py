@@ -1,0 +1,239 @@
+"""Rows: neighbouring instructions over the same rows run together, block by block, while the rows lie in a cache.
+
+What they alone hand on is written to the same few rows again and again, and never reaches memory.
+"""
+
+import ctypes
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from lazytensor.compiler.arena import views_of
+from lazytensor.compiler.codegen import arranged, cut_loop, distinct_slots, generate
+from lazytensor.ir.nest import Access, Nest, rebased
+from lazytensor.ir.program import Instr, Program
+from lazytensor.kernels import BY_NAME
+from lazytensor.kernels.parts import bounds
+from lazytensor.native.bound_code import Kernel
+from lazytensor.runtime import chain, jit
+
+LEAST_BYTES = 1 << 21  # handed on: of less a second-level cache holds a thread's share
+BLOCK_BYTES = 1 << 16  # of all operands of a block
+_WORD = ctypes.c_int64
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How one instruction goes over rows.
+
+    Of each argument of its kernel: which operand it is, its first element, and how many elements a row takes. A row of
+    those that are `local` touches no element of another. The text of the kernel is written when it is asked for.
+    """
+
+    instr: Instr
+    text: Callable[[], str]
+    extent: int
+    arguments: tuple[int, ...]
+    starts: tuple[int, ...]
+    strides: tuple[int, ...]
+    local: tuple[bool, ...]
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """The buffer of each argument."""
+        operands = (*self.instr.reads, *self.instr.writes)
+        return tuple(operands[k] for k in self.arguments)
+
+
+def _loop(instr: Instr, program: Program) -> Loop | None:
+    """The rows of an instruction; None where it is no loop over independent ones."""
+    operands = (*instr.reads, *instr.writes)
+    if instr.nest is not None:
+        return _loop_of_nest(instr, instr.nest, operands)
+    kernel = BY_NAME.get(instr.kernel)
+    if kernel is None or not kernel.is_by_rows or kernel.source is None:
+        return None
+    types = tuple(program.buffers[b].type for b in operands)
+    count = len(instr.reads)
+    extent = types[0].size // types[0].shape[-1]
+    return Loop(
+        instr=instr,
+        text=partial(kernel.source, instr.attrs, types[count:], types[:count]),
+        extent=extent,
+        arguments=tuple(range(len(types))),
+        starts=(0,) * len(types),
+        strides=tuple(t.size // extent for t in types),
+        local=(True,) * len(types),
+    )
+
+
+def _loop_of_nest(instr: Instr, nest: Nest, operands: tuple[int, ...]) -> Loop | None:
+    slots = distinct_slots(operands)
+    nest, starts = rebased(nest, slots)
+    shape = arranged(nest)
+    # A number that counts rows counts from the first of all.
+    if cut_loop(shape) != 0 or any(s.op == "index" for s in shape.body):
+        return None
+    accesses: list[list[Access]] = [[] for _ in starts]
+    for slot, access in zip(slots, (*shape.reads, *shape.writes), strict=True):
+        accesses[slot].append(access)
+    if any(a.strides[0] != each[0].strides[0] for each in accesses for a in each):
+        return None
+    inner = [loop.extent for loop in shape.loops[1:]]
+
+    def is_local(a: Access) -> bool:
+        reach = sum(s * (e - 1) for s, e in zip(a.strides[1:], inner, strict=True))
+        return min(a.strides) >= 0 and a.offset + reach < a.strides[0]
+
+    return Loop(
+        instr=instr,
+        text=partial(generate, nest, slots, is_cut=True),
+        extent=shape.loops[0].extent,
+        arguments=tuple(slots.index(k) for k in range(len(starts))),
+        starts=starts,
+        strides=tuple(each[0].strides[0] for each in accesses),
+        local=tuple(all(map(is_local, each)) for each in accesses),
+    )
+
+
+@dataclass
+class Run:
+    """Neighbouring instructions over the same rows; `places` are theirs in the program, with views between them."""
+
+    loops: list[Loop] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    scratch: frozenset[int] = frozenset()
+
+    @property
+    def operands(self) -> list[int]:
+        """The buffers of all arguments, one instruction after the other."""
+        return [b for loop in self.loops for b in loop.operands]
+
+    def takes(self, new: Loop, owners: dict[int, int]) -> bool:
+        """Whether one more loop can go over the same blocks."""
+        extents = [loop.extent for loop in (*self.loops, new)]
+        if any(e % min(extents) for e in extents):
+            return False
+        # Who reads or overwrites what another one writes has to find it in the same block.
+        spans: dict[int, set[int]] = {}
+        written = {owners.get(b, b) for loop in (*self.loops, new) for b in loop.instr.writes}
+        for loop in (*self.loops, new):
+            for b, stride, is_local in zip(loop.operands, loop.strides, loop.local, strict=True):
+                spans.setdefault(owners.get(b, b), set()).add(stride * loop.extent if is_local else -1)
+        return all(len(spans[b]) == 1 and -1 not in spans[b] for b in written)
+
+    def bind(self, arrays: Sequence[np.ndarray], owners: dict[int, int]) -> chain.Parts:
+        """The run over the arrays of its operands, as parts that threads share."""
+        rows = min(loop.extent for loop in self.loops)
+        kernels: list[Any] = [jit.load(loop.text()) for loop in self.loops]
+        units = [loop.extent // rows for loop in self.loops]
+        # Bytes of a row of each operand.
+        steps = [
+            stride * unit * loop_array.itemsize
+            for loop, unit, some in zip(self.loops, units, self._split(arrays), strict=True)
+            for stride, loop_array in zip(loop.strides, some, strict=True)
+        ]
+        block = max(1, BLOCK_BYTES // max(sum(steps), 1))
+        calls = []
+        for first, last in bounds(rows, max(loop.instr.work.flops for loop in self.loops)):
+            words = [last - first, block, len(kernels), len(steps)]
+            pointers: list[int] = []
+            tables = []
+            at = iter(zip(steps, self.operands, strict=True))
+            for kernel, unit, loop, some in zip(kernels, units, self.loops, self._split(arrays), strict=True):
+                flat = [a.reshape(-1)[s:] for a, s in zip(some, loop.starts, strict=True)]
+                call = kernel.bound(0, 0, *flat)
+                tables.append(call.held[0])
+                words += [call.function, call.argument, unit]
+                for place, a, (step, b) in zip(call.places, flat, at, strict=False):
+                    base = a.__array_interface__["data"][0] + first * step
+                    is_scratch = owners.get(b, b) in self.scratch
+                    pointers += [call.argument + 8 * place, base, 0 if is_scratch else step]
+            calls.append(Blocks(words, pointers, tables))
+        return chain.Parts(calls, range(len(steps)))
+
+    def _split(self, arrays: Sequence[np.ndarray]) -> list[Sequence[np.ndarray]]:
+        """The arrays of each instruction."""
+        split, at = [], 0
+        for loop in self.loops:
+            split.append(arrays[at : at + len(loop.arguments)])
+            at += len(loop.arguments)
+        return split
+
+
+class Blocks:
+    """A part of a run: some rows, with the words of the argument of `share_rows`."""
+
+    __slots__ = ("argument", "function", "gives", "held", "kept", "places")
+
+    def __init__(self, words: list[int], pointers: list[int], tables: list[Any]):
+        known = chain.functions()
+        assert known is not None
+        table = (_WORD * (len(words) + len(pointers)))(*words, *pointers)
+        self.function, self.argument, self.gives = known["share_rows"], ctypes.addressof(table), "void"
+        self.held, self.kept = (table,), tables
+        self.places = tuple(range(len(words) + 1, len(words) + len(pointers), 3))
+
+
+def runs_of(program: Program) -> list[Run]:
+    """The runs that hand more on than a cache holds."""
+    buffers = _Buffers(program)
+    runs: list[Run] = []
+    for is_loop, group in groupby(
+        (k for k, instr in enumerate(program.instrs) if instr.kernel != "reshape"),
+        lambda k: _may_be_loop(program.instrs[k]),
+    ):
+        places = list(group)
+        # Most steps end here: to look at their loops would take them some time.
+        if is_loop and buffers.nbytes(buffers.handed_on(places)) >= LEAST_BYTES:
+            runs += _runs(program, places, buffers)
+    return [run for run in runs if all(isinstance(jit.load(loop.text()), Kernel) for loop in run.loops)]
+
+
+def _may_be_loop(instr: Instr) -> bool:
+    return instr.nest is not None or getattr(BY_NAME.get(instr.kernel), "is_by_rows", False)
+
+
+def _runs(program: Program, places: list[int], buffers: "_Buffers") -> list[Run]:
+    """Neighbouring loops as runs, each as long as possible."""
+    runs = [Run()]
+    for k in places:
+        loop = _loop(program.instrs[k], program)
+        if loop is None or not runs[-1].takes(loop, buffers.owners):
+            runs.append(Run())
+        if loop is not None and runs[-1].takes(loop, buffers.owners):
+            runs[-1].loops.append(loop)
+            runs[-1].places.append(k)
+    for run in runs:
+        run.scratch = buffers.handed_on(run.places)
+    return [run for run in runs if buffers.nbytes(run.scratch) >= LEAST_BYTES]
+
+
+class _Buffers:
+    """Who uses which buffer of a program."""
+
+    def __init__(self, program: Program):
+        self.program, self.owners = program, views_of(program)
+        outside = {*program.fetches, *(b for pair in program.state.values() for b in pair)}
+        self._outside = {self.owners.get(b, b) for b in outside}
+        self._users: dict[int, list[int]] = {}
+        for k, instr in enumerate(program.instrs):
+            if instr.kernel != "reshape":
+                for b in {self.owners.get(b, b) for b in (*instr.reads, *instr.writes)}:
+                    self._users.setdefault(b, []).append(k)
+
+    def handed_on(self, places: Collection[int]) -> frozenset[int]:
+        """The temporary buffers that some instructions write and nobody else uses."""
+        within = set(places)
+        written = {self.owners.get(b, b) for k in places for b in self.program.instrs[k].writes} - self._outside
+        return frozenset(
+            b for b in written if self.program.buffers[b].kind == "temp" and within.issuperset(self._users[b])
+        )
+
+    def nbytes(self, some: Collection[int]) -> int:
+        """The bytes of some buffers."""
+        return sum(self.program.buffers[b].type.nbytes for b in some)
