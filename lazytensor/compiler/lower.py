@@ -1,7 +1,8 @@
 """Lowering: operations that are not legal on the target become graphs of those that are, as their rows say.
 
 There are two targets. Legal in CIRH is what the vendor's front end prints; the rest is decomposed as it was seen to do.
-On the host everything is legal that is no composite: log1p(x) by one loop is more exact than log(1 + x).
+On the host everything is legal that is no composite: log1p(x) by one loop is more exact than log(1 + x). What adds up
+from parts among zeros is written in one go there.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from lazytensor import source
 from lazytensor.ir.graph import Graph, Node, rebuild, same, topological
 from lazytensor.ir.types import Where
 from lazytensor.ops import OPS
+from lazytensor.ops.shape import joined_parts
 
 Rule = Callable[[Node, tuple[Node, ...]], Node | None]
 """From a node and its inputs in their last form to what stands in its place; None if that is the node itself."""
@@ -28,6 +30,8 @@ def _for_cirh(n: Node, inputs: tuple[Node, ...]) -> Node | None:
 
 
 def _for_host(n: Node, inputs: tuple[Node, ...]) -> Node | None:
+    if n.op == "add":
+        return joined_parts(*inputs)
     composite = OPS[n.op].composite
     return None if composite is None else composite(*inputs, **n.attrs)
 
@@ -39,7 +43,7 @@ def lower_to_cirh(graph: Graph) -> Graph:
 
 def lower_to_host(graph: Graph, kept: frozenset[str] = frozenset()) -> Graph:
     """The graph in what the host can run: loop bodies, library kernels, NumPy for the rest, and what is `kept`."""
-    return _lower(graph, _for_host, lambda op: op in kept or OPS[op].composite is None)
+    return _lower(graph, _for_host, lambda op: op in kept or (OPS[op].composite is None and op != "add"))
 
 
 def _place(n: Node) -> Where | None:

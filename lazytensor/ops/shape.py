@@ -1,6 +1,7 @@
 """Views and rearrangements; those that a tensor can be seen through carry `put`, the write through the view."""
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,42 @@ def _padded_part(base: Node, value: Node, *, starts: Dims, limits: Dims, strides
         return None
     pairs = tuple((s, e - limit) for s, e, limit in zip(starts, base.type.shape, limits, strict=True))
     return call("pad", value, pairs=pairs, value=base.attrs["value"])
+
+
+def joined_parts(a: Node, b: Node) -> Node | None:
+    """a + b where both are parts among zeros that do not meet: b's part written into a; all of one whole in a row.
+
+    The gradients of what a tensor was split into add up like this.
+    """
+    parts, zeros = _parts(a)
+    others, more_zeros = _parts(b)
+    if zeros is None or more_zeros is None or len(others) != 1:
+        return None
+    parts += others
+    for dim, extent in enumerate(a.type.shape):
+        spans = sorted((p.attrs["starts"][dim], p.attrs["limits"][dim]) for p in parts)
+        # Apart along one dimension: nothing that is written is written over.
+        if all(end <= start for (_, end), (start, _) in pairwise(spans)):
+            ends = [0, *(end for _, end in spans)]
+            is_row = [*(start for start, _ in spans), extent] == ends
+            if is_row and all(p.inputs[1].type.shape == _but(a.type.shape, dim, p) for p in parts):
+                ordered = sorted(parts, key=lambda p: int(p.attrs["starts"][dim]))
+                return call("concat", *(p.inputs[1] for p in ordered), dim=dim)
+            return call("slice_update", a, b.inputs[1], **b.attrs)
+    return None
+
+
+def _but(shape: Dims, dim: int, part: Node) -> Dims:
+    return (*shape[:dim], part.inputs[1].type.shape[dim], *shape[dim + 1 :])
+
+
+def _parts(n: Node) -> tuple[list[Node], Node | None]:
+    """The writes of whole parts, one upon the other, and the zeros below them; None where something else is there."""
+    parts = []
+    while n.op == "slice_update" and all(s == 1 for s in n.attrs["strides"]):
+        parts.append(n)
+        n = n.inputs[0]
+    return parts, n if parts and n.op == "full" and n.attrs["value"] == 0 else None
 
 
 op(
