@@ -17,7 +17,7 @@ from lazytensor.dtype import float32
 from lazytensor.errors import StateError, TraceError
 from lazytensor.ir.graph import Node, leaf, topological, unlike_others
 from lazytensor.ir.types import Type
-from lazytensor.runtime import blas, shared_products
+from lazytensor.runtime import blas, recurring, shared_products
 from lazytensor.runtime.reference import evaluate
 
 LOSSES_KEPT = 32
@@ -262,9 +262,27 @@ def register(cell: Cell, state: str) -> None:
 
 
 def _evaluated(roots: list[Node], remember: bool = False) -> list[np.ndarray]:
-    # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our own.
-    with blas.one_thread():
-        return evaluate(roots, {}, remember, shared_products.shared)
+    kept = _asked_for_later(roots) if remember else []
+    wanted = [*roots, *kept]
+    values = recurring.evaluated(wanted, topological(wanted, _has_value))
+    if values is None:
+        # With one thread of BLAS, whose results differ by how many it has; large products are shared in parts of our
+        # own.
+        with blas.one_thread():
+            return evaluate(roots, {}, remember, shared_products.shared)
+    for n, value in zip(wanted, values, strict=True):
+        n.value = value
+    return values[: len(roots)]
+
+
+def _asked_for_later(roots: list[Node]) -> list[Node]:
+    """The nodes below `roots` whose values a gradient will ask for: no walk back has used them up."""
+    open = [r for r in roots if r.tracks and not (r.memo and SPENT in r.memo)]
+    return [n for n in topological(open, _has_value) if n.tracks and n.value is None and isinstance(n.type, Type)]
+
+
+def _has_value(n: Node) -> bool:
+    return n.value is not None
 
 
 def sync() -> None:
@@ -287,6 +305,7 @@ def reset() -> None:
     global is_abstract, _recorder
     here.current, is_abstract, _recorder = None, False, None
     here.pending.clear()
+    recurring.forget()
 
 
 def value_of(n: Node, what: str = "reading it") -> np.ndarray:

@@ -57,7 +57,11 @@ def check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
     """Raises IndexInvalid for a label that is no class, where its value is known: not in a step that is recorded."""
     if cells.here.current is not None or cells.is_abstract or target.device.type == "meta" or not target.spec.size:
         return
-    labels, classes = target.array("the labels of a loss"), input.spec.shape[min(1, input.ndim - 1)]
+    n, classes = target.node, input.spec.shape[min(1, input.ndim - 1)]
+    # Labels in another shape are the same; who asks for them would have all computed that is pending.
+    while n.op == "reshape":
+        n = n.inputs[0]
+    labels = cells.value_of(n, "the labels of a loss")
     # Two passes for the good case, which is all but one.
     if labels.min() < 0 or labels.max() >= classes:
         wrong = labels[((labels < 0) | (labels >= classes)) & (labels != ignore_index)]

@@ -83,7 +83,8 @@ def _forget(entry: _Entry) -> None:
         _table.pop(entry.key, None)
 
 
-def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
+def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
+    """What tells operations apart, of inputs or of what stands for them."""
     if not attrs:
         return (op, inputs)
     # 1, 1.0 and True are equal for Python, 0.0 and -0.0 too, and NaN is not equal to itself.
@@ -98,7 +99,7 @@ def _key(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> InternKey:
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
     """The intern key of an operation and the node that has it, if one lives."""
-    key = _key(op, inputs, attrs)
+    key = structure(op, inputs, attrs)
     entry = _table.get(key)
     return key, entry() if entry is not None else None
 

@@ -1,0 +1,92 @@
+"""Recurring work outside of steps: what a script computes in the same way again and again is compiled.
+
+Each turn of its loop makes new nodes. They are compared by what they are made of, and where the leaves stand.
+"""
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from lazytensor import config
+from lazytensor.compiler.pipeline import Compilation
+from lazytensor.errors import LazyError
+from lazytensor.ir.graph import Graph, Node, node, rebuild, same, structure
+from lazytensor.runtime.backend import Executable
+from lazytensor.runtime.host import HostBackend
+from lazytensor.runtime.store import Store
+
+AGAIN = 16
+"""The time from which on work is compiled, which takes as long as to compute it some twenty times by NumPy."""
+LEAST_OPERATIONS = 8
+"""Fewer are computed sooner by NumPy."""
+PROGRAMS_KEPT, COUNTS_KEPT = 8, 4096
+
+_counts: Counter[int] = Counter()
+_programs: OrderedDict[Hashable, Executable | None] = OrderedDict()
+_lock = threading.Lock()
+
+
+def begin() -> None:
+    """Count from zero, so that a run which is seeded again gives the same bits: NumPy's are other ones."""
+    _counts.clear()
+
+
+def forget() -> None:
+    """Be as a new process is."""
+    begin()
+    _programs.clear()
+
+
+def evaluated(roots: Sequence[Node], order: Sequence[Node]) -> list[np.ndarray] | None:
+    """The values of `roots`, for which the nodes of `order` are needed; None where NumPy is to compute them."""
+    leaves = [n for n in order if n.value is not None and n.op != "const"]
+    # What is made of single numbers, a rate of learning for example, is NumPy's to the last bit.
+    is_large = len(order) - len(leaves) >= LEAST_OPERATIONS and any(n.value.size > 1 for n in leaves)  # type: ignore[union-attr]
+    if not is_large or not config.current().jit or not _lock.acquire(blocking=False):
+        return None
+    try:
+        program = _program(roots, order, leaves)
+        values = program.step([n.value for n in leaves]) if program is not None else []  # type: ignore[misc]
+        # What is not lasting is overwritten by the next step.
+        return [v if k in program.lasting else v.copy() for k, v in enumerate(values)] if program is not None else None
+    except (LazyError, ValueError, TypeError, MemoryError):
+        return None  # NumPy tells the operation and its line
+    finally:
+        _lock.release()
+
+
+def _program(roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:
+    numbers = {n: k for k, n in enumerate(order)}
+    rows = tuple([_row(n, numbers) for n in order])
+    key = rows, tuple([numbers[r] for r in roots])
+    digest = hash(key)  # a count that is too high once is no harm
+    _counts[digest] += 1
+    if _counts[digest] < AGAIN:
+        if len(_counts) > COUNTS_KEPT:
+            _counts.clear()
+        return None
+    if key not in _programs:
+        _programs[key] = _compiled(roots, leaves)
+        # Each has its arena.
+        if len(_programs) > PROGRAMS_KEPT:
+            _programs.popitem(last=False)
+    _programs.move_to_end(key)
+    return _programs[key]
+
+
+def _row(n: Node, numbers: dict[Node, int]) -> Hashable:
+    if n.value is None:
+        return structure(n.op, tuple([numbers[i] for i in n.inputs]), n.attrs)
+    return n if n.op == "const" else (n.value.shape, n.type.dtype)
+
+
+def _compiled(roots: Sequence[Node], leaves: Sequence[Node]) -> Executable | None:
+    batch = {n: node("batch", (), {"index": k, "name": "", "type": n.type}, n.type) for k, n in enumerate(leaves)}
+    new = rebuild(roots, lambda n, operands: batch[n] if n in batch else same(n, operands))
+    graph = Graph(tuple(batch.values()), {}, tuple(new[r] for r in roots), {})
+    try:
+        return Compilation(graph, backend=HostBackend(), store=Store()).executable
+    except LazyError:
+        return None  # and is asked no more
