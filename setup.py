@@ -8,6 +8,7 @@ were.
 
 import ast
 import io
+import json
 import lzma
 import pathlib
 import re
@@ -24,6 +25,11 @@ OFFERS = ("__init__.py", "mirrors.txt", "methods.pyi")
 """Files that name what scripts may import."""
 API = frozenset("functions nn optim data torch torchvision generations sparse metrics watch testing".split())
 """Rooms that are for scripts as a whole: what is attached to classes there has no other place that names it."""
+TEXTS = (
+    "lazytensor/examples.txt",
+    *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
+)
+"""Files that are packed tighter than wheels pack; `lazytensor.plain_files.text_of` reads them."""
 PRINTED = "config.py"
 """`lazywafer --help` prints what this module says of itself."""
 
@@ -36,6 +42,14 @@ def without_comments(text: str) -> str:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
     return "".join(lines)
+
+
+def without_spaces(path: pathlib.Path) -> str:
+    """A file of JSON without spaces, or one of JavaScript without lines that are comments."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".json":
+        return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r"(?m)^ *//.*\n", "", text)
 
 
 def hidden_notes(body: list[ast.stmt], offered: Container[str] | None) -> Iterator[ast.stmt]:
@@ -111,9 +125,13 @@ class Wheel(build_py):
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
             path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
-        names = pathlib.Path(self.build_lib, "cstorch_compat", "names", "torch_surface.txt")
-        names.with_suffix(".xz").write_bytes(lzma.compress(names.read_bytes(), preset=9 | lzma.PRESET_EXTREME))
-        names.unlink()
+        for path in (pathlib.Path(self.build_lib, name) for name in TEXTS):
+            preset = 9 | lzma.PRESET_EXTREME
+            packed = lzma.compress(path.read_bytes(), format=lzma.FORMAT_ALONE, preset=preset)
+            path.with_suffix(".lzma").write_bytes(packed)
+            path.unlink()
+        for path in pathlib.Path(self.build_lib).rglob("*.js*"):
+            path.write_text(without_spaces(path), encoding="utf-8")
         examples = pathlib.Path(self.build_lib, "cstorch_compat", "examples")
         self.mkpath(str(examples))
         for path in SCRIPTS.glob("*.py"):

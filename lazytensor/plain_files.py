@@ -1,6 +1,8 @@
 """Opens files of data: plain ones, and nothing that could block or never end."""
 
+import lzma
 import os
+import pathlib
 import stat
 from typing import BinaryIO
 
@@ -20,6 +22,12 @@ def descriptor_of(path: str | os.PathLike[str]) -> int:
     raise CheckpointError(
         f"{os.fspath(path)} is a pipe or a device, and no file", hint="Copy what it gives into a file first."
     )
+
+
+def text_of(path: pathlib.Path) -> str:
+    """The text of a file of ours, which a wheel holds packed tighter than wheels pack."""
+    packed = path.with_suffix(".lzma")
+    return (lzma.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()).decode()
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

@@ -18,8 +18,8 @@ LONGEST_FILE = 500
 # layers, and within its own layer only from the same entry.
 LAYERS = """
     lazytensor.errors  lazytensor.config  lazytensor.pytree  lazytensor.table  lazytensor.members  lazytensor.methods
-    lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files  lazytensor.examples
-    lazytensor.private_files
+    lazytensor.leftovers  lazytensor.interrupts  lazytensor.plain_files
+    lazytensor.private_files  lazytensor.examples
     lazytensor.machine_code
     lazytensor.native
     lazytensor.dtype

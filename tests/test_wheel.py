@@ -2,6 +2,7 @@
 
 import ast
 import json
+import lzma
 import os
 import re
 import shutil
@@ -58,6 +59,15 @@ def test_wheel_is_small_and_lacks_no_line_of_code(wheel):
         assert "# lazywafer" in page
         for path in (ROOT / "notebooks" / "scripts").glob("*.py"):
             assert archive.read(f"cstorch_compat/examples/{path.name}") == path.read_bytes()
+        for name in (n for n in archive.namelist() if n.endswith((".lzma", ".json", ".js"))):
+            source = (ROOT / name.replace(".lzma", ".txt")).read_bytes()
+            if name.endswith(".json"):
+                assert json.loads(archive.read(name)) == json.loads(source)
+            elif name.endswith(".lzma"):
+                assert lzma.decompress(archive.read(name)) == source
+            else:
+                code = [line for line in source.splitlines(True) if not line.lstrip().startswith(b"//")]
+                assert archive.read(name) == b"".join(code)
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """PyTorch's public surface as it was recorded: the names of its modules, and of the classes that scripts subclass.
 
 `torch_surface.txt` has a line for each module: its path, a colon, and its names. Behind a path alone there is a module
-of which only the path is public enough to be imported. A wheel holds the file packed tighter than wheels pack.
+of which only the path is public enough to be imported.
 """
 
 import functools
-import lzma
 import pathlib
+
+from lazytensor.plain_files import text_of
 
 RELEASE = "2.13.0"
 """The release of PyTorch whose names were recorded."""
@@ -15,10 +16,8 @@ RELEASE = "2.13.0"
 @functools.cache
 def modules() -> dict[str, frozenset[str]]:
     """The names of each module, and of the classes whose members were recorded too."""
-    path = pathlib.Path(__file__).with_name("torch_surface.txt")
-    packed = path.with_suffix(".xz")
-    text = (lzma.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()).decode()
-    rows = (line.partition(":") for line in text.splitlines() if line and not line.startswith("#"))
+    lines = text_of(pathlib.Path(__file__).with_name("torch_surface.txt")).splitlines()
+    rows = (line.partition(":") for line in lines if line and not line.startswith("#"))
     return {path: frozenset(names.split()) for path, _, names in rows}
 
 

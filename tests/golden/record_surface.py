@@ -56,34 +56,13 @@ def is_own(value: object) -> bool:
     return not isinstance(value, ModuleType) and (home.startswith("torch") or home == "builtins")
 
 
-WINDOW = 30_000
-"""How far behind itself a packed file finds what it repeats, in characters."""
-
-
-def packed_well(rows: list[str]) -> list[str]:
-    """The rows in an order in which each repeats much of those shortly before it: the file packs smaller."""
-    names = {row: set(row.partition(":")[2].split()) for row in rows}
-    rest = sorted(rows, key=len)
-    order = [rest.pop()]
-    while rest:
-        recent, length = set[str](), 0
-        for row in reversed(order):
-            length += len(row)
-            if length > WINDOW:
-                break
-            recent |= names[row]
-        best = max(rest, key=lambda row: (sum(len(n) + 1 for n in names[row] & recent) / len(row), len(row), row))
-        rest.remove(best)
-        order.append(best)
-    return order
-
-
 def main() -> None:
-    rows = []
+    print(f"# Public names of PyTorch {torch.__version__.partition('+')[0]}, by module. Recorded by record_surface.py.")
+    # Classes stand first, beside the names of torch itself, which their names repeat: the file packs smaller.
     for path in CLASSES:
         owner, _, name = path.rpartition(".")
         kind = getattr(importlib.import_module(owner), name)
-        rows.append(" ".join([f"{path}:", *sorted(n for n in dir(kind) if not n.startswith("_"))]))
+        print(f"{path}:", *sorted(n for n in dir(kind) if not n.startswith("_")))
     for path in sorted(set(paths())):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             try:
@@ -91,9 +70,7 @@ def main() -> None:
             except BaseException:
                 continue
         is_bare = not is_public(path) or path.startswith(tuple(b + "." for b in BARE))
-        rows.append(" ".join([f"{path}:", *([] if is_bare else names(module))]))
-    print(f"# Public names of PyTorch {torch.__version__.partition('+')[0]}, by module. Recorded by record_surface.py.")
-    print(*packed_well(rows), sep="\n")
+        print(f"{path}:", *([] if is_bare else names(module)))
 
 
 if __name__ == "__main__":
