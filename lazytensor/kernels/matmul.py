@@ -7,7 +7,8 @@ import numpy as np
 from lazytensor.ir.graph import Node
 from lazytensor.kernels.kernel import Arrays, Attrs, Kernel, Match, Step, op_work
 
-LEAST_FLOPS = 4_000_000  # 40 us or so: below twice that a product stays whole
+LEAST_FLOPS = 1_000_000  # 10 us or so: below twice that a product stays whole
+LEAST_ROWS = 64
 BLOCK = 256
 """Rows or columns of a part, about: BLAS packs the other operand anew for each, so smaller parts cost more."""
 MOST_PARTS = 16
@@ -81,7 +82,8 @@ def _cut(attrs: Attrs, outs: Arrays, ins: Arrays) -> list[partial[object]]:
         return [_product(a[s], b[s], out[s]) for s in blocks]
     m, n = out.shape
     parts = min(parts, _power(max(2 * BLOCK, m, n) // BLOCK))
-    if n > m:
+    # By rows where there are enough: threads that write beside each other into one row wait for its lines.
+    if m < min(n, LEAST_ROWS):
         return [_product(a, b[:, s], out[:, s]) for s in _blocks(n, parts, LINE)]
     return [_product(a[s], b, out[s]) for s in _blocks(m, parts, LINE)]
 

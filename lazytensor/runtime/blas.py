@@ -4,6 +4,7 @@ On a busy machine two threads of OpenBLAS that wait for each other by spinning t
 """
 
 import ctypes
+import functools
 import importlib
 import threading
 from collections.abc import Callable, Iterator
@@ -34,6 +35,18 @@ def sgemm() -> int | None:
         usable = names and _control() is not None
         _sgemm.append(ctypes.cast(getattr(library, names[0]), ctypes.c_void_p).value if usable else None)
     return _sgemm[0]
+
+
+@functools.cache
+def has_small_kernels() -> bool:
+    """Whether this is OpenBLAS with kernels for small matrices, which it has for processors with AVX-512."""
+    library = ctypes.CDLL(str(importlib.import_module("numpy._core._multiarray_umath").__file__))
+    for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_"):
+        if hasattr(library, name):
+            tell = getattr(library, name)
+            tell.restype = ctypes.c_char_p
+            return tell() in (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
+    return False
 
 
 _sgemm: list[int | None] = []

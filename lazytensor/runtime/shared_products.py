@@ -20,8 +20,8 @@ def shared(n: Node, arrays: list[np.ndarray]) -> np.ndarray | None:
     if n.op not in ("matmul", "linear") or arrays[0].dtype != arrays[1].dtype:
         return None
     inner = arrays[0].shape[-2 if n.attrs.get("transpose_a") else -1]
-    # Smaller ones are one part, as in a compiled step.
-    if n.type.size * inner < LEAST_FLOPS:
+    # Smaller ones stay whole: a thread of Python takes longer to wake than one of machine code.
+    if n.type.size * inner < 4 * LEAST_FLOPS:
         return None
     if n.op == "matmul":
         return _product({**_PLAIN, **n.attrs}, n.type.shape, arrays[0], arrays[1])

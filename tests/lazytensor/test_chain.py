@@ -53,6 +53,23 @@ def test_products_are_numpys(left, right):
             np.testing.assert_allclose(out, a @ b, atol=1e-5)
 
 
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("right", LAYOUTS)
+@pytest.mark.parametrize("left", LAYOUTS)
+def test_products_in_tiles_are_numpys(left, right, is_small, monkeypatch):
+    if chain.product(X, W, np.empty((520, 320), "f4")) is None:
+        pytest.skip("this BLAS cannot be called, or not be held to one thread")
+    monkeypatch.setattr(chain.blas, "has_small_kernels", lambda: is_small)
+    for lead in ((), (2,)):
+        for m, k, n in ((100, 90, 200), (33, 500, 47), (40, 3000, 90), (20, 600, 300), (5, 70, 900), (129, 64, 10)):
+            a, b = LAYOUTS[left]((*lead, m, k)), LAYOUTS[right]((*lead, k, n))
+            out = np.full((*lead, m, n), 7, "f4")
+            product = chain.product(a, b, out)
+            assert product is not None
+            chain.Chain([chain.Parts([product], (0, 1, 2))])()
+            np.testing.assert_allclose(out, a.astype("f8") @ b.astype("f8"), atol=5e-7 * k)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "out"),
     [
