@@ -35,6 +35,10 @@ class CountInvalid(ShapeError, ValueError):
     """Labels that are not one for each sample: the ValueError that PyTorch raises there, and a ShapeError of ours."""
 
 
+class CountZero(ShapeError, ZeroDivisionError):
+    """A count of zero that PyTorch divides by."""
+
+
 class TraceError(LazyError, RuntimeError):
     """A value was asked for while a step is being traced, or tracing was used out of order."""
 

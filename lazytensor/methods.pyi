@@ -120,22 +120,34 @@ class Methods:
         """The inverse hyperbolic cosine. Of each element, in the shape of x."""
 
     def acosh_(self) -> Tensor: ...
-    def add(self, b: Operand, *, alpha: Operand = 1) -> Tensor:
-        """a + alpha * b, broadcast. Raises ShapeError for a floating alpha where a and b are integers."""
+    def add(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor:
+        """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
 
-    def add_(self, b: Operand, *, alpha: Operand = 1) -> Tensor: ...
+    def add_(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor: ...
     def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
         """beta * x [m, n] + alpha * (the sum of the products of [b, m, k] and [b, k, n])."""
 
     def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor: ...
-    def addcdiv(self, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-        """x + value * a / b, broadcast. Raises ShapeError for integers."""
+    def addcdiv(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
+        """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers."""
 
-    def addcdiv_(self, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor: ...
-    def addcmul(self, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-        """x + value * a * b, broadcast."""
+    def addcdiv_(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor: ...
+    def addcmul(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
+        """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`."""
 
-    def addcmul_(self, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor: ...
+    def addcmul_(self, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor: ...
     def addmm(self, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
         """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
 
@@ -849,7 +861,7 @@ class Methods:
     ) -> Tensor:
         """Write numbers whose logarithms are normal. Raises TraceError in a step."""
 
-    def log_softmax(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor:
+    def log_softmax(self, dim: builtins.int, dtype: DType | None = None) -> Tensor:
         """The logarithm of softmax, computed without overflow: [...] to [...]."""
 
     def logaddexp(self, other: Operand) -> Tensor:
@@ -1321,7 +1333,7 @@ class Methods:
     def slogdet(self) -> SignLog:
         """The sign and the logarithm of the size of each determinant: [..., n, n] -> two of [...]."""
 
-    def softmax(self, dim: builtins.int, *, dtype: DType | None = None) -> Tensor:
+    def softmax(self, dim: builtins.int, dtype: DType | None = None) -> Tensor:
         """exp(x) divided by its sum along a dimension: [...] to [...]."""
 
     def sort(
@@ -1330,7 +1342,7 @@ class Methods:
         """The elements in order along a dimension, and where they were, int64: two of [...]."""
 
     def split(
-        self, split_size_or_sections: builtins.int | Sequence[builtins.int], dim: builtins.int = 0
+        self, split_size_or_sections: builtins.int | Sequence[builtins.int] | Tensor, dim: builtins.int = 0
     ) -> tuple[Tensor, ...]:
         """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given."""
 
@@ -1378,14 +1390,38 @@ class Methods:
     def stride(self, dim: builtins.int | None = None) -> Any:
         """How many elements lie between neighbours of each dimension, or of one."""
 
-    def sub(self, b: Operand, *, alpha: Operand = 1) -> Tensor:
-        """a - alpha * b, broadcast. Raises ShapeError for booleans."""
+    def sub(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor:
+        """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
 
-    def sub_(self, b: Operand, *, alpha: Operand = 1) -> Tensor: ...
-    def subtract(self, b: Operand, *, alpha: Operand = 1) -> Tensor:
-        """a - alpha * b, broadcast. Raises ShapeError for booleans."""
+    def sub_(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor: ...
+    def subtract(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor:
+        """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
 
-    def subtract_(self, b: Operand, *, alpha: Operand = 1) -> Tensor: ...
+    def subtract_(
+        self,
+        b: Operand,
+        scaled: Tensor | builtins.bool | builtins.int | builtins.float | None = None,
+        *,
+        alpha: Operand = 1,
+    ) -> Tensor: ...
     def sum(
         self,
         dim: builtins.int | Sequence[builtins.int] | None = None,

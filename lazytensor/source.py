@@ -86,11 +86,11 @@ def user_frame() -> FrameType:
     frame = sys._getframe(2)  # neither this one nor its caller, which is of the house
     # A user may subclass one of our modules: the innermost of their frames is the line to name.
     # A dozen frames for each node: files that are known are looked up here, without a call.
-    while frame.f_back is not None:
+    while (outer := frame.f_back) is not None:
         file = frame.f_code.co_filename
         if not (_ours[file] if file in _ours else is_house(file)):
             break
-        frame = frame.f_back
+        frame = outer
     return frame
 
 

@@ -9,6 +9,7 @@ from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import zeros
+from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.shapes import stack
 from lazytensor.nn import Module
 from lazytensor.nn import functional as F
@@ -57,6 +58,7 @@ def unfold(input: Tensor, kernel_size: Pair, dilation: Pair = 1, padding: Pair =
             f"input, but got: {list(input.shape)}",
             where=source.where(),
         )
+    require_elements(input, "fb", "unfold")
     blocks = _Blocks((input.shape[-2], input.shape[-1]), kernel_size, dilation, padding, stride)
     (top, left), image = blocks.padding, input
     if top or left:

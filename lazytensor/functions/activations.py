@@ -16,6 +16,7 @@ from lazytensor.functions import reductions
 from lazytensor.functions.creation import empty, rand
 from lazytensor.functions.drawing import drawn, is_replayed
 from lazytensor.functions.pointwise import tensor_of
+from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.randomness import bernoulli_
 from lazytensor.functions.shapes import dim_of, sliced, view
 from lazytensor.members import method
@@ -59,9 +60,6 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else negative_slope * x: [...] to [...]."""
-    if input.dtype.kind != "f":
-        # Integers leave their type here, as any product with a fraction does; the operation keeps its operand's.
-        return _placed(input, pw.where(input > 0, input, input * float(negative_slope)), inplace)
     return _placed(input, tensor_of(call("leaky_relu", arg(input), slope=float(negative_slope)), input), inplace)
 
 
@@ -74,6 +72,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha * (exp(x / alpha) - 1): [...] to [...]. Raises RuntimeError for alpha = 0."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    require_elements(input, "f", "celu")
     above = input > 0
     # The branch that is not chosen sees 0: an overflow there would turn the gradient 0 into NaN.
     below = pw.expm1(pw.where(above, 0.0, input) / float(alpha)) * float(alpha)
@@ -82,6 +81,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """A scaled elu that keeps mean 0 and variance 1: [...] to [...]."""
+    require_elements(input, "f", "selu")
     above = input > 0
     below = pw.expm1(pw.where(above, 0.0, input)) * (SELU_SCALE * SELU_ALPHA)
     return _placed(input, pw.where(above, input * SELU_SCALE, below), inplace)
@@ -114,11 +114,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * relu6(x + 3) / 6: [...] to [...]."""
+    require_elements(input, "f", "hardswish")
     return _placed(input, input * relu6(input + 3.0) / 6.0, inplace)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """relu6(x + 3) / 6: [...] to [...]."""
+    require_elements(input, "f", "hardsigmoid")
     return _placed(input, relu6(input + 3.0) / 6.0, inplace)
 
 
@@ -133,6 +135,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x moved by lambd towards 0, which it does not cross: [...] to [...]. Raises ShapeError for a negative lambd."""
     if lambd < 0:
         raise ShapeError(f"lambda must be greater or equal to 0, but found to be {lambd}.", where=source.where())
+    require_elements(input, "f", "softshrink")
     below = pw.where(input < -float(lambd), input + float(lambd), input * 0.0)
     return pw.where(input > float(lambd), input - float(lambd), below)
 
@@ -174,6 +177,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     extent = input.spec.shape[at]
     if extent % 2:
         raise ShapeError(f"Halving dimension must be even, but dimension {at} is size {extent}", where=source.where())
+    require_elements(input, "f", "glu")
     half = extent // 2
     return sliced(input, at, 0, half) * pw.sigmoid(sliced(input, at, half, extent))
 
@@ -258,6 +262,8 @@ def _dropped(input: Tensor, p: float, shape: tuple[int, ...], inplace: bool) -> 
     if p == 1:
         # 1 / (1 - p) would be infinite; times 0 keeps NaN, as PyTorch does.
         return _placed(input, input * 0.0, inplace)
+    if input.spec.size:
+        require_elements(input, "f", "dropout")
     (x,) = lowered(arg(input))
     kept = _kept(shape, x.type.dtype, 1.0 - p, input)
     return _placed(input, tensor_of(x, input) * (kept / (1.0 - p)), inplace)

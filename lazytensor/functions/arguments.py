@@ -8,6 +8,7 @@ on purpose, and those of the user's own functions, stand.
 import collections.abc
 import functools
 import inspect
+import itertools
 import linecache
 import re
 import traceback
@@ -18,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lazytensor import source
+from lazytensor import cells, source
 from lazytensor.dtype import DType
 from lazytensor.errors import (
     ArgumentInvalid,
@@ -32,7 +33,8 @@ from lazytensor.errors import (
     ShapeError,
 )
 from lazytensor.functions.precedence import first_fault, next_fault
-from lazytensor.functions.readings import overflow, unread
+from lazytensor.functions.promotion import number_of
+from lazytensor.functions.readings import flagged, misread, overflow, types_that_fit, unread
 from lazytensor.tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,12 +66,23 @@ def guarded(function: F, place: str | None = "F.") -> F:
     which reads its arguments more freely.
     """
 
+    name = "" if place is None else place + function.__name__
+    fitting = types_that_fit(name)
+
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            if fitting is not None:
+                # One or two, as most calls have, without another call.
+                n = len(args)
+                types = (n, args[0].__class__, args[-1].__class__) if 0 < n < 3 else tuple(map(type, args))
+                if types not in fitting and misread(name, args, kwargs, types):
+                    raise _blamed(function, args, kwargs) or _unfit(function, args, kwargs, ArgumentInvalid)
+            return function(*args, **kwargs) if kwargs else function(*args)
         except (LazyError, RuntimeError) as e:
-            error = _earlier(function, place, args, kwargs, e)
+            if plain := _plain(function, name, args):
+                return checked(*plain, **kwargs)
+            error = _earlier(function, name, args, kwargs, e)
             # A tensor in the place of a number: its many elements are not what is wrong.
             if error is None and isinstance(e, ShapeError):
                 error = _misplaced(function, args, kwargs, e)
@@ -77,8 +90,10 @@ def guarded(function: F, place: str | None = "F.") -> F:
                 raise
             raise error from e
         except STRAY as e:
+            if plain := _plain(function, name, args):
+                return checked(*plain, **kwargs)
             stray = _blamed(function, args, kwargs) or _stray(function, args, kwargs, e)
-            error = _earlier(function, place, args, kwargs, stray or e) or stray
+            error = _earlier(function, name, args, kwargs, stray or e) or stray
             if error is None or error is e:
                 raise
             raise error from e
@@ -86,20 +101,47 @@ def guarded(function: F, place: str | None = "F.") -> F:
     return typing.cast(F, checked)
 
 
+def _plain(function: Callable[..., Any], name: str, args: Sequence[Any]) -> Sequence[Any]:
+    """The arguments with numbers of NumPy and of tensors as Python's, for functions that ask for no others.
+
+    Nothing if there are none.
+    """
+    if first_fault(name, args) or unread(name, args, {"": ()}) is not None or flagged(name, args):
+        return ()
+    bare = inspect.unwrap(function)
+    hints = typing.get_type_hints(bare)
+    of_places = [hints.get(name) for name in inspect.signature(bare).parameters]
+    plain = [_number_for(v, hint) for v, hint in itertools.zip_longest(args, of_places[: len(args)])]
+    return plain if any(a is not b for a, b in zip(plain, args, strict=True)) else ()
+
+
+def _number_for(value: Any, hint: Any) -> Any:
+    if isinstance(value, np.generic) and hint is not np.ndarray:
+        return number_of(value)
+    is_integer = isinstance(value, Tensor) and value.spec.size == 1 and value.dtype.kind == "i"
+    # In a step there are no values to be had.
+    return int(value) if is_integer and not _takes_tensors(hint) and cells.here.current is None else value
+
+
+def _takes_tensors(hint: Any) -> bool:
+    return hint in (None, Any, Tensor) or any(map(_takes_tensors, typing.get_args(hint)))
+
+
 def _earlier(
-    function: Callable[..., Any], place: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
 ) -> Exception | None:
     """The error about what PyTorch finds first, which may be `error` itself; None if it is not known to be another."""
     # What the wafer refuses is no fault of the arguments.
     is_of_operands = isinstance(error, (*_OF_OPERANDS, *STRAY)) or type(error) in (RuntimeError, NotImplementedError)
-    if place is None or getattr(error, "is_refusal", False) or not is_of_operands:
+    if not name or getattr(error, "is_refusal", False) or not is_of_operands:
         return None
-    name = place + function.__name__
     kind = first_fault(name, args)
     if kind is None and unread(name, args, kwargs) is not None:
         return error if isinstance(error, TypeError) else _unfit(function, args, kwargs, ArgumentInvalid)
     if kind is None and overflow(name, args):
         kind = NumberTooLarge
+    if kind is None and flagged(name, args):
+        kind = ShapeError
     kind = kind or next_fault(name, args)
     if kind is None or isinstance(error, kind):
         return error if kind else None

@@ -66,7 +66,8 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     The result has the other dimensions of a, then those of b. Raises ShapeError if the extents of a pair differ.
     """
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        # One number counts as how many, in whatever type and shape it comes.
+        dims = int(dims) if dims.spec.size == 1 else dims.tolist()
     # A count pairs the last dimensions of a with the first of b, in order.
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
@@ -113,13 +114,15 @@ def cross(x: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
     Raises ShapeError if there is none.
     """
+    if x.ndim != other.ndim or x.dtype is not other.dtype:
+        raise ShapeError(f"cross: inputs must agree in rank and type, got {x.spec} and {other.spec}")
     shape = broadcast_shape(x.spec.shape, other.spec.shape)
     if dim is None:
         dim = next((d for d, e in enumerate(shape) if e == 3), None)
         if dim is None:
             raise ShapeError("no dimension of size 3 in input", where=source.where())
     at = dim_of(dim, len(shape))
-    if shape[at] != 3:
+    if {x.spec.shape[at], other.spec.shape[at]} != {3}:
         raise ShapeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {list(x.shape)} and {list(other.shape)}",
             where=source.where(),

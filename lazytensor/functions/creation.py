@@ -12,7 +12,7 @@ from lazytensor import random, source
 from lazytensor.cells import adopt
 from lazytensor.device import place
 from lazytensor.dtype import DType
-from lazytensor.errors import ArgumentInvalid, MemoryMissing, NumberTooLarge, ShapeError
+from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
 from lazytensor.functions.promotion import default_dtype, scalar_dtype
 from lazytensor.ir.graph import leaf
@@ -75,6 +75,26 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
     return finished(from_array(array, result_dtype), device, requires_grad)
 
 
+def _extents(data: Any) -> list[int]:
+    """The extents of nested lists as their first elements have them."""
+    is_list = isinstance(data, list | tuple)
+    return [len(data), *(_extents(data[0]) if data else ())] if is_list else []
+
+
+def _uneven(data: Any, extents: Sequence[int], dim: int = 0) -> LazyError | None:
+    """The error about the first list that has another length or depth than those before."""
+    if not isinstance(data, list | tuple):
+        return ArgumentInvalid("not a sequence", where=source.where()) if extents else None
+    if not extents:
+        return ArgumentInvalid(
+            f"'{type(data).__name__}' object cannot be interpreted as a number", where=source.where()
+        )
+    if len(data) != extents[0]:
+        text = f"expected sequence of length {extents[0]} at dim {dim} (got {len(data)}): lists of different lengths"
+        return CountInvalid(text, where=source.where())
+    return next((e for v in data if (e := _uneven(v, extents[1:], dim + 1))), None)
+
+
 def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     if isinstance(data, bool | int | float):
         _refuse_overflow(data, data, dtype)
@@ -86,7 +106,7 @@ def _nested(data: Any, dtype: DType | None) -> np.ndarray:
     try:
         array = np.array(plain)
     except ValueError as e:
-        raise ShapeError("the nested sequences have different lengths", where=source.where()) from e
+        raise _uneven(data, _extents(data)) or ShapeError(str(e), where=source.where()) from e
     if array.dtype == object:
         raise ShapeError("the nested sequences hold something else than numbers", where=source.where())
     if array.size and array.dtype.kind in "iuf":
@@ -156,7 +176,7 @@ def new(x: Tensor, *given: Any, device: Any = None, size: Any = None) -> Tensor:
     return of_kind(x.dtype, *given, device=device, size=size)
 
 
-def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor in its own shape; a tensor of the right dtype is returned as it is.
 
     Raises as `tensor` does.
@@ -302,6 +322,9 @@ def linspace(
     steps = operator.index(steps)
     if steps < 0:
         raise ShapeError(f"number of steps must be non-negative, got {steps}", where=source.where())
+    for end_point in (start, end):
+        if isinstance(end_point, Tensor) and end_point.ndim:
+            raise ShapeError(f"linspace takes 0-dimensional ends, got {end_point.spec}", where=source.where())
     start, end = _number(start), _number(end)
     result_dtype = dtype or default_dtype()
     working = result_dtype.host.type if result_dtype.kind == "f" else np.float64

@@ -9,12 +9,12 @@ import numpy as np
 
 from lazytensor import dtype as dt
 from lazytensor import source
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.indexing import check_places
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, prepared
+from lazytensor.functions.promotion import Operand, broadcast_shape, prepared, require_elements
 from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS
@@ -78,6 +78,8 @@ def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
         return full(src, Type(index.spec.shape, x.dtype))
     if src.dtype is not x.dtype:
         raise ShapeError(f"{what}(): Expected self.dtype to be equal to src.dtype", where=source.where())
+    if not index.spec.size:
+        return full(0, Type((), x.dtype))  # nobody reads it
     # A source may be larger than the index; what the index does not name is not read.
     if src.ndim != index.ndim or any(a < b for a, b in zip(src.spec.shape, index.spec.shape, strict=True)):
         raise ShapeError(
@@ -88,9 +90,11 @@ def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
 
 
 def _scattered(x: Tensor, dim: int, index: Tensor, value: Node, kind: str, what: str) -> Tensor:
-    places, base, d = _places(index, what), lifted(x), dim_of(dim, x.ndim)
+    base, d = lifted(x), dim_of(dim, x.ndim)
+    # An empty index may have any rank and type.
     if not index.spec.size:
         return pw.clone(x)
+    places = _places(index, what)
     if base.ndim == 1 and index.ndim == 0:
         # A number as index and a vector as target: both are vectors for the operation.
         places, value = (call("reshape", n, shape=(1,)) for n in (places, value))
@@ -382,10 +386,14 @@ def repeat_interleave(
 
     Raises ShapeError for negative repeats, or neither one nor as many as places.
     """
+    if isinstance(repeats, Tensor) and repeats.dtype not in (dt.int32, dt.int64):
+        require_elements(repeats, "", "repeat_interleave")
     # The vector itself says how often: x.repeat_interleave() of counts.
     if repeats is None:
         return _listed(np.repeat(np.arange(x.spec.shape[0]), x.array("repeat_interleave()")), x)
-    base = reshape(x, -1) if dim is None else lifted(x)
+    if dim is not None and not x.ndim:
+        raise IndexInvalid(f"Dimension specified as {dim} but tensor has no dimensions", where=source.where())
+    base = reshape(x, -1) if dim is None else x
     d = 0 if dim is None else dim_of(dim, base.ndim)
     extent = base.spec.shape[d]
     times = repeats.array("repeat_interleave()") if isinstance(repeats, Tensor) else np.asarray(repeats)

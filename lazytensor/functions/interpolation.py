@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import int64
+from lazytensor.dtype import int64, uint8
 from lazytensor.errors import OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.matrix import matmul
 from lazytensor.functions.pointwise import tensor_of
 from lazytensor.functions.pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
+from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.refusals import refuse_on_wafer
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.functions.shapes import expand, reshape, select, transpose, unsqueeze, view
@@ -60,6 +61,8 @@ def interpolate(
     # Without factors the ratio of extents is the step.
     if recompute_scale_factor or factors is None:
         factors = (None,) * rank
+    if input.dtype is not uint8:
+        require_elements(input, "f", "interpolate")
     n = arg(input)
     # Each dimension by itself: weights of a grid are products, and four corners become twice two.
     for dim, (out, factor) in enumerate(zip(outputs, factors, strict=True), 2):

@@ -6,7 +6,7 @@ from typing import Any
 
 from lazytensor import cells, source
 from lazytensor import dtype as dt
-from lazytensor.errors import OptionMissing, ShapeError
+from lazytensor.errors import IndexInvalid, OperandInvalid, OptionMissing, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import arange, zeros
@@ -33,11 +33,11 @@ def refuse(**options: Any) -> None:
 
 
 def _row_number(padding_idx: int | None, rows: int) -> int | None:
-    """`padding_idx` counted from the front. Raises ValueError for a row that the table does not have."""
+    """`padding_idx` counted from the front. Raises OperandInvalid for a row that the table does not have."""
     if padding_idx is None:
         return None
     if not -rows <= padding_idx < rows:
-        raise ValueError(f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}")
+        raise OperandInvalid(f"padding_idx must be within num_embeddings = {rows}, got {padding_idx}")
     return padding_idx % rows
 
 
@@ -51,7 +51,7 @@ def _numbers(input: Tensor, weight: Tensor) -> Tensor:
     try:
         check_places(input, weight.spec.shape[0], 0, 0)
     except IndexError:
-        raise IndexError("index out of range in self") from None
+        raise IndexInvalid("index out of range in self", where=source.where()) from None
     return input
 
 
@@ -70,6 +70,8 @@ def embedding(
     scale_grad_by_freq.
     """
     refuse(max_norm=max_norm, scale_grad_by_freq=scale_grad_by_freq)
+    if weight.ndim != 2:
+        raise ShapeError(f"'weight' must be 2-D, got {weight.spec}", where=source.where())
     pad = _row_number(padding_idx, weight.spec.shape[0])
     numbers = _numbers(input, weight)
     rows = call("embedding", arg(weight), arg(numbers), padding=NO_PADDING if pad is None else pad)

@@ -17,7 +17,7 @@ from lazytensor.functions.class_labels import check_range, class_weights, labels
 from lazytensor.functions.creation import arange
 from lazytensor.functions.matrix import linear
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import common_shape, prepared, result_type
+from lazytensor.functions.promotion import common_shape, prepared, require_elements, result_type
 from lazytensor.functions.shapes import expand, permute, reshape, unsqueeze, view
 from lazytensor.ops import call
 from lazytensor.precision import half_type, raised
@@ -275,9 +275,17 @@ def smooth_l1_loss(
     if beta == 0:
         # The limit; the formula would divide by 0.
         return l1_loss(input, target, reduction=reduction)
-    d = pw.abs(input - target)
+    d = _distance(input, target)
     near = d * d * (0.5 / beta)
     return reduced(pw.where(d < float(beta), near, d - 0.5 * beta), reduction)
+
+
+def _distance(input: Tensor, target: Tensor) -> Tensor:
+    """|input - target| in their common type, which truth values take before they are subtracted."""
+    dtype = result_type(input, target)
+    x = pw.cast_to(input, dtype)
+    require_elements(x, "f", "a loss")
+    return pw.abs(x - pw.cast_to(target, dtype))
 
 
 def huber_loss(
@@ -286,7 +294,7 @@ def huber_loss(
     """d^2 / 2 for differences up to delta, delta * (|d| - delta / 2) above. Raises ShapeError for delta <= 0."""
     if delta <= 0:
         raise ShapeError("huber_loss does not support non-positive values for delta.", where=source.where())
-    d = pw.abs(input - target)
+    d = _distance(input, target)
     far = (d - 0.5 * delta) * float(delta)
     return _weighed(pw.where(d <= float(delta), d * d * 0.5, far), weight, chosen(reduction))
 
@@ -308,6 +316,8 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) is deprecated. "
             "Please ensure they have the same size."
         )
+    for x in (input, target):
+        require_elements(x, "f", "binary_cross_entropy")
     # (t - 1) log(1 - x) - t log x: the sign is taken into the factors, in PyTorch's order of rounding.
     yes, no = _logarithm(input), _logarithm(1.0 - input)
     loss = (target - 1.0) * no - target * yes
@@ -337,6 +347,7 @@ def binary_cross_entropy_with_logits(
     reduction = chosen(reduction, size_average, reduce) if isinstance(reduction, str) else "mean"
     if input.spec.shape != target.spec.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    require_elements(target, "f", "the target of binary_cross_entropy_with_logits")
     # CIRH knows the plain case as one operation.
     if pos_weight is None and input.dtype is target.dtype:
         # The wafer's mean is a part of the operation; PyTorch takes it of the elements, in another order of roundings.
@@ -363,6 +374,8 @@ def kl_div(
 
     Raises ValueError for another reduction.
     """
+    for x in (input, target):
+        require_elements(x, "f", "kl_div")
     elements = chosen("none" if reduction == "batchmean" else reduction, size_average, reduce)
     if log_target:
         loss = pw.exp(target) * (target - input)

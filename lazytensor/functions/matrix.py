@@ -107,6 +107,8 @@ def mv(a: Tensor, b: Tensor) -> Tensor:
 @method
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """All products of an element of a [m] with one of b [n]: [m, n]."""
+    if a.ndim != 1 or b.ndim != 1:
+        raise ShapeError(f"outer: expected two vectors, got {a.spec} and {b.spec}", where=source.where())
     # The row needs no dimension of its own to broadcast, and the front end prints none.
     return shapes.unsqueeze(a, 1) * b
 
@@ -132,16 +134,23 @@ def addend(x: Tensor) -> Tensor:
     return x if host_half_type() is None else tensor_of(multiplied(arg(x))[0], x)
 
 
+def _of_one_type(x: Tensor, product: Tensor) -> tuple[Tensor, Tensor]:
+    """Both, as PyTorch takes them where no casts are on. Raises ShapeError for unlike types."""
+    if x.dtype is not product.dtype and half_type() is None and host_half_type() is None:
+        raise ShapeError(f"self and mat2 must have the same dtype, got {x.spec} and {product.spec}")
+    return x, product
+
+
 @method(in_place=True)
 def addmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b): x broadcasts to [m, n], [m, k] @ [k, n]. Raises ShapeError as `mm` does."""
-    return combined(addend(x), mm(a, b), beta, alpha)
+    return combined(*_of_one_type(addend(x), mm(a, b)), beta, alpha)
 
 
 @method(in_place=True)
 def baddbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Operand = 1, alpha: Operand = 1) -> Tensor:
     """beta * x + alpha * (a @ b) for stacks: x broadcasts to [b, m, n]. Raises ShapeError as `bmm` does."""
-    return combined(addend(x), bmm(a, b), beta, alpha)
+    return combined(*_of_one_type(addend(x), bmm(a, b)), beta, alpha)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -149,11 +158,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     Raises ShapeError if they do not fit.
     """
-    operands = multiplied(*(arg(t) for t in (x, weight, bias) if t is not None))
+    pair = arg(x), arg(weight)
+    operands = multiplied(*pair) if bias is None else multiplied(*pair, arg(bias))
     # For its error, which names both types.
     if operands[0].type.dtype is not operands[1].type.dtype:
         _pair(x, weight)
     kind = operands[0].type.dtype
+    if bias is not None and operands[2].type.shape != operands[1].type.shape[:1]:
+        out = linear(x, weight)
+        return out + shapes.expand(bias, out.spec.shape)
     if bias is not None and kind.is_half and half_type() is None:
         # On a CPU the sum with the bias is rounded once, as PyTorch's kernel rounds; the wafer adds what is rounded.
         wide = call("linear", *(cast(n, float32) for n in operands))

@@ -13,7 +13,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions, statistics
 from lazytensor.functions.creation import zeros
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import default_dtype
+from lazytensor.functions.promotion import default_dtype, require_elements
 from lazytensor.functions.shapes import reshape, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
@@ -236,6 +236,8 @@ def batch_norm(
     """
     if not input.spec.size and input.ndim < 2:
         return pw.clone(input)
+    if input.spec.size:
+        require_elements(input, "f", "batch_norm")
     # PyTorch's own guard: the variance of one value is 0, and its correction divides by 0.
     if training and input.spec.size // max(input.spec.shape[1], 1) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
@@ -318,9 +320,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     return tensor_of(x / power, input)
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x divided by its p-norm along a dimension, or by eps if that is larger: [...] in and out."""
-    return input / pw.maximum(statistics.norm(input, p, dim, True), float(eps))
+def normalize(input: Tensor, p: float | str = 2.0, dim: int | Sequence[int] = 1, eps: float | Tensor = 1e-12) -> Tensor:
+    """x divided by its p-norm along dimensions, or by eps if that is larger: [...] in and out."""
+    return input / pw.maximum(statistics.norm(input, p, dim, True), eps if isinstance(eps, Tensor) else float(eps))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import ShapeError, TypeUnsupported
 from lazytensor.functions.promotion import (
     Operand,
     common_shape,
@@ -31,10 +31,11 @@ from lazytensor.tensor import CPU, Tensor, arg, wrap
 def tensor_of(n: Any, *inputs: Any) -> Tensor:
     """The tensor of node n, on the device of its inputs. Raises ShapeError if the inputs are on different ones."""
     out = wrap(n)
-    # A tensor is made on the CPU; its device is only written where it differs, for this is on every call's way.
-    device = device_of(*inputs)
-    if device is not CPU:
-        out.device = device
+    # A tensor is made on the CPU; its device is only looked for where it differs, for this is on every call's way.
+    for v in inputs:
+        if isinstance(v, Tensor) and v.device is not CPU:
+            out.device = device_of(*inputs)
+            break
     return out
 
 
@@ -54,14 +55,18 @@ def is_number(value: Operand, number: float) -> bool:
 
 
 @method(in_place=True, operator="add")
-def add(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """a + alpha * b, broadcast. Raises ShapeError for a floating alpha where a and b are integers."""
+def add(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
+    """a + alpha * b, broadcast; of old `add(a, alpha, b)`. Raises ShapeError for a floating alpha of integers."""
+    if scaled is not None:
+        b, alpha = scaled, b
     return _binary("add", a, b if is_number(alpha, 1) else _scaled(a, b, _scalar(alpha, "add(alpha=...)")))
 
 
 @method(names="sub subtract", in_place=True, operator="sub")
-def sub(a: Operand, b: Operand, *, alpha: Operand = 1) -> Tensor:
-    """a - alpha * b, broadcast. Raises ShapeError for booleans, and for a floating alpha where a and b are integers."""
+def sub(a: Operand, b: Operand, scaled: Operand | None = None, *, alpha: Operand = 1) -> Tensor:
+    """a - alpha * b, broadcast; of old `sub(a, alpha, b)`. Raises ShapeError for booleans, and as `add` does."""
+    if scaled is not None:
+        b, alpha = scaled, b
     for v in (a, b):
         if isinstance(v, bool) or (isinstance(v, Tensor) and v.dtype.kind == "b"):
             _refuse_bool("Subtraction")
@@ -132,7 +137,8 @@ def _divided(name: str, a: Operand, b: Operand) -> Tensor:
     """A division that integers have too. Raises ShapeError for a number that is zero, and for booleans."""
     kind = result_type(a, b).kind
     if kind == "b":
-        raise ShapeError(f"\"{name}_cpu\" not implemented for 'Bool'", where=source.where(), hint="Convert to int.")
+        text = f"\"{name}_cpu\" not implemented for 'Bool'"
+        raise TypeUnsupported(text, where=source.where(), hint="Convert to int.")
     if kind == "i" and (_is_known_zero(b) if isinstance(b, Tensor) else b == 0):
         raise ShapeError("ZeroDivisionError", where=source.where(), hint="Integers cannot be divided by zero.")
     return _binary(name, a, b)
@@ -260,6 +266,8 @@ def logical_xor(a: Operand, b: Operand) -> Tensor:
 
 def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     """a where the condition holds, else b; all three broadcast. Raises ShapeError for shapes that do not."""
+    if condition.dtype is not dt.bool_ and condition.dtype is not dt.uint8:
+        raise ShapeError(f"where expected condition to be a boolean tensor, but got {condition.spec}")
     # The condition takes part in the shape and not in the type.
     dtype, shape = result_type(a, b), common_shape(condition, a, b)
     chosen = call("where", prepared(condition, dt.bool_, shape), prepared(a, dtype, shape), prepared(b, dtype, shape))
@@ -275,6 +283,10 @@ def where_method(x: Tensor, condition: Tensor, other: Operand) -> Tensor:
 @method(in_place=True)
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """x with `value` where the mask holds; x and mask broadcast, the type is that of x."""
+    if mask.dtype is not dt.bool_:
+        raise ShapeError(f"masked_fill only supports boolean masks, but got {mask.spec}", where=source.where())
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(f"masked_fill only supports a 0-dimensional value, but got {value.spec}", where=source.where())
     shape = common_shape(x, mask)
     chosen = call(
         "where", prepared(mask, dt.bool_, shape), prepared(value, x.dtype, shape), prepared(x, x.dtype, shape)
@@ -312,15 +324,19 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 
 
 @method(in_place=True)
-def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-    """x + value * a * b, broadcast."""
+def addcmul(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
+    """x + value * a * b, broadcast; of old `addcmul(x, value, a, b)`."""
+    if last is not None:
+        a, b, value = b, last, a
     product = a * b
     return x + (product if is_number(value, 1) else product * _scalar(value, "addcmul(value=...)"))
 
 
 @method(in_place=True)
-def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: Operand = 1) -> Tensor:
-    """x + value * a / b, broadcast. Raises ShapeError for integers."""
+def addcdiv(x: Tensor, a: Operand, b: Tensor, last: Tensor | None = None, *, value: Operand = 1) -> Tensor:
+    """x + value * a / b, broadcast; of old `addcdiv(x, value, a, b)`. Raises ShapeError for integers."""
+    if last is not None:
+        a, b, value = b, last, a
     if result_type(a, b).kind != "f":
         raise ShapeError(
             "Integer division with addcdiv is no longer supported",
@@ -341,6 +357,8 @@ def lerp(a: Tensor, b: Tensor, weight: Operand) -> Tensor:
             where=source.where(),
             hint="Convert one of them with .to(dtype).",
         )
+    if isinstance(weight, Tensor) and weight.ndim and weight.dtype is not a.dtype:
+        raise ShapeError(f"expected dtype {a.dtype.name} for `weight` but got {weight.spec}", where=source.where())
     # PyTorch's two formulas: the difference is always taken from the nearer end.
     way = b - a
     if not isinstance(weight, Tensor):
@@ -388,7 +406,7 @@ def over(number: Operand, x: Tensor) -> Tensor:
     return reciprocal(x) if is_number(number, 1) else reciprocal(x) * number
 
 
-silu = _unary("silu", "x * sigmoid(x).")
+silu = _unary("silu", "x * sigmoid(x).", to_float=False)
 abs = method(_unary("abs", "The absolute value.", to_float=False), names="abs absolute", in_place=True)
 abs = method(abs, names="__abs__")
 _negative = _unary("neg", "The negative.", to_float=False)
@@ -401,10 +419,10 @@ logical_not = method(_unary("logical_not", "Whether x is 0.", to_float=False), i
 
 def _rounding(name: str, doc: str) -> Callable[[Tensor], Tensor]:
     """Roundings leave integers as they are."""
-    float_only = _unary(name, doc)
+    float_only = _unary(name, doc, to_float=False)
 
     def function(x: Tensor) -> Tensor:
-        return float_only(x) if x.dtype.kind == "f" else clone(x)
+        return clone(x) if x.dtype.kind == "i" else float_only(x)
 
     function.__name__, function.__qualname__ = name, name
     function.__doc__ = f"{doc} Of each element of x, in its shape and type."

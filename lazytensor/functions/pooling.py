@@ -11,6 +11,7 @@ from lazytensor.dtype import int64
 from lazytensor.errors import MemoryMissing, ShapeError
 from lazytensor.functions.convolution import Extents, extents_of
 from lazytensor.functions.pointwise import tensor_of
+from lazytensor.functions.promotion import require_elements
 from lazytensor.functions.resampling import Tap, tapped
 from lazytensor.functions.shapes import MOST_COPIES
 from lazytensor.ir.graph import Node
@@ -173,6 +174,8 @@ def avg_pool2d(
 
     Raises ShapeError for windows that do not fit.
     """
+    if input.dtype is not int64:
+        require_elements(input, "f", "avg_pool2d")
     return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
@@ -293,7 +296,10 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
     """Means over `output_size` regions that cover [..., H, W]: [..., H', W']. Raises ShapeError for another rank."""
-    return _adaptive_avg(2, input, output_size)
+    out = _adaptive_avg(2, input, output_size)
+    if out.spec.size:
+        require_elements(input, "f", "adaptive_avg_pool2d")
+    return out
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:

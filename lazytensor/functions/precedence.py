@@ -4,15 +4,19 @@ Nobody asks before a call has failed, so the good path pays nothing, and each fu
 that suits it. The order here is that of PyTorch, found by calling it with two faults at once.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lazytensor.errors import (
     ArgumentInvalid,
+    CountZero,
     IndexInvalid,
     LazyError,
+    NumberTooLarge,
     OperandInvalid,
     OptionInvalid,
+    OptionMissing,
     ShapeError,
     TensorMissing,
     TypeUnsupported,
@@ -72,7 +76,14 @@ def _lacks(x: Tensor, *dims: int) -> Kind:
 
 
 def _group_norm(args: Args) -> Kind:
-    return ShapeError if len(args) > 1 and isinstance(args[0], Tensor) and args[0].ndim < 2 else None
+    if len(args) < 2 or not isinstance(args[0], Tensor) or isinstance(args[1], bool) or not isinstance(args[1], int):
+        return ShapeError if len(args) > 1 and isinstance(args[0], Tensor) and args[0].ndim < 2 else None
+    x, groups = args[:2]
+    if x.ndim < 2 or not groups:
+        return ShapeError if x.ndim < 2 else CountZero
+    # PyTorch's own guard, which it asks before whether the groups divide the channels.
+    counted = x.shape[0] * x.shape[1] // groups * math.prod(x.shape[2:])
+    return OptionInvalid if counted == 1 else None
 
 
 def _tensordot(args: Args) -> Kind:
@@ -108,22 +119,51 @@ def _dropout(args: Args) -> Kind:
 
 
 def _adaptive(args: Args) -> Kind:
-    if len(args) != 2 or not isinstance(args[0], Tensor) or isinstance(args[1], int | str):
+    if len(args) != 2 or not isinstance(args[0], Tensor):
         return None
+    if isinstance(args[1], int):
+        return None if args[1] < 1 << 63 else NumberTooLarge
     x, size = args
     # A tensor counts as the list of its rows.
-    if not isinstance(size, list | tuple) and not (isinstance(size, Tensor) and size.ndim):
+    if not isinstance(size, list | tuple | str) and not (isinstance(size, Tensor) and size.ndim):
         return ArgumentInvalid
     if len(size) >= x.ndim:
         return OptionInvalid
+    if isinstance(size, str):
+        return ArgumentInvalid
     is_size = not isinstance(size, Tensor) or (size.ndim == 1 and size.dtype.kind == "i")
     return ShapeError if not len(size) or (is_size and len(size) != 2) else None
+
+
+def _glu(args: Args) -> Kind:
+    return ShapeError if args and isinstance(args[0], Tensor) and not args[0].ndim else None
+
+
+def _entropy(args: Args) -> Kind:
+    is_pair = len(args) > 1 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor)
+    return OptionInvalid if is_pair and args[0].shape != args[1].shape else None
+
+
+def _table(args: Args) -> Kind:
+    if len(args) < 3 or not isinstance(args[1], Tensor) or not isinstance(args[2], int) or not args[1].ndim:
+        return None
+    rows = args[1].shape[0]
+    return None if -rows <= args[2] < rows else OperandInvalid
+
+
+def _pieces(args: Args) -> Kind:
+    is_list = len(args) > 1 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor) and args[1].spec.size != 1
+    return ArgumentInvalid if is_list else None
 
 
 _EARLY: Mapping[str, Callable[[Args], Kind]] = {
     "F.group_norm": _group_norm,
     "F.dropout": _dropout,
     "F.adaptive_avg_pool2d": _adaptive,
+    "F.glu": _glu,
+    "F.binary_cross_entropy": _entropy,
+    "F.embedding": _table,
+    "split": _pieces,
     "tensordot": _tensordot,
     "einsum": _einsum,
 }
@@ -156,20 +196,24 @@ def _attention(*args: Any) -> Kind:
 def _window(x: Tensor, *args: Any) -> Kind:
     # What is no window is found first: other than one or two numbers, or some of more than 32 bits.
     sizes = [v if isinstance(v, list | tuple) else [v] for v in args[:2] if v is not None]
-    if any(len(size) > 2 or any(isinstance(n, int) and not -1 << 31 <= n < 1 << 31 for n in size) for size in sizes):
+    if any(
+        not 0 < len(size) < 3 or any(isinstance(n, int) and not -1 << 31 <= n < 1 << 31 for n in size) for size in sizes
+    ):
         return None
     return _lacks(x, -3)
 
 
 def _columns(x: Tensor, *args: Any) -> Kind:
-    # What is no pair of positive numbers, and an image without elements, is found first.
-    is_image = all(map(_is_extent, args)) and (x.ndim != 2 or x.spec.size)
+    if any(isinstance(v, Tensor) and v.shape[:1] == (0,) for v in args):
+        return ShapeError
+    # What is no pair of positive numbers, and an image without columns, is found first.
+    is_image = all(map(_is_extent, args)) and (x.ndim != 2 or x.shape[1])
     return _lacks(x, 2) if is_image else None
 
 
 def _is_extent(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.shape[:1] == (2,)
+        return value.shape[:1] == (2,) and min(value.reshape(-1).tolist()) > 0
     return len(value) == 2 and min(value) > 0 if isinstance(value, list | tuple) else bool(value > 0)
 
 
@@ -189,8 +233,16 @@ def _same_rank(x: Tensor, y: Tensor, *_: Any) -> Kind:
     return None if x.ndim == y.ndim else ShapeError
 
 
-def _along(x: Tensor, dim: int, *_: Any) -> Kind:
-    return _lacks(x, dim) if x.ndim else None
+def _along(x: Tensor, dim: int, index: Tensor, *sources: Any) -> Kind:
+    if not x.ndim or _lacks(x, dim) or not index.spec.size:
+        return _lacks(x, dim) if x.ndim else None
+    if max(index.ndim, 1) != x.ndim:
+        return ShapeError
+    return _lacks(sources[0], dim) if sources and isinstance(sources[0], Tensor) and sources[0].ndim else None
+
+
+def _place(x: Tensor, *dims: Any) -> Kind:
+    return TypeUnsupported if x.dtype.kind == "b" else _reduced(x, *dims)
 
 
 def _ranked(x: Tensor, *_: Any) -> Kind:
@@ -201,6 +253,7 @@ def _ends(*ends: Any) -> Kind:
     return ShapeError if any(isinstance(v, Tensor) and v.ndim for v in ends[:2]) else None
 
 
+_PADDINGS = ("constant", "reflect", "replicate", "circular")
 _LATE: Mapping[str, Callable[..., Kind]] = {
     "baddbmm": lambda _, a, b: _lacks(a, 0, 1) or _lacks(b, 2),
     "linspace": _ends,
@@ -213,10 +266,16 @@ _LATE: Mapping[str, Callable[..., Kind]] = {
     **dict.fromkeys(("mv", "unbind", "select"), _ranked),
     **dict.fromkeys(("cross", "take_along_dim"), _same_rank),
     **dict.fromkeys(("amax", "amin"), _extreme),
-    **dict.fromkeys(("argmax", "argmin"), _reduced),
+    **dict.fromkeys(("argmax", "argmin"), _place),
+    "chunk": lambda x, *_: None if x.ndim else ShapeError,
+    "split": lambda _, size, *__: ShapeError if isinstance(size, int) and size < 0 else None,
+    "repeat_interleave": lambda _, times, *__: ShapeError if isinstance(times, Tensor) and times.ndim > 1 else None,
+    "F.pad": lambda _, __, mode="constant", *___: None if mode in _PADDINGS else OptionMissing,
     **dict.fromkeys(("scatter", "gather"), _along),
     "kthvalue": _kth,
-    "F.embedding": lambda _, weight, *__: None if weight.ndim == 2 else ShapeError,
+    "F.embedding": lambda x, weight, *__: (
+        None if weight.ndim == 2 and (weight.spec.size or not x.spec.size) else ShapeError
+    ),
     "F.scaled_dot_product_attention": _attention,
     "F.avg_pool2d": _window,
     "F.unfold": _columns,

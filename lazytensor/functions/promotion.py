@@ -12,6 +12,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import full
 from lazytensor.ops.elementwise import cast
+from lazytensor.ops.op import refuse_elements
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import CPU, Device, Tensor, arg
 
@@ -81,7 +82,7 @@ def result_type(*operands: Operand) -> DType:
 
 def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape. Raises ShapeError naming the dimension that does not fit."""
-    rank = max(len(s) for s in shapes)
+    rank = max(map(len, shapes), default=0)
     out = [1] * rank
     for s in shapes:
         for i, e in enumerate(s, rank - len(s)):
@@ -122,6 +123,12 @@ def _among(value: Operand, dtype: DType) -> Operand:
     if isinstance(value, int) and dtype.kind == "i" and -(1 << 63) <= value < 1 << 63:
         return dt.wrapped(value, dtype)
     return value
+
+
+def require_elements(x: Tensor, kinds: str, what: str) -> None:
+    """Raises TypeUnsupported unless the elements of x are of one of the kinds that PyTorch has `what` for."""
+    if x.dtype.kind not in kinds:
+        refuse_elements(what, x.spec)
 
 
 def common_shape(*values: Operand) -> tuple[int, ...]:

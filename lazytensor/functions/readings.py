@@ -16,15 +16,19 @@ from lazytensor.tensor import Tensor
 
 # T a tensor, N a number, E either, i an integer, D one that no tensor with a shape stands for, L integers in a list,
 # M such a list or one integer, P what makes two integers, Ts tensors in a list, b a flag, s a word, d a type; ? for one
-# that may be None. What stands behind ";" may be left out, "/" divides several readings of one function, and "*" is a
-# size, in a list or one by one. F. is torch.nn.functional.
+# that may be None. What stands behind ";" may be left out, "/" divides several readings of one function, "*" is a size,
+# in a list or one by one, and behind "..." nothing is looked at. F. is torch.nn.functional.
 _TABLE = """
     pow, bitwise_and, bitwise_or, bitwise_xor, remainder: T T / T N / N T
     fmod, eq, ne, lt, le, gt, ge, true_divide: T T / T N
     maximum, minimum, fmax, fmin, atan2, hypot, logical_and, logical_or, logical_xor: T T
     clamp, clip: T ; T? T? / T ; N? N?
     lerp: T T N / T T T
-    sum, mean, all, any: T ; d? / T M? ; b
+    add, sub: E E / T N T
+    mul, div, floor_divide: E E
+    addcmul, addcdiv: T T T / T N T T
+    sum, mean: T ; d? / T M? ; b
+    all, any: T / T D ; b / T L? ; b
     prod: T ; d? / T D ; b
     amax, amin: T ; M? b
     max, min: T / T D ; b / T T
@@ -65,27 +69,52 @@ _TABLE = """
     full: L N
     full_like: T N
     arange: N / N N / N N N
-    linspace: E E i
-    logspace: E E i ; N
+    linspace: E E D
+    logspace: E E D ; N
     eye: i / i i
     randint: i L / i i L
     F.linear: T T ; T?
     F.conv1d, F.conv2d, F.conv3d: T T ; T? M M M i / T T ; T? M s M i
-    F.embedding: T T ; E?
-    F.cross_entropy: T T ; T?
+    F.embedding: T T ; E? ...
+    F.cross_entropy: T T ; T? ...
     F.scaled_dot_product_attention: T T T ; T? N b
     F.layer_norm: T L ; T? T? N b
     F.max_pool1d, F.max_pool2d, F.max_pool3d: T M ; M? M M b b
     F.avg_pool1d: T M ; M M b b
-    F.avg_pool2d, F.avg_pool3d: T M ; M? M M b b i?
+    F.avg_pool2d, F.avg_pool3d: T M ; M? M b b i?
     F.pad: T L ; s N?
     F.gelu, F.logsigmoid: T
-    F.one_hot: T ; i
+    F.one_hot: T ; D
     F.unfold: T P ; P P P
     F.glu: T ; D
-    F.dropout: T ; N b b
+    F.kl_div: T T ...
+    F.smooth_l1_loss, F.huber_loss: T T ...
+    F.binary_cross_entropy: T T ; T? ...
+    split: T ...
+    F.dropout: T ; N b ...
 """
 _LARGEST = 1 << 63
+
+
+Types = set[tuple[object, ...]]
+_fitting: dict[str, Types] = {}
+
+
+def types_that_fit(name: str) -> Types | None:
+    """The types of arguments that are known to fit whatever their values, which `misread` adds to.
+
+    None if the function is not known.
+    """
+    return _fitting.setdefault(name, set()) if name in _readings() else None
+
+
+def misread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: tuple[object, ...]) -> bool:
+    """Whether PyTorch's reader refuses an argument of a known function; what is in lists, the function sees itself."""
+    readings = _readings()[name]
+    if None in [_end(reading, args, kwargs, _is_ever) for reading in readings]:
+        _fitting[name].add(types)
+        return False
+    return None not in [_end(reading, args, kwargs, _may_be) for reading in readings]
 
 
 def unread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
@@ -96,7 +125,7 @@ def unread(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | N
     readings = _readings().get(name)
     if readings is None:
         return None
-    ends = [_end(reading, args, kwargs) for reading in readings]
+    ends = [_end(reading, args, kwargs, _is) for reading in readings]
     return None if None in ends else max(end for end in ends if end is not None)
 
 
@@ -105,9 +134,15 @@ Reading = tuple[Sequence[str], Sequence[str]]
 
 @functools.cache
 def _readings() -> Mapping[str, Sequence[Reading]]:
-    # Split when the first call fails, so that the import pays nothing.
+    # Split when the first function is published, so that the import of the table alone pays nothing.
     rows = [line.strip().partition(": ") for line in _TABLE.strip().splitlines()]
     return {name: [_reading(r) for r in kinds.split("/")] for names, _, kinds in rows for name in names.split(", ")}
+
+
+def flagged(name: str, args: Sequence[Any]) -> bool:
+    """Whether a truth value in a tensor is what PyTorch stops at behind its reader, which takes it for an integer."""
+    readings = _readings().get(name, ())
+    return bool(readings) and None not in [_end(reading, args, {"": ()}, _may_be) for reading in readings]
 
 
 def overflow(name: str, args: Sequence[Any]) -> bool:
@@ -120,19 +155,42 @@ def _reading(text: str) -> Reading:
     return required.split(), optional.split()
 
 
-def _end(reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+def _end(
+    reading: Reading, args: Sequence[Any], kwargs: Mapping[str, Any], fits: Callable[[Any, str], bool]
+) -> int | None:
     required, optional = reading
     if required == ["*"]:
         # One list, or integers one by one, which are read as if they were in a list.
-        size = args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args
-        return None if _is_size(size) and (args or kwargs) else 0
+        if len(args) == 1 and isinstance(args[0], list | tuple):
+            return None if fits(args[0], "L") else 0
+        is_size = all((fits(v, "i") or (at and isinstance(v, bool))) and _is_small(v) for at, v in enumerate(args))
+        return None if is_size and (args or kwargs) else 0
     kinds = [*required, *optional]
+    if kinds[-1] == "...":
+        kinds.pop()
+        required, args = kinds[: len(required)], args[: len(kinds)]
     for at, (value, kind) in enumerate(zip(args, kinds, strict=False)):
-        if not (kind.endswith("?") and value is None) and not _KINDS[kind.rstrip("?")](value):
+        if not (kind.endswith("?") and value is None) and not fits(value, kind.rstrip("?")):
             return at
     # What is left out may have been given by name, and names are not compared here.
     is_short = len(args) < len(required) and not kwargs
     return min(len(args), len(kinds)) if is_short or len(args) > len(kinds) else None
+
+
+def _is(value: Any, kind: str) -> bool:
+    return _KINDS[kind](value)
+
+
+def _may_be(value: Any, kind: str) -> bool:
+    """Whether a value fits, if what is in a list does; a tensor of a truth value is no integer in the end."""
+    if isinstance(value, list | tuple):
+        return kind in ("L", "M", "P", "Ts")
+    return _KINDS[kind](value) and not (isinstance(value, Tensor) and value.dtype.kind == "b" and kind == "i")
+
+
+def _is_ever(value: Any, kind: str) -> bool:
+    """Whether all values of a type fit, as far as `_may_be` looks."""
+    return kind in ("T", "E") if isinstance(value, Tensor) else _may_be(value, kind)
 
 
 def _is_number(value: Any) -> bool:
@@ -167,7 +225,9 @@ def _is_small(value: Any) -> bool:
 def _is_pair(value: Any) -> bool:
     if isinstance(value, Tensor):
         # It is taken apart, so what counts is what one row of it is.
-        return value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
+        return value.shape[:1] == (0,) or (
+            value.ndim > 0 and value.dtype.kind != "f" and all(extent == 1 for extent in value.shape[1:])
+        )
     return (_is_integer(value) and _is_small(value)) or _is_size(value)
 
 

@@ -15,7 +15,7 @@ from lazytensor import dtype as dt
 from lazytensor.dtype import DType
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, default_dtype
+from lazytensor.functions.promotion import Operand, default_dtype, require_elements
 from lazytensor.functions.shapes import dim_of, view
 from lazytensor.ir.graph import Node
 from lazytensor.members import method
@@ -42,7 +42,8 @@ def dims_of(dim: Dim, rank: int) -> tuple[int, ...]:
     if dim is None or (not isinstance(dim, int | np.integer) and len(dim) == 0):
         return tuple(range(rank))
     given = (int(dim),) if isinstance(dim, int | np.integer) else tuple(dim)
-    return tuple(sorted(dim_of(d, rank) for d in given)) if rank else ()
+    dims = tuple(sorted(dim_of(d, rank) for d in given))
+    return dims if rank else ()
 
 
 def _reduce(x: Tensor, kind: str, dim: Dim, keepdim: bool, dtype: DType | None = None) -> Tensor:
@@ -117,6 +118,7 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
     Raises IndexError where there is none.
     """
+    require_elements(x, "fi", "argmax")
     return _arg(x, "max", dim, keepdim)
 
 
@@ -126,6 +128,7 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
     Raises IndexError where there is none.
     """
+    require_elements(x, "fi", "argmin")
     return _arg(x, "min", dim, keepdim)
 
 
@@ -194,25 +197,34 @@ def _along(x: Tensor, name: str, n: Node, dim: int, **attrs: Any) -> Tensor:
     return tensor_of(reshape(call(name, reshape(n, (1,)), dim=0, **attrs), ()), x)
 
 
+def _scores(x: Tensor, dtype: DType | None) -> Node:
+    """What softmax is taken of. Raises TypeUnsupported for integers, unless there are none."""
+    if dtype is not None or x.dtype.kind == "f":
+        return arg(x) if dtype is None else cast(arg(x), dtype)
+    if x.spec.size:
+        require_elements(x, "", "softmax")
+    return cast(arg(x), default_dtype())
+
+
 @method
-def softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """exp(x) divided by its sum along a dimension: [...] to [...]. Raises IndexError for a dimension out of range.
 
     >>> import lazytensor as lt
     >>> lt.softmax(lt.zeros(4), 0)
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
+    n = _scores(x, dtype)
     return _along(x, "softmax", n, dim_of(dim, x.ndim))
 
 
 @method
-def log_softmax(x: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+def log_softmax(x: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """The logarithm of softmax, computed without overflow: [...] to [...].
 
     Raises IndexError for a dimension out of range.
     """
-    n = cast(arg(x), dtype or (x.dtype if x.dtype.kind == "f" else default_dtype()))
+    n = _scores(x, dtype)
     along = dim_of(dim, x.ndim)
     is_rounded = n.type.dtype.is_half and along == x.ndim - 1
     return _along(x, "log_softmax", n, along, **({"kept": n.type.dtype} if is_rounded else {}))

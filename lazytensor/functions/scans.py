@@ -7,7 +7,7 @@ from typing import Any
 from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
-from lazytensor.errors import ShapeError
+from lazytensor.errors import IndexInvalid, ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
@@ -210,6 +210,10 @@ def roll(x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | Non
     given = [dims] if isinstance(dims, int) else list(dims)
     if len(given) != len(steps):
         raise ShapeError(f"shifts and dimensions must align. shifts: {len(steps)}, dims:{len(given)}")
+    if not x.spec.size:
+        return pw.clone(x)
+    if not x.ndim:
+        raise IndexInvalid(f"Dimension specified as {given[0]} but tensor has no dimensions", where=source.where())
     out = x
     # A dimension may be named twice: its shifts add up.
     for shift, d in zip(steps, given, strict=True):

@@ -11,7 +11,7 @@ from lazytensor import dtype as dt
 from lazytensor import source
 from lazytensor.dtype import DType
 from lazytensor.encoding import STORED, decoded, encoded
-from lazytensor.errors import MemoryMissing, ShapeError
+from lazytensor.errors import ArgumentInvalid, IndexInvalid, MemoryMissing, ShapeError
 from lazytensor.functions.creation import size_of
 from lazytensor.functions.pointwise import clone, tensor_of
 from lazytensor.functions.promotion import broadcast_shape, result_type
@@ -47,7 +47,8 @@ def dim_of(dim: int, rank: int) -> int:
     # PyTorch's message shows this range, also for a number.
     low, high = (-rank, rank - 1) if rank else (-1, 0)
     if not low <= dim <= high:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})")
+        text = f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+        raise IndexInvalid(text, where=source.where())
     # A number has the dimensions 0 and -1, as if it had one of extent 1.
     return dim % rank if rank else 0
 
@@ -274,6 +275,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """A view of `length` places of a dimension from `start` on. Raises ShapeError for places outside the extent."""
     at, extent = dim_of(dim, x.ndim), x.spec.shape[dim]
+    if isinstance(start, Tensor) and (start.ndim or start.dtype.kind != "i"):
+        raise ShapeError(f"start must be an 0-dim integral Tensor, got {start.spec}", where=source.where())
+    start, length = operator.index(start), operator.index(length)
     start = start + extent if start < 0 else start
     if not 0 <= start <= start + length <= extent:
         raise ShapeError(
@@ -296,8 +300,11 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     """A view of one place of a dimension, which disappears. Raises IndexError outside the extent."""
     at = dim_of(dim, x.ndim)
     extent = x.spec.shape[at]
+    # Compared as a number: a tensor of bytes knows no negative one.
+    index = operator.index(index)
     if not -extent <= index < extent:
-        raise IndexError(f"index {index} is out of bounds for dimension {at} with size {extent}")
+        text = f"index {index} is out of bounds for dimension {at} with size {extent}"
+        raise IndexInvalid(text, where=source.where())
     index %= extent
     # The place as a slice of one, seen without its dimension.
     one = sliced(x, at, index, index + 1)
@@ -305,7 +312,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 
 @method
-def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+def split(x: Tensor, split_size_or_sections: int | Sequence[int] | Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of consecutive pieces of a dimension, all of one size but the last, or of the sizes given.
 
     Raises ShapeError for sizes that do not add up to the extent.
@@ -316,6 +323,9 @@ def split(x: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) 
     # PyTorch cuts a fraction off here.
     if isinstance(sizes, Tensor) and sizes.spec.size == 1:
         sizes = int(sizes)
+    if isinstance(sizes, Tensor):
+        text = f"split(): argument 'split_sizes' (position 2) must be tuple of ints, not {sizes.spec}"
+        raise ArgumentInvalid(text, where=source.where())
     if isinstance(sizes, int):
         if sizes <= 0 and (sizes or extent):
             raise ShapeError(f"split expects split_size be positive, but got {sizes}", where=source.where())
@@ -442,6 +452,9 @@ def is_contiguous(x: Tensor, *, memory_format: Any = None) -> bool:
 def _band(x: Tensor, lower: int | None, upper: int | None) -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"a matrix is needed, and the shape is {list(x.spec.shape)}", where=source.where())
+    # No further out than the corners: arrays are asked for places of 64 bits.
+    most = max(x.spec.shape[-2:])
+    lower, upper = (None if d is None else max(-most, min(d, most)) for d in (lower, upper))
     return tensor_of(call("band_part", arg(x), lower=lower, upper=upper), x)
 
 

@@ -13,7 +13,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.gathering import lifted
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Number, Operand, result_type
+from lazytensor.functions.promotion import Number, Operand, require_elements, result_type
 from lazytensor.functions.reductions import ValuesIndices
 from lazytensor.functions.shapes import dim_of, reshape, squeeze, view
 from lazytensor.ir.graph import Node
@@ -96,6 +96,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     ValuesIndices(values=tensor([9., 5.]), indices=tensor([1, 2]))
     """
     # A whole sort: k is small and rows are short where networks use it, and ties fall as in a stable sort.
+    require_elements(x, "fi", "topk")
     base, d, order = _order(x, dim, largest)
     if not 0 <= k <= base.spec.shape[d]:
         raise ShapeError("selected index k out of range", where=source.where())
@@ -117,6 +118,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
 
     Raises ShapeError for k out of range.
     """
+    require_elements(x, "fi", "kthvalue")
     base, d, order = _order(x, dim, False)
     if not 1 <= k <= base.spec.shape[d]:
         raise ShapeError(f"kthvalue(): selected number k out of range for dimension {d}", where=source.where())
@@ -153,6 +155,8 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Raises IndexError where a dimension has no elements.
     """
+    if x.spec.size:
+        require_elements(x, "fi", "median")
     return _median(x, "median", dim, keepdim)
 
 
@@ -287,6 +291,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
     Raises ShapeError for other ranks, floats and negative numbers.
     """
+    require_elements(x, "i", "bincount")
     array = x.array("bincount()")
     if x.ndim != 1 or x.dtype.kind == "f" or (array.size and array.min() < 0):
         raise ShapeError("bincount only supports 1-d non-negative integral inputs.", where=source.where())
@@ -325,6 +330,7 @@ def histc(x: Tensor, bins: int = 100, min: Number = 0, max: Number = 0) -> Tenso
         raise ShapeError(f"torch.histc(): bins must be > 0, but got {bins}", where=source.where())
     if min > max:
         raise ShapeError("torch.histc(): max must be larger than min", where=source.where())
+    require_elements(x, "f", "histc")
     array = x.array("histc()")
     low, high = _limits(array, min, max, 1)
     flat = array.reshape(-1)

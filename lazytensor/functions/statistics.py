@@ -12,7 +12,7 @@ from lazytensor.functions import matrix, shapes
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.creation import tensor
-from lazytensor.functions.promotion import Operand, default_dtype
+from lazytensor.functions.promotion import Operand, default_dtype, require_elements
 from lazytensor.functions.reductions import Dim, dims_of
 from lazytensor.functions.shapes import dim_of, sliced, unsqueeze
 from lazytensor.members import method
@@ -240,6 +240,8 @@ def norm(
         if x.ndim != 2 or keepdim or len(dims_of(dim, 2)) != 2:
             raise ShapeError("norm(p='nuc') takes one matrix here", where=source.where(), hint="Use linalg.norm.")
         return red.sum(pw.tensor_of(call("singular_values", arg(x)), x))
+    if isinstance(p, str) and p != "fro":
+        raise ShapeError(f"linalg.matrix_norm: Order {p} not supported.", where=source.where())
     return vector_norm(x, 2 if p in ("fro", None) else float(p), dim, keepdim, dtype=dtype)
 
 
@@ -270,6 +272,8 @@ def cdist(
             f"X1 and X2 must have the same number of columns. X1: {list(x1.shape)} X2: {list(x2.shape)}",
             where=source.where(),
         )
+    for x in (x1, x2):
+        require_elements(x, "f", "cdist")
     difference = unsqueeze(x1, -2) - unsqueeze(x2, -3)
     if not x1.spec.shape[-1]:
         return red.sum(difference, -1)

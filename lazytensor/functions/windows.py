@@ -14,7 +14,7 @@ from lazytensor.functions import reductions, shapes
 from lazytensor.functions.arguments import guarded
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.pointwise import clone
-from lazytensor.functions.promotion import prepared
+from lazytensor.functions.promotion import prepared, require_elements
 from lazytensor.functions.shapes import dim_of, sliced, stand_in
 from lazytensor.ir.types import Type
 from lazytensor.members import fact, method
@@ -114,6 +114,7 @@ def trace(x: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix [m, n]: a number. Raises ShapeError for other ranks."""
     if x.ndim != 2:
         raise ShapeError(f"trace: expected a matrix, but got tensor with dim {x.ndim}", where=source.where())
+    require_elements(x, "fi", "trace")
     return reductions.sum(diagonal(x))
 
 

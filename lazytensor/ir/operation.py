@@ -115,6 +115,7 @@ class Op:
     autocast is what the function of that name is given where automatic casts are on: "float32" for half operands,
     "half" for those of float32, "" for operands as they are.
     gradient_name is what PyTorch calls it in a printed `grad_fn`.
+    elements are the kinds of its first operand that PyTorch has it for, as in a body's `kinds`; "" for all.
     """
 
     name: str
@@ -132,6 +133,7 @@ class Op:
     renames: bool = False
     autocast: Literal["", "float32", "half"] = ""
     gradient_name: str = ""
+    elements: str = ""
 
 
 OPS: dict[str, Op] = {}

@@ -55,6 +55,7 @@ composite(
     24,
     cirh=typed("Softplus", softplus_parameters, arrow=False),
     autocast="float32",
+    elements="f",
 )
 composite(
     "elu",
@@ -63,6 +64,7 @@ composite(
     12,
     vjp=lambda g, y, x, **attrs: (call("elu_grad", g, x, **attrs),),
     cirh=typed("Elu", slope("alpha"), arrow=False),
+    elements="f",
 )
 composite(
     "leaky_relu",
@@ -71,8 +73,9 @@ composite(
     2,
     vjp=lambda g, y, x, **attrs: (call("leaky_relu_grad", g, x, **attrs),),
     cirh=typed("LeakyRelu", slope("slope"), arrow=False),
+    elements="f",
 )
-composite("log_sigmoid", log_sigmoid, flops=24, cirh=decomposed(_log_sigmoid_parts))
+composite("log_sigmoid", log_sigmoid, flops=24, cirh=decomposed(_log_sigmoid_parts), elements="f")
 
 
 def _square(x: Node) -> Node:
@@ -124,4 +127,5 @@ op(
     vjp=_hardtanh_vjp,
     work=per_element(2),
     composite=lambda x, *, low, high: call("clamp", x, full_like(low, x), full_like(high, x)),
+    elements="fi",
 )

@@ -219,6 +219,7 @@ _unary(
     11,
     Body("({0} * sigmoid({0}))", "special"),
     cirh=decomposed(lambda x: x * call("sigmoid", x)),
+    elements="f",
 )
 op(
     "gelu",
@@ -228,6 +229,7 @@ op(
     body=Body("gelu_{approximate}({0})", "special"),
     work=per_element(14),
     cirh=typed("Gelu", method, arrow=False),
+    elements="f",
 )
 
 # Results of these are among the numbers of the operand's type, so that half types need no rounding.
@@ -237,15 +239,21 @@ _unary(
     lambda g, y, x: (g * call("sign", x),),
     body=Body("abs({0})", kinds="fi", integer="abs({0})", is_exact=True, mixes=(), is_instruction=True),
     cirh=plain("Abs"),
+    elements="fi",
 )
 _unary(
     "sign", np.sign, _flat, body=Body("sign({0})", kinds="fi", integer="sign_i({0})", is_exact=True), cirh=plain("Sign")
 )
-_unary("floor", np.floor, _flat, body=Body("floor({0})", is_exact=True, is_instruction=True), cirh=plain("Floor"))
-_unary("ceil", np.ceil, _flat, body=Body("ceil({0})", is_exact=True, is_instruction=True), cirh=plain("Ceil"))
-_unary("round", np.rint, _flat, body=Body("round({0})", is_exact=True, is_instruction=True), cirh=plain("Round"))
+for _name, _eval in (("floor", np.floor), ("ceil", np.ceil), ("round", np.rint)):
+    _body = Body(f"{_name}({{0}})", is_exact=True, is_instruction=True)
+    _unary(_name, _eval, _flat, body=_body, cirh=plain(_name.capitalize()), elements="fi")
 _unary(
-    "trunc", np.trunc, _flat, body=Body("trunc({0})", is_exact=True, is_instruction=True), cirh=decomposed(_whole_part)
+    "trunc",
+    np.trunc,
+    _flat,
+    body=Body("trunc({0})", is_exact=True, is_instruction=True),
+    cirh=decomposed(_whole_part),
+    elements="fi",
 )
 _unary(
     "relu",
@@ -254,6 +262,7 @@ _unary(
     lambda g, y, x: _relu_vjp(g, y),
     body=Body("relu({0})", is_exact=True, mixes=()),
     cirh=plain("Relu"),
+    elements="fi",
 )
 _unary(
     "neg",

@@ -203,6 +203,7 @@ op(
     keeps="neither",
     gradient_name="NllLoss",
     autocast="float32",
+    elements="f",
 )
 
 
@@ -312,6 +313,7 @@ op(
     work=per_element(3),
     composite=_mse_parts,
     autocast="float32",
+    elements="f",
 )
 
 
@@ -331,4 +333,5 @@ composite(
     lambda x, target, *, reduction: x if reduction == "none" else Type((), x.dtype),
     flops=26,
     vjp=_binary_entropy_vjp,
+    elements="f",
 )

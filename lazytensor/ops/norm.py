@@ -131,6 +131,7 @@ composite(
     10,
     vjp=lambda g, y, x, b, w, *, eps: _gradients("layer_norm_grad", g, x, b, w, eps=eps),
     cirh=typed("LayerNorm", epsilon),
+    elements="f",
 )
 _backward(
     "layer_norm_grad",
@@ -198,6 +199,7 @@ composite(
     10,
     vjp=lambda g, y, x, w, b, **attrs: _gradients("group_norm_grad", g, x, w, **attrs),
     cirh=decomposed(_group_norm_cirh),
+    elements="f",
 )
 _backward(
     "group_norm_grad",

@@ -8,7 +8,7 @@ import numpy as np
 
 from lazytensor import source
 from lazytensor.dtype import DType, float32, holds, round_to, wrapped
-from lazytensor.errors import NumberTooLarge, ShapeError
+from lazytensor.errors import NumberTooLarge, ShapeError, TypeUnsupported
 from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
 from lazytensor.ir.types import Type
@@ -49,8 +49,10 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
     if existing is not None:
         return existing
     record = OPS[name]
+    if record.elements and inputs[0].type.dtype.kind not in record.elements:
+        refuse_elements(name, inputs[0].type)
     try:
-        type = record.infer(*(i.type for i in inputs), **attrs)
+        type = record.infer(*[i.type for i in inputs], **attrs)
     # The rule knows the types and not who called it: the name and the user's line are put to it here, once for all
     # rules.
     except ShapeError as e:
@@ -64,6 +66,12 @@ def call(name: str, *inputs: Node, **attrs: Any) -> Node:
                 new.tracks = True
                 break
     return new
+
+
+def refuse_elements(what: str, type: Type) -> None:
+    """Raise TypeUnsupported, as PyTorch does where no kernel is for the elements."""
+    hint = "Convert it, as with .float()."
+    raise TypeUnsupported(f"{what}: not implemented for {type}", where=source.where(), hint=hint)
 
 
 _fulls: dict[tuple[Any, ...], Node] = {}
@@ -92,6 +100,9 @@ def forget_fulls() -> None:
 
 
 def _rounded(value: float, dtype: DType) -> float:
+    # What PyTorch makes of a Python number is a double, or an integer of 64 bits with a sign or without.
+    if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
+        raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
     if dtype is float32:
         return float(np.float32(value))
     if dtype.kind == "i":

@@ -86,6 +86,8 @@ def _evaluate(n: Node, values: Mapping[Node, np.ndarray], shared: Shared | None)
     # NumPy computes late, far from the call: what it says of it names neither the function nor the line.
     except (MemoryError, ValueError, OverflowError, TypeError) as e:
         size = sum(t.size * t.dtype.itemsize for t in (n.type if isinstance(n.type, tuple) else (n.type,)))
+        if size >> 63 and isinstance(n.type, Type) and max(n.type.shape) >> 63:
+            raise NumberTooLarge(f"{n.op} gives {n.type}: an extent of more than 64 bits", where=n.where) from e
         # NumPy has another error for what no address could reach.
         if isinstance(e, MemoryError) or size > MOST_BYTES:
             raise MemoryMissing(f"{n.op} gives {n.type}: {size:,} bytes", size, where=n.where) from e

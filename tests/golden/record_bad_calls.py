@@ -2,7 +2,8 @@
 
     python tests/golden/record_bad_calls.py        # in an environment with torch and numpy
 
-`tests/campaign/test_bad_calls.py` compares them; "" stands for a call that runs.
+`tests/campaign/test_bad_calls.py` compares them. There is a text for each seed, and in it a letter for each case: that
+of the type in `types`, where "" stands for a call that runs.
 """
 
 import json
@@ -10,7 +11,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-SEED, CASES = 1, 600
+SEEDS, CASES = (1, 6, 13), 2000
 
 
 if __name__ == "__main__":
@@ -19,6 +20,10 @@ if __name__ == "__main__":
 
     from tests.campaign.calls import asked, drawn
 
-    errors = [asked(torch, drawn(SEED, case)) for case in range(CASES)]
-    names = ["" if e is None else type(e).__name__ for e in errors]
-    (HERE / "bad_calls.json").write_text(json.dumps(names, separators=(",", ":")) + "\n")
+    errors = {seed: [asked(torch, drawn(seed, case)) for case in range(CASES)] for seed in SEEDS}
+    names = {seed: ["" if e is None else type(e).__name__ for e in some] for seed, some in errors.items()}
+    kinds = sorted({name for some in names.values() for name in some})
+    letters = {name: chr(ord("a") + k) for k, name in enumerate(kinds)}
+    texts = {seed: "".join(letters[name] for name in some) for seed, some in names.items()}
+    recorded = {"types": {letter: name for name, letter in letters.items()}, "seeds": texts}
+    (HERE / "bad_calls.json").write_text(json.dumps(recorded, separators=(",", ":")) + "\n")

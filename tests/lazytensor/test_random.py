@@ -107,5 +107,5 @@ def test_randint_takes_its_bounds_in_every_spelling(args, kwargs):
 
 @pytest.mark.parametrize("args", [(), ((3,),), (1, 2, 3, (4,))])
 def test_randint_without_its_bounds_is_refused(args):
-    with pytest.raises(TypeError, match="high and size"):
+    with pytest.raises(TypeError, match=r"high and size|randint\(\) received"):
         lt.randint(*args)
