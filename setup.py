@@ -29,7 +29,7 @@ TEXTS = (
     "lazytensor/examples.txt",
     *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
 )
-"""Files that are packed tighter than wheels pack; `lazytensor.plain_files.text_of` reads them."""
+"""Files that are packed into one, tighter than wheels pack: they share names. `plain_files.text_of` reads them."""
 PRINTED = "config.py"
 """`lazywafer --help` prints what this module says of itself."""
 
@@ -125,10 +125,12 @@ class Wheel(build_py):
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
             path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
-        for path in (pathlib.Path(self.build_lib, name) for name in TEXTS):
-            preset = 9 | lzma.PRESET_EXTREME
-            packed = lzma.compress(path.read_bytes(), format=lzma.FORMAT_ALONE, preset=preset)
-            path.with_suffix(".lzma").write_bytes(packed)
+        paths = [pathlib.Path(self.build_lib, name) for name in TEXTS]
+        together = b"".join(b"\0%s\0%s" % (path.name.encode(), path.read_bytes()) for path in paths)
+        tight = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}
+        packed = lzma.compress(together, format=lzma.FORMAT_ALONE, filters=[tight])
+        pathlib.Path(self.build_lib, "lazytensor", "texts.lzma").write_bytes(packed)
+        for path in paths:
             path.unlink()
         for path in pathlib.Path(self.build_lib).rglob("*.js*"):
             path.write_text(without_spaces(path), encoding="utf-8")

@@ -25,9 +25,11 @@ def descriptor_of(path: str | os.PathLike[str]) -> int:
 
 
 def text_of(path: pathlib.Path) -> str:
-    """The text of a file of ours, which a wheel holds packed tighter than wheels pack."""
-    packed = path.with_suffix(".lzma")
-    return (lzma.decompress(packed.read_bytes()) if packed.exists() else path.read_bytes()).decode()
+    """The text of a file of ours, which a wheel holds packed with others."""
+    if path.exists():
+        return path.read_bytes().decode()
+    packed = pathlib.Path(__file__).with_name("texts.lzma").read_bytes()
+    return lzma.decompress(packed).partition(b"\0%s\0" % path.name.encode())[2].partition(b"\0")[0].decode()
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

@@ -59,12 +59,16 @@ def test_wheel_is_small_and_lacks_no_line_of_code(wheel):
         assert "# lazywafer" in page
         for path in (ROOT / "notebooks" / "scripts").glob("*.py"):
             assert archive.read(f"cstorch_compat/examples/{path.name}") == path.read_bytes()
-        for name in (n for n in archive.namelist() if n.endswith((".lzma", ".json", ".js"))):
-            source = (ROOT / name.replace(".lzma", ".txt")).read_bytes()
+        _, *packed = lzma.decompress(archive.read("lazytensor/texts.lzma")).split(b"\0")
+        texts_of = dict(zip(packed[::2], packed[1::2], strict=True))
+        assert len(texts_of) == 4
+        for package in PACKAGES:
+            for path in (ROOT / package).rglob("*.txt"):
+                assert texts_of.get(path.name.encode(), path.read_bytes()) == path.read_bytes()
+        for name in (n for n in archive.namelist() if n.endswith((".json", ".js"))):
+            source = (ROOT / name).read_bytes()
             if name.endswith(".json"):
                 assert json.loads(archive.read(name)) == json.loads(source)
-            elif name.endswith(".lzma"):
-                assert lzma.decompress(archive.read(name)) == source
             else:
                 code = [line for line in source.splitlines(True) if not line.lstrip().startswith(b"//")]
                 assert archive.read(name) == b"".join(code)
