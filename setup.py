@@ -28,8 +28,10 @@ API = frozenset("functions nn optim data torch torchvision generations sparse me
 TEXTS = (
     "lazytensor/examples.txt",
     *(f"cstorch_compat/names/{n}.txt" for n in "torch_surface mirrors known_names".split()),
+    *(f"cstorch_compat/{n}.txt" for n in "check/operations torch/cpu_build optim/signatures".split()),
+    *(f"cstorch_compat/page/{n}" for n in "sections.js charts.js drawing.js page.css page.html".split()),
 )
-"""Files that are packed into one, tighter than wheels pack: they share names. `plain_files.text_of` reads them."""
+"""Files that are packed into one, tighter than wheels pack. `plain_files.text_of` reads them, by their names alone."""
 PRINTED = "config.py"
 """`lazywafer --help` prints what this module says of itself."""
 
@@ -125,6 +127,8 @@ class Wheel(build_py):
             room = path.relative_to(self.build_lib).parts[1:-1]
             words = offered if room and API.isdisjoint(room) else None
             path.write_text(for_users(path.read_text(encoding="utf-8"), words, is_whole), encoding="utf-8")
+        for path in pathlib.Path(self.build_lib).rglob("*.js*"):
+            path.write_text(without_spaces(path), encoding="utf-8")
         paths = [pathlib.Path(self.build_lib, name) for name in TEXTS]
         together = b"".join(b"\0%s\0%s" % (path.name.encode(), path.read_bytes()) for path in paths)
         tight = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}
@@ -132,8 +136,6 @@ class Wheel(build_py):
         pathlib.Path(self.build_lib, "lazytensor", "texts.lzma").write_bytes(packed)
         for path in paths:
             path.unlink()
-        for path in pathlib.Path(self.build_lib).rglob("*.js*"):
-            path.write_text(without_spaces(path), encoding="utf-8")
         examples = pathlib.Path(self.build_lib, "cstorch_compat", "examples")
         self.mkpath(str(examples))
         for path in SCRIPTS.glob("*.py"):
@@ -155,7 +157,8 @@ class Packed(bdist_wheel):
 
 
 def for_an_index(text: str) -> str:
-    """The README as a package index shows it, where there is no repository beside it: without pictures and paths."""
+    """The README as a package index shows it: without pictures, paths and map of a repository that is not beside it."""
+    text = re.sub(r"(?ms)^## The house$.*?(?=^## )", "", text)
     text = re.sub(r"<img[^>]*>", "", text)
     return re.sub(r"\[([^]]+)\]\((?!https?://|#)[^)]*\)", r"\1", text)
 

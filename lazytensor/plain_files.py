@@ -1,5 +1,6 @@
 """Opens files of data: plain ones, and nothing that could block or never end."""
 
+import functools
 import lzma
 import os
 import pathlib
@@ -28,8 +29,14 @@ def text_of(path: pathlib.Path) -> str:
     """The text of a file of ours, which a wheel holds packed with others."""
     if path.exists():
         return path.read_bytes().decode()
+    return _packed()[path.name]
+
+
+@functools.cache
+def _packed() -> dict[str, str]:
     packed = pathlib.Path(__file__).with_name("texts.lzma").read_bytes()
-    return lzma.decompress(packed).partition(b"\0%s\0" % path.name.encode())[2].partition(b"\0")[0].decode()
+    _, *texts = lzma.decompress(packed).decode().split("\0")
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def open_plain(path: str | os.PathLike[str]) -> BinaryIO:

@@ -4,6 +4,8 @@ import functools
 import pathlib
 from dataclasses import dataclass
 
+from lazytensor.plain_files import text_of
+
 TABLE_FILE = pathlib.Path(__file__).parent / "operations.txt"
 OPERATORS = {
     **{n: n for n in "add sub mul pow matmul getitem neg abs gt ge lt le eq ne".split()},
@@ -49,7 +51,7 @@ def _good() -> frozenset[str]:
 
 
 def _lines() -> list[list[str]]:
-    text = TABLE_FILE.read_text(encoding="utf-8")
+    text = text_of(TABLE_FILE)
     return [[*line.split("\t"), ""][:3] for line in text.splitlines() if line and not line.startswith("#")]
 
 

@@ -9,6 +9,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from lazytensor.plain_files import text_of
+
 _FOLDER = pathlib.Path(__file__).parent
 SCRIPTS = ("drawing.js", "charts.js", "sections.js")
 """Read in this order, as one script."""
@@ -16,8 +18,8 @@ SCRIPTS = ("drawing.js", "charts.js", "sections.js")
 
 def document(contents: Mapping[str, Any]) -> str:
     """The page of `contents`. What comes from the user's script is text in it, whatever it says."""
-    script = "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    style = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    script = "\n".join(text_of(_FOLDER / name) for name in SCRIPTS)
+    style = text_of(_FOLDER / "page.css")
     # The policy names the one script that may run: markup in a kernel's name could run nothing even if it got through.
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{allowed}'"
@@ -33,7 +35,7 @@ def document(contents: Mapping[str, Any]) -> str:
         "script": script,
     }
     # Nothing here is a template of a library: a few names between braces need none.
-    text = (_FOLDER / "page.html").read_text(encoding="utf-8")
+    text = text_of(_FOLDER / "page.html")
     # By parts, so that nothing of a value is looked at again.
     head, *rest = text.split("{{")
     return head + "".join(values[name] + after for name, _, after in (part.partition("}}") for part in rest))
