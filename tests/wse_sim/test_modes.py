@@ -133,25 +133,38 @@ def test_twice_the_batch_never_fits_where_half_of_it_does_not(sizes, batch, mach
         assert getattr(one, mode).fits or not getattr(two, mode).fits
 
 
-# No law yet. Of 100 random pairs with layers of 1 to 512 on 1 to 40 columns and rows, four were slower when
-# streaming, by 0.9 % at most (6.5 % is the worst seen), and of 171 thirty in pipelined mode, by up to 10.5 %. Larger
-# parts take longer to fill than they save (11), also where the edge limits and nothing is saved (6); shapes are
-# looked for at other sides (7); the last stage lies in the middle of what is left of the mesh, hops away (3). Three
-# more, by up to 53 %, had a link that no placement minds, and now one of them has. Kernels' times have steps besides:
-# sums of 33 PEs come in groups and take half of what those of 32 do in a chain. So draws are the same.
-SLOWER = {"streaming": 1.03, "pipelined": 1.06}
+def both_meshes(program, machine, columns, rows, mode):
+    """The reports of a mode on a mesh, if it fits there, and on one that is larger by so many columns and rows."""
+    larger = replace(machine, width=machine.width + columns, height=machine.height + rows)
+    before, after = (wafer(program, m, mode, other=False).chosen for m in (machine, larger))
+    assume(before.fits)
+    assert after.fits
+    return before, after
+
+
+@pytest.mark.slow
+@few
+@given(mlps(), machines(), st.integers(0, 20), st.integers(0, 20), st.sampled_from([300, 2000, 44_976]))
+def test_no_larger_mesh_is_slower_when_streaming(program, machine, columns, rows, usable_bytes):
+    """Nor where it holds all samples at once and the smaller one does not."""
+    machine = replace(machine, usable_bytes_per_pe=usable_bytes)
+    before, after = both_meshes(program, machine, columns, rows, "streaming")
+    assert after.step_cycles <= before.step_cycles
+
+
+# No law yet. Of 171 random pairs with layers of 1 to 512 on 1 to 40 columns and rows thirty were slower, by up to
+# 10.5 %. Larger parts take longer to fill than they save (11), also where the edge limits and nothing is saved (6);
+# shapes are looked for at other sides (7); the last stage lies in the middle of what is left of the mesh, hops away
+# (3). Three more, by up to 53 %, had a link that no placement minds, and now one of them has. So draws are the same.
+SLOWER = 1.06
 
 
 @pytest.mark.slow
 @settings(few, derandomize=True, database=None)
 @given(mlps(), machines(), st.integers(0, 20), st.integers(0, 20))
-def test_any_larger_mesh_is_hardly_ever_slower(program, machine, columns, rows):
-    larger = replace(machine, width=machine.width + columns, height=machine.height + rows)
-    for mode in EXECUTION:
-        before, after = (wafer(program, m, mode, other=False).chosen for m in (machine, larger))
-        assume(before.fits)
-        assert after.fits
-        assert after.step_cycles <= SLOWER[mode] * before.step_cycles
+def test_any_larger_mesh_is_hardly_ever_slower_when_pipelined(program, machine, columns, rows):
+    before, after = both_meshes(program, machine, columns, rows, "pipelined")
+    assert after.step_cycles <= SLOWER * before.step_cycles
 
 
 @pytest.mark.slow

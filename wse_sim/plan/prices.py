@@ -24,6 +24,8 @@ from wse_sim.price.cost import FREE, Cost, cost
 
 KEPT = 1 << 15
 """Prices that a process keeps for plans to come: what is planned again, in a loop or a notebook, is priced already."""
+SPEED_UP = 2
+"""A PE alone has the longest vectors and waits for nothing, so that many are hardly ever faster than it for each."""
 KEPT_PHASES = 256
 """Phase programs whose cost is kept: small kernels have the same one on hundreds of rectangles."""
 _kept: dict[tuple[object, Machine, int, int], tuple[Cost, bool]] = {}
@@ -139,11 +141,18 @@ class Prices:
         return self._longest[kind]
 
     def least_work(self, wiring: Wiring, i: int) -> float:
-        """Cycles that all PEs together take for kernel `i` at least: its operations at the rate of multiply-adds."""
+        """Cycles that all PEs together take for kernel `i` at least.
+
+        Several of them may be arranged better than one, but not `SPEED_UP` times so; and what is no nest does its
+        operations at most at the rate of multiply-adds.
+        """
         instr = wiring.program.instrs[i]
+        alone = self.kernel(wiring, i, 1, 1).cycles / SPEED_UP
+        if instr.nest is not None:
+            return alone
         product = sparse_product_of(wiring, i)
         flops = work_of(instr).flops * (product.share if product else 1.0)
-        return flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_type(instr, wiring)]))
+        return max(alone, flops / (2 * self.machine.per_cycle("fma", ITEM_BYTES[core_type(instr, wiring)])))
 
     def kernel(self, wiring: Wiring, i: int, width: int, height: int) -> Cost:
         """Cost of kernel `i` for the whole batch on a rectangle of that size."""

@@ -13,15 +13,15 @@ Left out: layouts within a layer, and the weight host's own arithmetic.
 """
 
 import math
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 
 from lazytensor.errors import PlacementError
 from wse_sim.layout import Rect, ceil_div
-from wse_sim.plan.best_part import best_part
+from wse_sim.plan.best_part import Size, best_part
 from wse_sim.plan.layers import Sweep
 from wse_sim.plan.modes.mode_plan import (
     Case,
@@ -44,7 +44,9 @@ MODE = "streaming"
 LANES = ("edge in", "mesh", "edge out")
 SHORT_WAY = 0.01
 """Of a step: no smaller number of systems is worth a trial for what the tree takes of it."""
-_SHOWN = 2  # micro-batches that are scheduled one by one; further ones take as long as the last of these
+SIDES = (*range(1, 8), *(n << octave for octave in range(24) for n in range(8, 16)))
+"""Sides of corners of a mesh in which a turn may stay together."""
+_SHOWN = 2  # micro-batches of a timeline; further ones look like the last of these
 
 
 def streaming(case: Case) -> ModePlan:
@@ -66,22 +68,30 @@ def _on_systems(case: Case) -> ModePlan:
         ways = list(_ways(case, whole))
     except PlacementError as error:
         return does_not_fit(MODE, error)
-    runs = [run for way in ways if (run := _fitting(case, *way))]
+    runs = [run for way in ways if (run := _fastest(case, *way))]
     if not runs:
         return does_not_fit(MODE, _too_large(case, whole, whole.memory(), _usable_bytes(case)))
     return min(runs, key=lambda run: run.step_cycles).plan()
 
 
-def _fitting(case: Case, count: int, has_recompute: bool) -> "_Run | None":
-    """The run with the fewest micro-batches from `count` on that fits."""
+def _fastest(case: Case, size: int, has_recompute: bool) -> "_Run | None":
+    """The fastest run with micro-batches of up to `size` samples that fits; None if none does."""
     own = ceil_div(case.batch_size, case.systems)
-    while count <= own:
+    best: _Run | None = None
+    # Whole samples and the program at that size may take a little more than the share they were reckoned by.
+    for count in dict.fromkeys(ceil_div(own, n) for n in range(size, 0, -1)):
         run = _Run(case, count, has_recompute)
-        if run.peak_bytes_per_pe <= case.machine.usable_bytes_per_pe:
-            return run
-        # Whole samples and the program at that size may take a little more than the share they were reckoned by.
-        count += 1
-    return None
+        if run.free_bytes < 0:
+            continue
+        # More of them send the weights more often, and are as a rule no faster.
+        if best and run.least_cycles(best) >= best.step_cycles:
+            break
+        if not best or run.step_cycles < best.step_cycles:
+            best = run
+        # A step that is known at any size would have to be priced at all of these.
+        if case.source:
+            break
+    return best
 
 
 def _usable_bytes(case: Case) -> int:
@@ -89,7 +99,7 @@ def _usable_bytes(case: Case) -> int:
 
 
 def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
-    """Numbers of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
+    """Samples of micro-batches that fit, with or without recompute. Raises PlacementError if one sample is too much."""
     own = ceil_div(case.batch_size, case.systems)
     needs = {False: whole.memory()}
     if whole.backward:
@@ -102,9 +112,8 @@ def _ways(case: Case, whole: Turns) -> Iterator[tuple[int, bool]]:
         # Whole samples are counted: parts of equal bytes would be rounded up to more than fits.
         size = min(own, room * case.batch_size // max(1, need.per_batch)) if room > 0 else 0
         if size:
-            # The fewest parts that fit: more of them only send the weights more often.
             fitting = True
-            yield ceil_div(own, size), has_recompute
+            yield size, has_recompute
     if not fitting:
         raise _too_large(case, whole, needs[len(needs) > 1], usable)
 
@@ -141,6 +150,12 @@ class _Timed:
     work_cycles: int
     moving_cycles: int
 
+    def of_share(self, share: float) -> tuple[int, int, int]:
+        """The three lanes for a micro-batch with a share of the samples: weights and gradients are the same."""
+        arriving, computing, leaving = self.cycles
+        batch_cycles = arriving - self.weight_cycles
+        return math.ceil(self.weight_cycles + share * batch_cycles), math.ceil(share * computing), leaving
+
 
 class _Run:
     """A step in a number of micro-batches, on one of the systems."""
@@ -156,18 +171,14 @@ class _Run:
         self.share = 1.0 if other else size / case.batch_size
         # Nothing stays on the wafer that another mode would keep there: the cheapest arrangement decides.
         self.wiring = replace(self.part.streamed, resident=frozenset())
-        self._kinds: dict[int, int] = {}
+        self.mesh = case.machine.usable_width, case.machine.usable_height
         self._times: dict[object, tuple[tuple[int, int, int], float, int, int]] = {}
-        self._cycles: dict[int, int] = {}
-        self._shares: dict[int, float] = {}
-        self._extents: dict[int, tuple[int, int]] = {}
+        self._parts_of: dict[tuple[int, Size], tuple[int, Size]] = {}
         self.turns = self.part.turns
 
     def plan(self) -> ModePlan:
         timed, step_cycles = self.timed, self.step_cycles
-        # Each micro-batch sends all weights and gradients again; only activations are cut, and the last has fewer.
-        sums = [math.ceil(parts * sum(t.cycles[lane] for t in timed)) for lane, parts in enumerate(self._parts)]
-        bounds = self._bounds(sums, step_cycles, timed)
+        bounds = self._bounds(step_cycles, timed)
         blame = {"fill": ("compute", "moving", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
         report = ModeReport(
@@ -205,9 +216,16 @@ class _Run:
         return tuple(math.ceil(self.share * memory.per_batch) + memory.fixed for memory in self.turns.held())
 
     @property
-    def _parts(self) -> tuple[float, float, float]:
-        """How many times a step takes what a whole micro-batch takes, on each lane."""
-        return self.micro_batches, self.micro_batches - 1 + self.last_share, self.micro_batches
+    def _whole_batches(self) -> float:
+        """How many times a step takes what the samples of a whole micro-batch take: the last one has fewer."""
+        return self.micro_batches - 1 + self.last_share
+
+    def _sent_cycles(self) -> float:
+        """Cycles of the busier way over the edge: each micro-batch sends all weights and gradients again."""
+        weights = sum(t.weight_cycles for t in self.timed)
+        batch = sum(t.cycles[0] for t in self.timed) - weights
+        leaving = self.micro_batches * sum(t.cycles[2] for t in self.timed)
+        return max(self.micro_batches * weights + self._whole_batches * batch, leaving)
 
     @cached_property
     def timed(self) -> list[_Timed]:
@@ -230,29 +248,23 @@ class _Run:
     def _time(self, turn: Turn) -> _Timed:
         # Equal layers take equally long: they are timed once.
         looks = (
-            tuple([self._kind(i) for i in turn.kernels]),
+            tuple([self.case.prices.kind(self.wiring, i) for i in turn.kernels]),
             turn.weight_bytes,
             turn.batch_bytes,
             turn.bytes_out,
             turn.moved_bytes,
         )
         if looks not in self._times:
-            self._times[looks] = self._time_of(turn, looks[0])
+            self._times[looks] = self._time_of(turn)
         return _Timed(turn, *self._times[looks])
 
-    def _time_of(self, turn: Turn, kinds: Sequence[int]) -> tuple[tuple[int, int, int], float, int, int]:
-        """Cycles of a turn's lanes, of its weights, its work and what moves before it; of kernels of these kinds."""
+    def _time_of(self, turn: Turn) -> tuple[tuple[int, int, int], float, int, int]:
+        """Cycles of a turn's lanes, of its weights, its work and what moves before it."""
         machine, host = self.case.machine, self.case.host
         # Weights come no faster than the weight host's tree sends them; the batch has the whole edge.
         bits = min(machine.edge_bits_per_s, host.stream_bits_per_s) / machine.clock_hz
-        work = sum(self._cycles[kind] for kind in kinds)
         words = math.ceil(self.share * turn.moved_bytes * 8 / machine.link_bits)
-        # Small tensors stay together: where most of the work is, on a square around that, or all over the mesh.
-        part = max((self._extents[kind] for kind in kinds), default=(1, 1), key=prod)
-        whole = machine.usable_width, machine.usable_height
-        sides = (1 << n for n in range((max(part) - 1).bit_length(), min(whole).bit_length()))
-        places = part, *((side, side) for side in sides), whole
-        moving = min(relayout_cycles(words, *place, machine) for place in places)
+        work, moving = self._spread(turn.kernels, words)
         # Rows are worked on as they arrive from the layout of the layer before.
         mesh = max(work, moving)
         weights = turn.weight_bytes * 8 / bits
@@ -260,72 +272,106 @@ class _Run:
         lanes = math.ceil(weights + batch), mesh, math.ceil(turn.bytes_out * 8 / bits)
         return lanes, weights, work, moving
 
-    def _kind(self, i: int) -> int:
-        if i in self._kinds:
-            return self._kinds[i]
-        kind = self._kinds[i] = self.case.prices.kind(self.wiring, i)
-        if kind not in self._cycles:
-            mesh = self.case.machine.usable_width, self.case.machine.usable_height
+    def _spread(self, kernels: Sequence[int], words: int) -> tuple[int, int]:
+        """Cycles of the kernels, and of `words` that come to them from another layout, in a corner of the mesh.
+
+        It is the corner on which the longer of both is shortest: small tensors stay together. Corners have sides of
+        one set for all meshes, and on one of a given side neither takes longer if the mesh is larger.
+        """
+        work, parts = self._worked(kernels, self.mesh)
+        sides = SIDES[: bisect_left(SIDES, max(self.mesh)) + 1]
+        around = bisect_left(sides, max(map(max, parts), default=1))
+        best = work, min(self._moved(words, side) for side in sides[around:])
+        for side in reversed(sides[:around]):
+            # In smaller corners kernels take longer.
+            if work >= max(best):
+                break
+            if (moving := self._moved(words, side)) < max(best):
+                work, _ = self._worked(kernels, (min(side, self.mesh[0]), min(side, self.mesh[1])))
+                best = min(best, (work, moving), key=max)
+        return best
+
+    def _moved(self, words: int, side: int) -> int:
+        # As far as on a square: the mesh may end before, and a larger one after that.
+        line = min(side, *self.mesh)
+        return relayout_cycles(words, line, 2 * side - line, self.case.machine)
+
+    def _worked(self, kernels: Sequence[int], mesh: Size) -> tuple[int, list[Size]]:
+        """Cycles of kernels on a mesh, and the parts that they have."""
+        own = [self._part(i, mesh) for i in kernels]
+        return sum(cycles for cycles, _ in own), [part for _, part in own]
+
+    def _part(self, i: int, mesh: Size) -> tuple[int, Size]:
+        key = self.case.prices.kind(self.wiring, i), mesh
+        if key not in self._parts_of:
             # The way across may cost more than PEs help.
-            priced, self._extents[kind] = best_part(self.case.prices, self.wiring, i, mesh)
-            self._shares[kind] = self.case.prices.work_share(self.wiring, i, *self._extents[kind])
-            # What even a single wavelet needs does not shrink with the batch.
-            rest = math.ceil(self.share * (priced.cycles - priced.latency_cycles))
-            self._cycles[kind] = priced.latency_cycles + rest
-        return kind
+            self._parts_of[key] = best_part(self.case.prices, self.wiring, i, mesh, self.share)
+        return self._parts_of[key]
 
     def _work_share(self, timed: Sequence[_Timed]) -> float:
         """The share of all operations that are done, where zeros of sparse weights are left out."""
         kernels = [i for one in timed for i in one.turn.kernels]
         flops = [work_of(self.wiring.program.instrs[i]).flops for i in kernels]
-        done = sum(n * self._shares[self._kind(i)] for n, i in zip(flops, kernels, strict=True))
+        prices, wiring = self.case.prices, self.wiring
+        shares = (prices.work_share(wiring, i, *self._part(i, self.mesh)[1]) for i in kernels)
+        done = sum(n * share for n, share in zip(flops, shares, strict=True))
         return done / sum(flops) if any(flops) else 1.0
 
     @cached_property
     def _schedule(self) -> tuple[Timeline, int]:
-        """The first micro-batches turn by turn; every further one adds what the last of these did."""
-        timed = self.timed
-        clock = _Clock(self._ahead(timed))
-        ends = []
-        for _ in range(min(self.micro_batches, _SHOWN)):
-            for one in timed:
-                clock.add(one)
-            ends.append(clock.end)
-        # In the second micro-batch weights are fetched ahead from the start, as in all that follow it.
-        period = ends[-1] - ends[-2] if len(ends) > 1 else 0
-        whole = (ends[-1] if ends else 0) + period * (self.micro_batches - len(ends))
-        # The last micro-batch has what is left of the samples; its weights come and go as for any other.
-        sent = max((sum(t.cycles[lane] for t in timed) for lane in (0, 2)), default=0)
-        spared = max(0, period - max(sent, math.ceil(period * self.last_share)))
-        return Timeline(tuple(clock.spans)), whole - spared
+        """The first micro-batches turn by turn, and the end of all of them."""
+        clock = _Clock(self._ahead(self.timed))
+        for n in range(self.micro_batches):
+            # The last micro-batch has what is left of the samples.
+            share = self.last_share if n == self.micro_batches - 1 else 1.0
+            for one in self.timed:
+                clock.add(one, one.cycles if share == 1.0 else one.of_share(share), is_shown=n < _SHOWN)
+        return Timeline(tuple(clock.spans)), clock.end
+
+    def least_cycles(self, other: "_Run") -> int:
+        """Cycles that this step takes at least, told from `other`, which has fewer micro-batches.
+
+        Its weights come and its results go more often, and its kernels take no less in all, but for what is rounded.
+        """
+        rounded = sum(1 + len(t.turn.kernels) for t in other.timed)
+        lanes = [sum(t.cycles[lane] for t in other.timed) for lane in range(3)]
+        sent = max(sum(t.weight_cycles for t in other.timed), lanes[2])
+        return math.floor(max(self.micro_batches * sent, other._whole_batches * (lanes[1] - rounded)))
 
     def _ahead(self, timed: Sequence[_Timed]) -> int:
         """Turns whose weights fit beside the activations. Without room for any they come as they are multiplied."""
         largest = max((t.turn.weight_bytes for t in timed), default=0)
         # Spread over all PEs: a layer's weights lie nowhere in particular until they are multiplied.
-        free = self.case.machine.usable_pes * (self.case.machine.usable_bytes_per_pe - self.peak_bytes_per_pe)
-        return free // largest if largest else 1
+        return self.free_bytes // largest if largest else 1
 
     @cached_property
+    def free_bytes(self) -> int:
+        """Bytes that the step leaves free where it holds most; less than none if it does not fit."""
+        return _usable_bytes(self.case) - self._needed_bytes
+
+    @property
     def peak_bytes_per_pe(self) -> int:
         """Bytes on a PE where the step holds most, spread evenly."""
-        memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
-        needed = math.ceil(self.share * memory.per_batch) + memory.fixed
-        return ceil_div(needed, self.case.machine.usable_pes)
+        return ceil_div(self._needed_bytes, self.case.machine.usable_pes)
 
-    def _bounds(self, sums: Sequence[int], step_cycles: int, timed: Sequence[_Timed]) -> list[Bound]:
+    @cached_property
+    def _needed_bytes(self) -> int:
+        memory = self.turns.memory_with_recompute() if self.has_recompute else self.turns.memory()
+        return math.ceil(self.share * memory.per_batch) + memory.fixed
+
+    def _bounds(self, step_cycles: int, timed: Sequence[_Timed]) -> list[Bound]:
         case, machine = self.case, self.case.machine
         bounds = host_bounds(case)
         if not step_cycles:
             return bounds or [Bound("nothing", 0.0, "the program has no kernel")]
         stream = case.host.sources["stream_bits_per_s"]
         worst = max(timed, key=lambda t: t.work_cycles)
-        work = self._parts[1] * sum(t.work_cycles for t in timed)
+        work = self._whole_batches * sum(t.work_cycles for t in timed)
         place = str(worst.turn.layer.where) if worst.turn.layer.where else ""
-        rates = [per_second(case.batch_size, cycles, machine) for cycles in (work, max(sums[0], sums[2]), step_cycles)]
+        rates = [per_second(case.batch_size, cycles, machine) for cycles in (work, self._sent_cycles(), step_cycles)]
         if work:
             bounds.append(Bound("compute", rates[0], "closed forms, all layers", worst.turn.layer.name, place))
-        if moving := self.micro_batches * sum(t.moving_cycles for t in timed):
+        if moving := self._whole_batches * sum(t.moving_cycles for t in timed):
             slowest = max(timed, key=lambda t: t.moving_cycles).turn.layer
             rate = per_second(case.batch_size, moving, machine)
             source = "own derivation: activations between the layouts of layers, half of a line across its middle"
@@ -357,7 +403,7 @@ class _Run:
             yield replace(row, utilisation=share * row.utilisation, moving_cycles=moving)
 
     def _sweep_cycles(self, timed: Sequence[_Timed], sweep: Sweep) -> int:
-        return sum(math.ceil(self._parts[1] * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
+        return sum(math.ceil(self._whole_batches * one.cycles[1]) for one in timed if one.turn.sweep == sweep)
 
 
 class _Clock:
@@ -371,17 +417,17 @@ class _Clock:
         self._last: list[int | None] = [None, None, None]
         self._meshes: list[int] = []
 
-    def add(self, timed: _Timed) -> None:
-        """Schedule a turn behind those before it."""
-        arriving, computing, leaving = timed.cycles
+    def add(self, timed: _Timed, cycles: tuple[int, int, int], is_shown: bool) -> None:
+        """Schedule a turn behind those before it, with cycles of each lane; spans are kept of those that are shown."""
+        arriving, computing, leaving = cycles
         n = len(self._meshes)
         freed = self._meshes[n - self.ahead - 1] if n > self.ahead else None
         # The lane of weights runs ahead of the mesh, until the memory for them is full.
-        name = f"{timed.turn.layer.name} {timed.turn.sweep}"
+        name = f"{timed.turn.layer.name} {timed.turn.sweep}" if is_shown else ""
         arrival = self._span(0, name, arriving, 0, freed)
         # A turn works on weights as they arrive: it ends no earlier than they do, and may begin before.
         through = self._span(1, name, computing, arrival)
-        self._meshes.append(len(self.spans) - 1)
+        self._meshes.append(len(self._ends) - 1)
         if leaving:
             self._span(2, name, leaving, through)
 
@@ -395,6 +441,7 @@ class _Clock:
         end = max(start + cycles, no_earlier)
         self._last[lane] = len(ends)
         ends.append(end)
-        self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
+        if name:
+            self.spans.append(TimeSpan(LANES[lane], name, start, end, cause))
         self.end = max(self.end, end)
         return end
