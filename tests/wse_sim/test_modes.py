@@ -20,11 +20,8 @@ from wse_sim.kernels.calls import call_of
 from wse_sim.kernels.mesh_call import Cores
 from wse_sim.layout import Rect
 from wse_sim.machine import TINY, WSE1, WSE2
-from wse_sim.plan.best_part import best_part
 from wse_sim.plan.modes import EXECUTION, plan, simulate
-from wse_sim.plan.prices import Prices
 from wse_sim.plan.timeline import Task, schedule
-from wse_sim.plan.wiring import wire
 from wse_sim.price.cost import cost
 from wse_sim.price.relayout import relayout_cycles
 
@@ -178,32 +175,6 @@ def test_a_full_link_of_a_larger_mesh_lets_a_part_of_it_be_used():
         for width, height in ((27, 30), (33, 47))
     )
     assert after.step_cycles <= before.step_cycles
-
-
-@pytest.mark.parametrize(
-    ("sizes", "batch", "mesh", "larger"), [((105, 52), 2, (21, 16), (30, 16)), ((3, 109), 5, (15, 17), (24, 20))]
-)
-def test_a_search_on_a_larger_mesh_ends_in_no_worse_part(sizes, batch, mesh, larger):
-    program = mlp(sizes, batch)
-    before, after = (
-        wafer(program, replace(TINY, width=width, height=height), "streaming").streaming.step_cycles
-        for width, height in (mesh, larger)
-    )
-    assert after <= before
-
-
-@few
-@given(st.integers(1, 400), st.integers(1, 400), st.integers(1, 64), machines(), st.integers(0, 40), st.data())
-def test_the_best_part_of_a_larger_mesh_is_no_slower(rows, columns, batch, machine, more, data):
-    """Of each kernel, and of a share of the batch, up to the sides of wafers."""
-    program = mlp((rows, columns), batch)
-    wiring, prices = wire(program), Prices(machine)
-    kernel, share = data.draw(st.sampled_from(wiring.kernels)), data.draw(st.sampled_from([0.1, 0.5, 1.0]))
-    width, height = data.draw(st.tuples(st.integers(1, 800), st.integers(1, 1200)))
-    sides = [(width, height), (width + more, height), (width, height + more), (width + more, height + more)]
-    one, wide, tall, both = (best_part(prices, wiring, kernel, mesh, share)[0] for mesh in sides)
-    assert both <= min(wide, tall)
-    assert max(wide, tall) <= one
 
 
 def test_a_part_of_the_mesh_has_any_side_that_a_smaller_mesh_has():
@@ -464,6 +435,17 @@ class Sized:
 
     def program(self, batch_size):
         return mlp(self.sizes, batch_size)
+
+
+def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
+    program = mlp((64, 256, 256, 64), batch=50)
+    small = replace(TINY, usable_bytes_per_pe=1200)
+    whole, cut = (plan(program, machine, "streaming", other=False).report.streaming for machine in (WSE2, small))
+    assert whole.micro_batches == 1 < cut.micro_batches
+    assert not whole.has_recompute
+    assert not cut.has_recompute
+    batch_bytes = nbytes(program, program.batch)
+    assert cut.edge_bytes_in - batch_bytes == cut.micro_batches * (whole.edge_bytes_in - batch_bytes)
 
 
 @pytest.mark.parametrize("batch", [33, 50, 66, 99, 130])

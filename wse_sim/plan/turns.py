@@ -43,11 +43,6 @@ class Turn:
     bytes_out: int
     moved_bytes: int
 
-    @property
-    def bytes_in(self) -> int:
-        """All that comes in over the edge."""
-        return self.weight_bytes + self.batch_bytes
-
 
 @dataclass(frozen=True)
 class Memory:

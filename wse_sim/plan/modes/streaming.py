@@ -179,6 +179,8 @@ class _Run:
     def plan(self) -> ModePlan:
         timed, step_cycles = self.timed, self.step_cycles
         bounds = self._bounds(step_cycles, timed)
+        # Weights come for each micro-batch, and samples once.
+        batch_bytes = round(self._whole_batches * self.share * sum(t.turn.batch_bytes for t in timed))
         blame = {"fill": ("compute", "moving", "weights", "edge")}
         limit, sentence = verdict(bounds, blame)
         report = ModeReport(
@@ -191,11 +193,11 @@ class _Run:
             verdict=sentence,
             bounds=tuple(bounds),
             peak_bytes_per_pe=self.peak_bytes_per_pe,
-            edge_bytes_in=self.micro_batches * sum(t.turn.bytes_in for t in timed),
+            edge_bytes_in=self.micro_batches * sum(t.turn.weight_bytes for t in timed) + batch_bytes,
             edge_bytes_out=self.micro_batches * sum(t.turn.bytes_out for t in timed),
             micro_batches=self.micro_batches,
             has_recompute=self.has_recompute,
-            dense_bytes_in=self.micro_batches * sum(t.turn.dense_bytes + t.turn.batch_bytes for t in timed),
+            dense_bytes_in=self.micro_batches * sum(t.turn.dense_bytes for t in timed) + batch_bytes,
             work_share=self._work_share(timed),
             used_systems=self.case.systems,
             rows=tuple(self._rows(timed)),
