@@ -69,7 +69,7 @@ def test_wheel_is_small_and_lacks_no_line_of_code(wheel):
             built = texts_of[path.name.encode()] if path.name.encode() in texts_of else archive.read(name)
             if path.suffix == ".js":
                 ours = b"".join(line for line in ours.splitlines(True) if not line.lstrip().startswith(b"//"))
-            assert built == ours or path.suffix == ".json" and json.loads(built) == json.loads(ours), name
+            assert built == ours or (path.suffix == ".json" and json.loads(built) == json.loads(ours)), name
 
 
 @pytest.mark.slow
