@@ -23,7 +23,7 @@ from cstorch_compat.planning import planning_command as planning
 from cstorch_compat.run import process, script, stops, user_traceback
 from cstorch_compat.watch import spans
 from cstorch_compat.watch.trace_file import write_trace
-from lazytensor import config, dialect
+from lazytensor import config, dialect, private_files
 from lazytensor.errors import LazyError
 from lazytensor.runtime import timing
 from wse_sim import MACHINES, Machine
@@ -66,6 +66,9 @@ def _parser() -> tuple[argparse.ArgumentParser, Collection[str]]:
     informer = commands.add_parser("info", help="print versions, BLAS, threads and the cache folder")
     informer.add_argument("--json", action="store_true", help="print JSON")
     informer.set_defaults(execute=lambda options: info(options.json))
+    keeper = commands.add_parser("cache", help="print how many compiled kernels are kept, and where")
+    keeper.add_argument("--clear", action="store_true", help="remove them all")
+    keeper.set_defaults(execute=lambda options: cache(options.clear))
     completion.add_parser(commands, parser)
     _describe(parser)
     return parser, commands.choices
@@ -265,6 +268,14 @@ def _reported(path: pathlib.Path | None, options: argparse.Namespace, record: sp
         is_json = path.suffix == ".json"
         plain = json.dumps([r.as_dict() for r in reports], indent=1) if is_json else ""
         path.write_text((plain or "\n\n".join(r.text() for r in reports)) + "\n")
+    return 0
+
+
+def cache(clear: bool = False) -> int:
+    """Print how much is kept of compiled kernels, after removing it if asked to. Returns the exit status."""
+    count, size = private_files.kept(0 if clear else sys.maxsize)
+    most = f"at most {private_files.MOST_BYTES / 1e6:.0f}"
+    print(f"{config.current().cache_folder}: {count} kernels, {size / 1e6:.1f} MB of {most}")
     return 0
 
 

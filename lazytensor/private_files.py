@@ -15,17 +15,21 @@ import os
 import pathlib
 import secrets
 import stat
+import sys
 import warnings
 
 from lazytensor import config, leftovers
 
 SEAL_BYTES = KEY_BYTES = 32
 KEY = "kernels.key"
+MOST_BYTES = 1 << 28
+"""What a process leaves of earlier ones' files when it writes its first."""
 # A link, or a pipe that would block for ever, is as good as no file.
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OPEN_TO_WRITE, _OPEN_AT_ALL = 0o022, 0o077
 
 _said: set[str] = set()
+_trimmed: set[pathlib.Path] = set()
 
 
 def read(name: str) -> bytes | None:
@@ -53,10 +57,30 @@ def write(name: str, data: bytes) -> None:
     if place is None:
         return
     folder, key = place
+    if folder not in _trimmed:
+        _trimmed.add(folder)
+        kept(MOST_BYTES)
     try:
         _put(folder / name, _seal(key, name, data) + data)
     except OSError as error:
         _without(f"{folder} cannot be written: {error.strerror or error}")
+
+
+def kept(most_bytes: int = sys.maxsize) -> tuple[int, int]:
+    """How many files there are, and their bytes; of more than `most_bytes` those go that nobody read for longest."""
+    place = _place(config.current().cache_folder)
+    rows = []
+    for path in place[0].glob("*.kernel") if place else ():
+        with contextlib.suppress(OSError):  # another process may remove it just now
+            status = path.stat()
+            rows.append((-max(status.st_atime, status.st_mtime), status.st_size, path))
+    count = total = 0
+    for _, size, path in sorted(rows):
+        if total + size <= most_bytes:
+            count, total = count + 1, total + size
+        else:
+            path.unlink(missing_ok=True)
+    return count, total
 
 
 def _put(path: pathlib.Path, data: bytes) -> None:

@@ -14,6 +14,7 @@ import cstorch_compat
 from cstorch_compat.__main__ import _parser
 from cstorch_compat.names import manifest
 from cstorch_compat.run import script as scripts
+from lazytensor import config, private_files
 from tests.conftest import ROOT, lazywafer
 
 SAYS = "import sys\nprint(__name__, sys.argv[1:], file=sys.stdout)\n"
@@ -44,6 +45,7 @@ HELP = {
     ("place",): ("FILE.kgraph", "--json", "--svg", "--trade"),
     ("example",): ("NAME",),
     ("info",): ("--json",),
+    ("cache",): ("--clear", "kernels"),
     ("coverage",): ("--json", "--list"),
     ("completion",): ("bash", "zsh", "tcsh"),
     ("stubs",): ("DIR", "Pyright", "mypy"),
@@ -167,3 +169,12 @@ def test_a_command_that_computes_nothing_does_not_wait_for_numba():
     said = "import sys, cstorch_compat.__main__\nprint('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", said], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+def test_cache_counts_kernels_and_clears_them(tmp_path):
+    with config.override(cache=str(tmp_path / "cache")):
+        private_files.write("one.kernel", b"code")
+        said = lazywafer("cache", cwd=tmp_path).stdout
+        assert said.startswith(f"{tmp_path / 'cache'}: 1 kernels, 0.0 MB of at most ")
+        assert ": 0 kernels" in lazywafer("cache", "--clear", cwd=tmp_path).stdout
+        assert private_files.read("one.kernel") is None

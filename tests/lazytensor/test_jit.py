@@ -33,6 +33,7 @@ def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setattr(jit, "_loaded", {})
     monkeypatch.setattr(private_files, "_said", set())
+    monkeypatch.setattr(private_files, "_trimmed", set())
     private_files._place.cache_clear()
     with config.override(cache=str(tmp_path / "cache")):
         yield tmp_path / "cache"
@@ -331,3 +332,19 @@ def test_importing_the_host_does_not_import_numba():
         "assert 'numba' not in sys.modules and 'llvmlite' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONPATH": ":".join(sys.path), "PATH": ""})
+
+
+def test_of_too_many_kernels_those_go_that_were_read_longest_ago(cache, monkeypatch):
+    for number in range(6):
+        private_files.write(f"{number}.kernel", b"code" * 100)
+    files = kernels(cache)
+    for age, path in enumerate(files):
+        os.utime(path, (1e9 - age, 1e9 - age))
+    size = files[0].stat().st_size
+    assert private_files.kept() == (6, 6 * size)
+    monkeypatch.setattr(private_files, "MOST_BYTES", 2 * size)
+    monkeypatch.setattr(private_files, "_trimmed", set())  # as a new process has it
+    private_files.write("new.kernel", b"code" * 100)
+    assert [path.name for path in kernels(cache)] == ["0.kernel", "1.kernel", "new.kernel"]
+    assert private_files.kept(0) == (0, 0)
+    assert kernels(cache) == []
