@@ -6,7 +6,20 @@ import struct
 from collections.abc import Callable, Sequence
 
 from lazytensor.native.function import Scope
-from lazytensor.native.kinds import BOOL, DOUBLE, INT, KINDS, SINGLE, Array, Kind, Unknown, Value, common, literal
+from lazytensor.native.kinds import (
+    BOOL,
+    DOUBLE,
+    INT,
+    KINDS,
+    POINTER,
+    SINGLE,
+    Array,
+    Kind,
+    Unknown,
+    Value,
+    common,
+    literal,
+)
 from lazytensor.native.library import PANELS, Meaning, meaning
 
 ARITHMETIC = {
@@ -35,9 +48,16 @@ CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
 
 def number(node: ast.expr, scope: Scope) -> Value:
     """The one number that an expression gives."""
-    values = results(node, scope)
-    if len(values) != 1 or not isinstance(values[0], Value):
+    value = _single(node, scope)
+    if not isinstance(value, Value):
         raise Unknown("something else than a number")
+    return value
+
+
+def _single(node: ast.expr, scope: Scope) -> Value | Array:
+    values = results(node, scope)
+    if len(values) != 1:
+        raise Unknown("several numbers in place of one")
     return values[0]
 
 
@@ -52,7 +72,7 @@ def results(node: ast.expr, scope: Scope) -> tuple[Value | Array, ...]:
     if folded is not None:
         return (literal(folded, BOOL if isinstance(folded, bool) else INT if isinstance(folded, int) else DOUBLE),)
     if isinstance(node, ast.Tuple):
-        return tuple(number(each, scope) for each in node.elts)
+        return tuple(value for each in node.elts for value in results(each, scope))
     if isinstance(node, ast.Call):
         return _call(node, scope)
     if isinstance(node, ast.Name) and isinstance(array := scope.names.get(node.id), Array):
@@ -257,25 +277,29 @@ def _logic(node: ast.BoolOp, scope: Scope) -> Value:
     return result
 
 
-def _choice(node: ast.IfExp, scope: Scope) -> Value:
+def _choice(node: ast.IfExp, scope: Scope) -> Value | Array:
     condition = truth(node.test, scope)
     if _reads(node.body, scope) or _reads(node.orelse, scope):
         return _taken_apart(condition, node.body, node.orelse, scope)
     return _selected(condition, number(node.body, scope), number(node.orelse, scope), scope)
 
 
-def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value:
-    """A choice of which only one side is computed."""
+def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scope) -> Value | Array:
+    """A choice of which only one side is computed, of two numbers or two arrays."""
     function = scope.function
     yes, no, end = function.labels("yes", "no", "end")
     function.line(f"br i1 {condition.text}, label %{yes}, label %{no}")
     # Written first apart from each other, since the kind in which both meet is known behind the second.
-    sides = []
+    sides, arrays = [], []
     for label, side in ((yes, body), (no, orelse)):
         with function.apart() as lines:
             function.begin(label)
-            sides.append((lines, number(side, scope)))
+            value = _single(side, scope)
+            arrays += [value] if isinstance(value, Array) else []
+            sides.append((lines, Value(POINTER, value.text) if isinstance(value, Array) else value))
     kinds = [value.kind for _, value in sides]
+    if len(arrays) == 1 or len({array.kind for array in arrays}) > 1:
+        raise Unknown("a choice of two things that are not alike")
     kind = kinds[0] if kinds[0] is kinds[1] else common(*kinds)
     place = function.place(kind)
     for lines, value in sides:
@@ -283,7 +307,8 @@ def _taken_apart(condition: Value, body: ast.expr, orelse: ast.expr, scope: Scop
         function.line(f"store {kind.llvm} {function.converted(value, kind).text}, ptr {place}")
         function.line(f"br label %{end}")
     function.begin(end)
-    return Value(kind, function.new(f"load {kind.llvm}, ptr {place}"))
+    chosen = function.new(f"load {kind.llvm}, ptr {place}")
+    return Array(arrays[0].kind, chosen) if arrays else Value(kind, chosen)
 
 
 def _selected(condition: Value, a: Value, b: Value, scope: Scope) -> Value:
@@ -293,7 +318,7 @@ def _selected(condition: Value, a: Value, b: Value, scope: Scope) -> Value:
     return Value(kind, scope.function.new(text))
 
 
-_WRITERS: dict[type, Callable[..., Value]] = {
+_WRITERS: dict[type, Callable[..., Value | Array]] = {
     ast.Name: _name,
     ast.Attribute: _attribute,
     ast.Subscript: _subscript,

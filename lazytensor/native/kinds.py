@@ -34,6 +34,7 @@ KINDS = {
     )
 }
 BOOL, INT, SINGLE, DOUBLE = (KINDS[name] for name in ("bool", "int64", "float32", "float64"))
+POINTER = Kind("pointer", "ptr", "p", 64)
 
 
 @dataclass(frozen=True)

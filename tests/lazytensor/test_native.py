@@ -160,6 +160,29 @@ def test_what_is_not_known_is_left_to_numba(body):
         emit.kernel_text(text("float32[::1]", body), "k")
 
 
+@pytest.mark.parametrize("path", sorted(jit.LEAVES.glob("*.py")), ids=lambda path: path.stem)
+def test_no_routine_is_left_to_numba(path):
+    source = path.read_text(encoding="utf-8")
+    if "def kernel" in source:
+        kinds = emit.kernel_text(source, "k")[1]
+        assert kinds[:3] in (("void", "int64", "int64"), ("bool", "int64", "int64"))
+
+
+def test_a_name_may_stand_for_one_of_two_arrays():
+    body = "b, c = a0[1:], a0[2:]\nd = b if a0[0] > 0 else c\nd[0] = 5"
+    kernel = jit.load(text("float32[::1]", body))
+    for first, changed in ((1, 1), (-1, 2)):
+        values = np.array([first, 0, 0], "f4")
+        kernel(values)
+        assert np.flatnonzero(values == 5).tolist() == [changed]
+
+
+@pytest.mark.parametrize("other", ["a0[0]", "(a0[1:], a0[2:])", "np.empty(2, np.int64)"])
+def test_a_choice_of_what_is_not_alike_is_not_known(other):
+    with pytest.raises(Unknown):
+        emit.kernel_text(text("float32[::1]", f"b = a0[1:] if a0[0] > 0 else {other}\nb[0] = 5"), "k")
+
+
 def test_a_kernel_takes_the_arrays_of_its_signature_only():
     kernel = jit.load(text("float32[::1]", "a0[0] = np.float32(1)"))
     for wrong in ((np.zeros(1),), (np.zeros((4, 4), "f4").T,), (), (np.zeros(1, "f4"),) * 2):

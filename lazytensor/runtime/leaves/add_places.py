@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from lazytensor.machine_code import kept
+from lazytensor.runtime.leaves.gather import typed
 
 
-@kept(
-    "boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])", nogil=True
-)
+@typed("boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, grad: Any, places: Any, x: Any) -> bool:
     """g: rows, rows of a part, elements of a row, places of a row. True if a place is in no row."""
     extent, count = g[2], g[3]

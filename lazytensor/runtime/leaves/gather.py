@@ -3,14 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
-
 from lazytensor.kernels.places import BOX, CHANNELS, EXTENTS, PHASES, STARTS, STEPS, TOGETHER
 from lazytensor.runtime.panels import address, copied
 
-OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-"""Nobody calls these functions from Python, and wrappers would be compiled for nothing."""
-leaf: Callable[[Any], Any] = njit(error_model="numpy", **OPTIONS)
+
+def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that texts of kernels call: it is written out where they do."""
+    return function
+
+
+def typed(signature: str) -> Callable[..., Any]:
+    """Mark the `kernel` of a text with the types of its arguments."""
+    return leaf
 
 
 @leaf

@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row
 
 
 @leaf
@@ -29,10 +28,9 @@ def _cell(dh: Any, direct: Any, before: Any, line: Any, out: Any, own: Any, hidd
         direct[k] = dh[k] * update[k]
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int,
@@ -60,8 +58,8 @@ def kernel(
     pitch, offsets = hidden + SLACK, places(width)
     rows, rest = own[: g[EACH] * width], own[g[EACH] * width :]
     sums, direct = rest[: g[EACH] * pitch], rest[g[EACH] * pitch :]
-    rows[:] = 0
-    rest[:] = 0
+    clear(rows, g[EACH] * width)
+    clear(rest, g[EACH] * (pitch + hidden))
     for s in range(steps - 1, -1, -1):
         time = steps - 1 - s if g[IS_REVERSE] else s
         before = (time + 1 if g[IS_REVERSE] else time - 1) * batch

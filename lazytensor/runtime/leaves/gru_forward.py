@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row, sigmoids, tanhs
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row, sigmoids, tanhs
 
 
 @leaf
@@ -13,7 +12,7 @@ def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, y: Any, hidden:
     """One row: reset, update, new and the state's product of the new gate into `values`, the output into `y`."""
     for k in range(2 * hidden):
         values[k] = x[k] + (own[k] + bias[k])
-    sigmoids(values[: 2 * hidden])
+    sigmoids(values, 2 * hidden)
     reset, update = piece(values, 0, hidden), piece(values, 1, hidden)
     new, product = piece(values, 2, hidden), piece(values, 3, hidden)
     own_new, bias_new, x_new = piece(own, 2, hidden), piece(bias, 2, hidden), piece(x, 2, hidden)
@@ -21,15 +20,14 @@ def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, y: Any, hidden:
         product[k] = own_new[k] + bias_new[k]
     for k in range(hidden):
         new[k] = x_new[k] + reset[k] * product[k]
-    tanhs(new)
+    tanhs(new, hidden)
     for k in range(hidden):
         y[k] = new[k] + update[k] * (before[k] - new[k])
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int,
@@ -54,7 +52,7 @@ def kernel(
     height = min(g[EACH], batch - first)
     pitch, offsets = width + SLACK, places(hidden)
     rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    rows[:] = 0
+    clear(rows, g[EACH] * hidden)
     for r in range(height):
         put_row(piece(h0, first + r, hidden), hidden, r, rows)
     before = 0

@@ -33,8 +33,7 @@ from lazytensor.kernels.places import (
     WEIGHT_GROUP,
     WEIGHT_RESULT,
 )
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import gather, leaf
+from lazytensor.runtime.leaves.gather import gather, leaf, typed
 from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, copied, products, products_narrow
 
 TILE = LANES * VECTORS
@@ -111,9 +110,7 @@ def _band(g: Any, panels: Any, own: Any, image: int, group: int, m0: int, m1: in
             _scatter(own, g[IMAGE], pitch, y, to, g, problem, first, m1 - m0)
 
 
-@kept(
-    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])", nogil=True
-)
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
     """y from x and w; phase 0 packs the weights, a part of phase 1 is some images, a band of rows, some channels."""
     if phase == 0:

@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import copy, multiply, pack, piece, places, put_row, tanhs
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row, tanhs
 
 
 @leaf
@@ -15,8 +14,8 @@ def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: in
     show, cell = piece(line, 3, hidden), piece(line, 4, hidden)
     d_admit, d_forget = piece(out, 0, hidden), piece(out, 1, hidden)
     d_new, d_show = piece(out, 2, hidden), piece(out, 3, hidden)
-    copy(cell, t)
-    tanhs(t)
+    copy(cell, t, hidden)
+    tanhs(t, hidden)
     for k in range(hidden):
         d_show[k] = dh[k] * t[k] * show[k] * (1 - show[k])
     for k in range(hidden):
@@ -31,10 +30,9 @@ def _cell(dh: Any, dc: Any, t: Any, before: Any, line: Any, out: Any, hidden: in
         dc[k] = dc[k] * forget[k]
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int,
@@ -64,10 +62,10 @@ def kernel(
     pitch, offsets = hidden + SLACK, places(width)
     rows, rest = own[: g[EACH] * width], own[g[EACH] * width :]
     sums, scratch = rest[: g[EACH] * pitch], piece(rest[g[EACH] * pitch :], 0, hidden)
-    rows[:] = 0
-    sums[:] = 0
+    clear(rows, g[EACH] * width)
+    clear(sums, g[EACH] * pitch)
     for r in range(height):
-        copy(piece(last, first + r, hidden), piece(d_c0, first + r, hidden))
+        copy(piece(last, first + r, hidden), piece(d_c0, first + r, hidden), hidden)
     for s in range(steps - 1, -1, -1):
         time = steps - 1 - s if g[IS_REVERSE] else s
         before = (time + 1 if g[IS_REVERSE] else time - 1) * batch
@@ -82,4 +80,4 @@ def kernel(
             put_row(gradient, width, r, rows)
         multiply(shared, offsets, hidden, width, rows, height, sums, pitch)
     for r in range(height):
-        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden))
+        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import copy, multiply, pack, piece, places, put_row, sigmoids, tanhs
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row, sigmoids, tanhs
 
 
 @leaf
@@ -16,23 +15,22 @@ def _cell(x: Any, own: Any, bias: Any, before: Any, values: Any, cell: Any, y: A
     """
     for k in range(4 * hidden):
         values[k] = x[k] + (own[k] + bias[k])
-    sigmoids(values[: 2 * hidden])
+    sigmoids(values, 2 * hidden)
     admit, forget = piece(values, 0, hidden), piece(values, 1, hidden)
     new, show = piece(values, 2, hidden), piece(values, 3, hidden)
-    tanhs(new)
-    sigmoids(show)
+    tanhs(new, hidden)
+    sigmoids(show, hidden)
     for k in range(hidden):
         cell[k] = forget[k] * before[k] + admit[k] * new[k]
-    copy(cell, y)
-    tanhs(y)
+    copy(cell, y, hidden)
+    tanhs(y, hidden)
     for k in range(hidden):
         y[k] = show[k] * y[k]
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int,
@@ -60,7 +58,7 @@ def kernel(
     pitch, offsets = width + SLACK, places(hidden)
     # Rows that fill the last block up are zero, as is memory that nobody has written to.
     rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    rows[:] = 0
+    clear(rows, g[EACH] * hidden)
     for r in range(height):
         put_row(piece(h0, first + r, hidden), hidden, r, rows)
     before = 0
@@ -75,5 +73,5 @@ def kernel(
             _cell(piece(gates, n, width), sums[r * pitch :], bias, past, line, cell, out, hidden)
             put_row(out, hidden, r, rows)
             if s == steps - 1:
-                copy(cell, piece(last, first + r, hidden))
+                copy(cell, piece(last, first + r, hidden), hidden)
         before = time * batch

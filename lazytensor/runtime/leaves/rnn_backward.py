@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import copy, multiply, pack, piece, places, put_row
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, copy, multiply, pack, piece, places, put_row
 
 
 @leaf
@@ -20,10 +19,9 @@ def _cell(dh: Any, seed: Any, y: Any, out: Any, hidden: int, is_relu: int) -> No
             out[k] = dh[k] * (1 - y[k] * y[k])
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, seeds: Any, y: Any, weight: Any, h0: Any, out: Any, d_h0: Any
@@ -37,8 +35,8 @@ def kernel(
     height = min(g[EACH], batch - first)
     pitch, offsets = hidden + SLACK, places(hidden)
     rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    rows[:] = 0
-    sums[:] = 0
+    clear(rows, g[EACH] * hidden)
+    clear(sums, g[EACH] * pitch)
     for s in range(steps - 1, -1, -1):
         time = steps - 1 - s if g[IS_REVERSE] else s
         for r in range(height):
@@ -48,4 +46,4 @@ def kernel(
             put_row(gradient, hidden, r, rows)
         multiply(shared, offsets, hidden, hidden, rows, height, sums, pitch)
     for r in range(height):
-        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden))
+        copy(piece(sums, r, pitch), piece(d_h0, first + r, hidden), hidden)

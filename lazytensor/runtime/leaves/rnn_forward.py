@@ -3,9 +3,8 @@
 from typing import Any
 
 from lazytensor.kernels.times import BATCH, EACH, HIDDEN, IS_RELU, IS_REVERSE, PACKERS, SLACK, STEPS
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
-from lazytensor.runtime.leaves.steps import multiply, pack, piece, places, put_row, tanhs
+from lazytensor.runtime.leaves.gather import leaf, typed
+from lazytensor.runtime.leaves.steps import clear, multiply, pack, piece, places, put_row, tanhs
 from lazytensor.runtime.vecmath import relu_f4
 
 
@@ -17,13 +16,12 @@ def _cell(x: Any, own: Any, bias: Any, y: Any, hidden: int, is_relu: int) -> Non
         for k in range(hidden):
             y[k] = relu_f4(y[k])
     else:
-        tanhs(y)
+        tanhs(y, hidden)
 
 
-@kept(
+@typed(
     "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1],"
     " float32[::1], float32[::1])",
-    nogil=True,
 )
 def kernel(
     phase: int, part: int, g: Any, shared: Any, own: Any, gates: Any, weight: Any, bias: Any, h0: Any, y: Any
@@ -37,7 +35,7 @@ def kernel(
     height = min(g[EACH], batch - first)
     pitch, offsets = hidden + SLACK, places(hidden)
     rows, sums = own[: g[EACH] * hidden], own[g[EACH] * hidden :]
-    rows[:] = 0
+    clear(rows, g[EACH] * hidden)
     for r in range(height):
         put_row(piece(h0, first + r, hidden), hidden, r, rows)
     for s in range(steps):

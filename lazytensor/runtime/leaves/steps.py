@@ -4,39 +4,42 @@ A part of a layer is some rows of the batch through all times, so that no thread
 by once for each time and part, and is laid out so that it goes by in order.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from lazytensor.runtime.leaves.gather import OPTIONS, leaf
+from lazytensor.runtime.leaves.gather import leaf
 from lazytensor.runtime.panels import LANES, ROWS, VECTORS, address, products
 from lazytensor.runtime.vecmath import sigmoid_f4, tanh_f4
 
 TILE = LANES * VECTORS
-_shared: Callable[[Any], Any] = njit(error_model="numpy", **{**OPTIONS, "forceinline": False})
-"""For long functions that a kernel calls several times: a copy at each call doubled what a kernel takes to compile."""
 
 
-@_shared
-def copy(source: Any, target: Any) -> None:
-    """As many numbers as there are in the target: slices that are assigned take seconds to compile."""
-    for k in range(len(target)):
+@leaf
+def clear(x: Any, count: int) -> None:
+    """Zeros."""
+    for k in range(count):
+        x[k] = 0
+
+
+@leaf
+def copy(source: Any, target: Any, count: int) -> None:
+    """As they are."""
+    for k in range(count):
         target[k] = source[k]
 
 
-@_shared
-def sigmoids(x: Any) -> None:
+@leaf
+def sigmoids(x: Any, count: int) -> None:
     """Each number by its sigmoid."""
-    for k in range(len(x)):
+    for k in range(count):
         x[k] = sigmoid_f4(x[k])
 
 
-@_shared
-def tanhs(x: Any) -> None:
+@leaf
+def tanhs(x: Any, count: int) -> None:
     """Each number by its hyperbolic tangent."""
-    for k in range(len(x)):
+    for k in range(count):
         x[k] = tanh_f4(x[k])
 
 

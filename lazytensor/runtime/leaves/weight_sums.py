@@ -30,8 +30,7 @@ from lazytensor.kernels.places import (
     SUMS,
     TOGETHER,
 )
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import gather, leaf
+from lazytensor.runtime.leaves.gather import gather, leaf, typed
 from lazytensor.runtime.panels import DOTS, LANES, ROWS, address, copied, dots
 
 SLACK = 64
@@ -108,9 +107,7 @@ def _added(g: Any, shared: Any, part: int, w: Any) -> None:
                 w[m * columns + k] += shared[other + k]
 
 
-@kept(
-    "void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])", nogil=True
-)
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, grad: Any, w: Any) -> None:
     """w from x and the gradient of the result; phase 0 gives partial sums over images, phase 1 adds them in order."""
     if phase == 1:

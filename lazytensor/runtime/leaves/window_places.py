@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.leaves.gather import leaf, typed
 
 
 @leaf
@@ -31,7 +30,7 @@ def _argmax(x: Any, at: int, g: Any, i0: int, i1: int, i2: int) -> int:
     return place
 
 
-@kept("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1])", nogil=True)
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], int64[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, places: Any) -> None:
     """g: images, images of a part, then three numbers each: extents, results, kernel, stride, padding, dilation."""
     size = g[2] * g[3] * g[4]

@@ -5,8 +5,7 @@ One tap of the window after the other over an image that stays in the cache: the
 
 from typing import Any
 
-from lazytensor.machine_code import kept
-from lazytensor.runtime.leaves.gather import leaf
+from lazytensor.runtime.leaves.gather import leaf, typed
 
 
 @leaf
@@ -34,7 +33,7 @@ def _add(y: Any, to: int, over: int, x: Any, at: int, step: int, first: int, las
             y[to + k * over] += x[at + k * step]
 
 
-@kept("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1])", nogil=True)
+@typed("void(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1])")
 def kernel(phase: int, part: int, g: Any, shared: Any, own: Any, x: Any, y: Any) -> None:
     """g: images, those of a part; three each: extents, windows, kernel, stride, padding; 1 if sums in x go to y."""
     e0, e1, e2, n0, n1, n2 = g[2], g[3], g[4], g[5], g[6], g[7]
