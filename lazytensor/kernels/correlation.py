@@ -21,6 +21,9 @@ Dims = tuple[int, ...]
 
 SLACK = 64  # elements that the widest tile may read past the end
 BLOCK = 8  # rows of the highest tile: panels of weights are filled up to it
+WIDEST = 16  # elements of the widest register
+DOMAIN_ELEMENTS = 1 << 17  # of tiles in Winograd's domain: half of a second-level cache
+LEAST_TILES = 32  # fewer do not make the passing of the weight cheaper
 IMAGE_ELEMENTS = 1 << 16  # of a band of an image: 256 KiB, half of a second-level cache
 LEAST_FLOPS = 200_000  # below that NumPy is as fast, and nothing has to be compiled
 PART_FLOPS = 4_000_000  # below that a part costs less than waking somebody for it
@@ -275,6 +278,55 @@ def _convolution(sum: Sum, c: Channels) -> Routine | None:
     )
 
 
+def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: int = 0) -> Routine | None:
+    """The routine in Winograd's domain, for windows of 3 x 3; None where products of the windows take no longer.
+
+    The adjoint begins with the last tap; a gradient of the weight has no strides of one.
+    """
+    down, across = _ceil(out[0], 2), _ceil(out[2], 2)
+    room = max(LEAST_TILES, DOMAIN_ELEMENTS // (16 * (c.channels + c.results)))
+    is_plain = w.kernel == (3, 1, 3) and w.stride == w.dilation == (1, 1, 1) and c.groups == 1
+    is_inside = all(a >= 0 and e + a <= n + 2 for e, a, n in zip(extents, low, out, strict=True))
+    is_wide = not (c.channels % WIDEST or c.results % WIDEST) and across <= 2 * room
+    is_small = 18 * c.images * c.channels * c.results * math.prod(out) < LEAST_FLOPS
+    is_flat = extents[1] == out[1] == 1
+    if not (is_plain and is_inside and is_wide and is_flat) or is_small or 5 * down * across > 2 * math.prod(out):
+        return None
+    rows, is_gradient = min(max(1, room // across), c.images * down), c.weight == (0, 0, 0)
+    tiles, wide = _ceil(rows * across, BLOCK) * BLOCK, _ceil(c.results, 2 * WIDEST) * 2 * WIDEST
+    domain = 16 * (c.channels * wide + 16)
+    # At least two of even the largest, or one thread would do all of the work.
+    each = _ceil(c.images, min(MOST_SUMS, max(2, SUM_ELEMENTS // domain)))
+    sums = is_gradient * _ceil(c.images, each)
+    values: dict[str, Any] = {
+        "images": c.images,
+        "channels": c.channels,
+        "results": c.results,
+        "extents": extents,
+        "out_extents": out,
+        "low": low,
+        "down": down,
+        "across": across,
+        "tiles": tiles,
+        "band": rows,
+        "rows_each": each * down if is_gradient else rows,
+        "sums": sums,
+        "weight_result": c.weight[1],
+        "weight_channel": c.weight[2],
+        "tap": tap,
+    }
+    box = (2 * min(rows, down) + 2) * (2 * across + 2) * max(c.channels, c.results)
+    planes = 16 * (tiles * (c.channels + 16 + wide) + 32)
+    chunks = _ceil(c.channels, BLOCK)
+    return Routine(
+        leaf="winograd",
+        geometry=_filled(values, {}),
+        parts=(sums, chunks) if is_gradient else (chunks, _ceil(c.images * down, rows)),
+        shared=max(sums, 1) * domain,
+        own=max(box + planes + 2 * (2 * across + WIDEST) * c.results, 25 * wide),
+    )
+
+
 def _fits(*types: Type) -> bool:
     # The kernels compute in float32, which also holds the half types.
     return all(t.dtype.host == float32.host and t.size for t in types)
@@ -289,7 +341,8 @@ def conv(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine
     groups, inner, taps = attrs["groups"], w.shape[1], len(geometry.taps)
     results = w.shape[0] // groups
     weight = (results * inner * taps, inner * taps, taps)
-    return _convolution(forward(geometry), Channels(x.shape[0], groups, inner, results, weight))
+    c = Channels(x.shape[0], groups, inner, results, weight)
+    return _winograd(geometry, c, geometry.extents, geometry.out, geometry.low) or _convolution(forward(geometry), c)
 
 
 def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
@@ -301,7 +354,9 @@ def conv_input(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> R
     groups, results, taps = attrs["groups"], w.shape[1], len(geometry.taps)
     inner = w.shape[0] // groups
     weight = (inner * results * taps, taps, results * taps)
-    return _convolution(backward(geometry), Channels(g.shape[0], groups, inner, results, weight))
+    c = Channels(g.shape[0], groups, inner, results, weight)
+    low = (2 - geometry.low[0], 0, 2 - geometry.low[2])
+    return _winograd(geometry, c, geometry.out, geometry.extents, low, 8) or _convolution(backward(geometry), c)
 
 
 def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> Routine | None:
@@ -312,6 +367,8 @@ def conv_weight(attrs: Attrs, outs: tuple[Type, ...], ins: tuple[Type, ...]) -> 
         return None
     groups, sum = attrs["groups"], forward(geometry)
     c = Channels(x.shape[0], groups, w.shape[1], w.shape[0] // groups, (0, 0, 0))
+    if fast := _winograd(geometry, c, geometry.extents, geometry.out, geometry.low):
+        return fast
     band = _band(sum, c.channels)
     columns = c.channels * len(geometry.taps)
     pitch = _ceil(columns, DOTS) * DOTS

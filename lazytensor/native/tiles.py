@@ -18,6 +18,7 @@ _FEATURES = binding.get_host_cpu_features()
 LANES = 16 if _FEATURES.get("avx512f") else 8 if _FEATURES.get("avx") else 4  # float32 in a register
 ROWS = 8 if LANES == 16 else 4  # sums of as many output channels grow together
 VECTORS = 2 if LANES == 16 else 3  # registers of neighbouring places in a tile
+PAIR = 2 * LANES  # neighbouring places of a block
 SINGLE, WORD, PLACE = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 REGISTER = ir.VectorType(SINGLE, LANES)
 
@@ -48,15 +49,15 @@ class _Tile:
         return self.builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(PLACE, LANES), [0] * LANES))
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return self.builder.call(self._named("llvm.fmuladd", REGISTER, [REGISTER] * 3), (a, b, c))
+        return self.builder.call(self.named("llvm.fmuladd", REGISTER, [REGISTER] * 3), (a, b, c))
 
     def total(self, vector: Any) -> Any:
-        add = self._named("llvm.vector.reduce.fadd", SINGLE, [SINGLE, REGISTER])
+        add = self.named("llvm.vector.reduce.fadd", SINGLE, [SINGLE, REGISTER])
         return self.builder.call(add, (SINGLE(0.0), vector), fastmath=("reassoc",))
 
-    def _named(self, name: str, result: Any, arguments: list[Any]) -> Any:
-        # llvmlite has no names for intrinsics of vectors.
-        full = f"{name}.v{LANES}f32"
+    def named(self, name: str, result: Any, arguments: list[Any], suffix: str = "") -> Any:
+        """An intrinsic of vectors, for which llvmlite has no names."""
+        full = f"{name}.v{LANES}f32{suffix}"
         known = self.builder.module.globals.get(full)
         return known or ir.Function(self.builder.module, ir.FunctionType(result, arguments), full)
 
@@ -130,22 +131,128 @@ def _dots() -> Emit:
     return emit
 
 
+def _block(is_sum: bool) -> Emit:
+    """c[r, lane] = sum over k of a[r * a_row + k * a_step] * b[k, lane] for ROWS rows of PAIR lanes; += for a sum."""
+
+    def emit(builder: Any, arguments: Any) -> None:
+        a, a_row, a_step, count, b, c, pitch = arguments
+        tile = _Tile(builder, count, 1)
+        lines = [tile.address(a, builder.mul(a_row, WORD(r))) for r in range(ROWS)]
+
+        def body(k: Any, sums: list[Any]) -> list[Any]:
+            row = tile.address(b, builder.mul(k, WORD(PAIR)))
+            values = [tile.load(REGISTER, tile.address(row, WORD(v * LANES))) for v in range(2)]
+            step = builder.mul(k, a_step)
+            factors = [tile.spread(tile.load(SINGLE, tile.address(line, step))) for line in lines]
+            return [tile.fma(factors[r], values[v], sums[r * 2 + v]) for r in range(ROWS) for v in range(2)]
+
+        for k, total in enumerate(tile.loop(ROWS * 2, body)):
+            place = tile.address(c, builder.mul(pitch, WORD(k // 2)), WORD(k % 2 * LANES))
+            tile.store(builder.fadd(tile.load(REGISTER, place), total) if is_sum else total, place)
+
+    return emit
+
+
+def _sandwich(matrix: tuple[tuple[float, ...], ...]) -> Emit:
+    """target[i, j, lane] = (matrix @ source[:, :, lane] @ matrix.T)[i, j] for `count` lanes, a multiple of LANES."""
+
+    def emit(builder: Any, arguments: Any) -> None:
+        source, source_row, source_column, target, target_row, target_column, count = arguments
+        tile = _Tile(builder, count, LANES)
+        inner = range(len(matrix[0]))
+
+        def sum(factors: tuple[float, ...], values: list[Any]) -> Any:
+            total = None
+            for factor, value in zip(factors, values, strict=True):
+                if factor:
+                    size = ir.Constant(REGISTER, [abs(factor)] * LANES)
+                    term = value if abs(factor) == 1 else builder.fmul(value, size)
+                    add = builder.fadd if factor > 0 else builder.fsub
+                    total = add(total, term) if total else term if factor > 0 else builder.fneg(term)
+            return total
+
+        def place(base: Any, row: Any, column: Any, i: int, j: int, k: Any) -> Any:
+            return tile.address(base, builder.mul(row, WORD(i)), builder.mul(column, WORD(j)), k)
+
+        def body(k: Any, sums: list[Any]) -> list[Any]:
+            columns = []
+            for j in inner:
+                values = [tile.load(REGISTER, place(source, source_row, source_column, i, j, k)) for i in inner]
+                columns.append([sum(row, values) for row in matrix])
+            for i in range(len(matrix)):
+                for j, row in enumerate(matrix):
+                    tile.store(sum(row, [c[i] for c in columns]), place(target, target_row, target_column, i, j, k))
+            return []
+
+        tile.loop(0, body)
+
+    return emit
+
+
+def _turned(builder: Any, arguments: Any) -> None:
+    """target[i, j] = source[j, i] for i < rows <= LANES and j < lanes <= LANES; LANES rows of the source are read."""
+    source, source_pitch, target, target_pitch, rows, lanes = arguments
+    tile = _Tile(builder, rows, 1)
+    kind = ir.VectorType(WORD, LANES)
+    truth = ir.VectorType(ir.IntType(1), LANES)
+    numbers = ir.Constant(kind, list(range(LANES)))
+
+    def mask(count: Any) -> Any:
+        first = builder.insert_element(ir.Constant(kind, ir.Undefined), count, PLACE(0))
+        spread = builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(PLACE, LANES), [0] * LANES))
+        return builder.icmp_signed("<", numbers, spread)
+
+    pointer = REGISTER.as_pointer()
+    load = tile.named("llvm.masked.load", REGISTER, [pointer, PLACE, truth, REGISTER], ".p0")
+    store = tile.named("llvm.masked.store", ir.VoidType(), [REGISTER, pointer, PLACE, truth], ".p0")
+    zero, inside = ir.Constant(REGISTER, [0.0] * LANES), mask(rows)
+    values = []
+    for j in range(LANES):
+        at = builder.inttoptr(tile.address(source, builder.mul(source_pitch, WORD(j))), pointer)
+        values.append(builder.call(load, (at, PLACE(4), inside, zero)))
+    # Each round deals the two halves of all rows out like a pack of cards; the last one has turned them.
+    low, high = (
+        ir.Constant(ir.VectorType(PLACE, LANES), [half + k // 2 + k % 2 * LANES for k in range(LANES)])
+        for half in (0, LANES // 2)
+    )
+    for _ in range(LANES.bit_length() - 1):
+        pairs = zip(values[: LANES // 2], values[LANES // 2 :], strict=True)
+        values = [builder.shuffle_vector(a, b, order) for a, b in pairs for order in (low, high)]
+    for i, value in enumerate(values):
+        at = builder.inttoptr(tile.address(target, builder.mul(target_pitch, WORD(i))), pointer)
+        count = builder.select(builder.icmp_signed("<", WORD(i), rows), lanes, WORD(0))
+        builder.call(store, (value, at, PLACE(4), mask(count)))
+
+
+# The matrices of F(2x2, 3x3): Lavin and Gray, Fast algorithms for convolutional neural networks, 2016.
+_IMAGE = (1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)
+_RESULT = (1, 1, 1, 0), (0, 1, -1, -1)
+_WEIGHT = (1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)
+
 TILES: dict[str, tuple[Emit, int]] = {
     "products": (_products(VECTORS), 6),
     "products_narrow": (_products(1), 6),
     "dots": (_dots(), 7),
+    "block": (_block(is_sum=False), 7),
+    "block_more": (_block(is_sum=True), 7),
+    "turned": (_turned, 6),
+    "from_image": (_sandwich(_IMAGE), 7),
+    "to_result": (_sandwich(_RESULT), 7),
+    "from_result": (_sandwich(tuple(zip(*_RESULT, strict=True))), 7),
+    "from_weight": (_sandwich(_WEIGHT), 7),
+    "to_weight": (_sandwich(tuple(zip(*_WEIGHT, strict=True))), 7),
 }
 """By name: what writes it, and how many whole numbers it takes."""
 
 
 def tiles_text(names: Iterable[str]) -> str:
-    """Tiles as functions in LLVM's text, which are written out where they are called."""
+    """Tiles as functions in LLVM's text, calls of which cost less than the registers that their surroundings need."""
     module = ir.Module()
     for name in sorted(names):
         emit, arity = TILES[name]
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD] * arity), f"tile_{name}")
         function.linkage = "internal"
-        function.attributes.add("alwaysinline")
+        function.attributes.add("noinline")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
         emit(builder, function.args)
         builder.ret_void()

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from lazytensor.native.tiles import DOTS, LANES, ROWS, VECTORS
+from lazytensor.native.tiles import DOTS, LANES, PAIR, ROWS, VECTORS
 
-__all__ = ["DOTS", "LANES", "ROWS", "VECTORS"]
+__all__ = ["DOTS", "LANES", "PAIR", "ROWS", "VECTORS"]
 
 
 def _written(*numbers: Any) -> Any:
@@ -12,4 +12,5 @@ def _written(*numbers: Any) -> Any:
     raise NotImplementedError
 
 
-address = copied = products = products_narrow = dots = _written
+address = copied = products = products_narrow = dots = block = block_more = turned = _written
+from_image = to_result = from_result = from_weight = to_weight = _written

@@ -5,6 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from lazytensor import config
 from lazytensor.dtype import float32, int64
@@ -27,6 +29,9 @@ CASES = {  # image, weight, stride, padding, dilation, groups
     "line": ((3, 5, 40), (7, 5, 4), (3,), ((2, 1),), (2,), 1),
     "volume": ((2, 3, 6, 7, 8), (4, 3, 2, 3, 2), (2, 1, 3), ((1, 0), (1, 1), (0, 1)), (1, 2, 1), 1),
     "in bands": ((1, 16, 70, 90), (10, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+    "tiles of two rows": ((3, 32, 9, 12), (48, 32, 3, 3), (1, 1), ((0, 1), (2, 1)), (1, 1), 1),
+    "padded depth": ((2, 16, 8, 1, 9), (16, 16, 3, 1, 3), (1, 1, 1), ((1, 1), (1, 1), (1, 1)), (1, 1, 1), 1),
+    "many tiles": ((20, 16, 20, 30), (64, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
     "many images": ((40, 8, 16, 16), (16, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
 }
 
@@ -59,12 +64,12 @@ def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> np.ndarray:
 def error(op: str, attrs: dict, *ins: np.ndarray) -> float:
     """How far a routine is from the operation in float64, as a share of the largest element."""
     expected = OPS[op].eval(*(i.astype("f8") if i.dtype == np.float32 else i for i in ins), **attrs)
-    return np.abs(run(op, attrs, *ins) - expected).max() / np.abs(expected).max()
+    return np.abs(run(op, attrs, *ins) - expected).max() / (np.abs(expected).max() or 1)
 
 
-def faces(case: str):
+def faces(case: str | tuple):
     """The three operations of a convolution with their attributes and operands."""
-    x_shape, w_shape, stride, padding, dilation, groups = CASES[case]
+    x_shape, w_shape, stride, padding, dilation, groups = CASES[case] if isinstance(case, str) else case
     rng = np.random.default_rng(0)
     attrs = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     x, w = (rng.standard_normal(s, dtype="f4") for s in (x_shape, w_shape))
@@ -92,7 +97,57 @@ def test_what_others_left_in_working_memory_is_nothing_to_a_convolution(case):
         np.testing.assert_array_equal(run(op, attrs, *ins, threads=1), before)
 
 
-@pytest.mark.parametrize("case", ["in bands", "many images"])
+@st.composite
+def convolutions(draw):
+    """Mostly windows of 3 x 3 and full registers of channels, beside others; some are volumes of one or two layers."""
+
+    def number(low: int, high: int) -> int:
+        return draw(st.integers(low, high))
+
+    groups, is_volume = draw(st.sampled_from([1, 1, 1, 2])), draw(st.sampled_from([False, False, False, True]))
+    inner, results = (16 * number(1, 3) - draw(st.sampled_from([0, 0, 0, 0, 3])) for _ in range(2))
+    kernel = [draw(st.sampled_from([3, 3, 3, 2])) for _ in range(2)]
+    stride, dilation = ([draw(st.sampled_from([1, 1, 1, 2])) for _ in range(2)] for _ in range(2))
+    extents, padding = [number(1, 19) for _ in range(2)], [(number(0, 3), number(0, 3)) for _ in range(2)]
+    if is_volume:
+        kernel.insert(1, 1), stride.insert(1, 1), dilation.insert(1, 1)
+        extents.insert(1, number(1, 2)), padding.insert(1, (number(0, 1), number(0, 1)))
+    for n, (low, high), k, d in zip(extents, padding, kernel, dilation, strict=True):
+        assume(n + low + high > (k - 1) * d)
+    image, weight = (number(1, 10), groups * inner, *extents), (groups * results, inner, *kernel)
+    return image, weight, tuple(stride), tuple(padding), tuple(dilation), groups
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(convolutions())
+def test_any_convolution_and_its_gradients_are_those_of_numpy_with_the_same_bits_for_any_threads(case):
+    for op, attrs, *ins in faces(case):
+        assert error(op, attrs, *ins) <= 2e-6, op
+        alone = run(op, attrs, *ins, threads=1)
+        for threads in (2, 3):
+            np.testing.assert_array_equal(run(op, attrs, *ins, threads=threads), alone)
+
+
+def test_the_gradient_of_a_large_weight_takes_little_working_memory():
+    attrs = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1, "kernel": (3, 3)}
+    image, weight = Type((64, 512, 7, 7), float32), Type((512, 512, 3, 3), float32)
+    routine = routine_of(Instr("call", (), (), {"op": "conv_weight", "attrs": attrs}), (weight,), (image, image))
+    # Two partial sums in Winograd's domain, of 16 places for 9 taps.
+    assert routine.leaf == "winograd"
+    assert routine.shared < 2.1 * 16 / 9 * weight.size
+
+
+def test_what_is_not_finite_stays_where_its_windows_are():
+    (_, forward, x, w), (_, backward, g, _), _ = faces("tiles of two rows")
+    x[1, 3, 4, 5], x[2, 7, 0, 0], g[0, 5, 7, 12] = np.inf, np.nan, -np.inf
+    for op, attrs, *ins in (("conv", forward, x, w), ("conv_input", backward, g, w)):
+        with np.errstate(invalid="ignore"):
+            expected, out = OPS[op].eval(*ins, **attrs), run(op, attrs, *ins)
+        assert not np.isfinite(expected).all()
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["in bands", "many images", "many tiles"])
 def test_bits_do_not_depend_on_the_number_of_threads(case):
     for op, attrs, *ins in faces(case):
         alone = run(op, attrs, *ins, threads=1)
