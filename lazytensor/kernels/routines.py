@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from lazytensor.ir.program import Instr
 from lazytensor.ir.types import Type
-from lazytensor.kernels import correlation, pooled_places, recurrent
+from lazytensor.kernels import correlation, pooled_places, recurrent, table_rows
 from lazytensor.kernels.kernel import Attrs
 from lazytensor.kernels.routine import Routine
 
@@ -18,6 +18,8 @@ _WRITTEN: tuple[Callable[[Attrs, Types, Types], Routine | None], ...] = (
     pooled_places.put_places,
     pooled_places.window_sum,
     pooled_places.window_spread,
+    table_rows.index_get,
+    table_rows.index_put,
     recurrent.recurrent,
     recurrent.recurrent_sweep,
 )

@@ -11,17 +11,19 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lazytensor.errors import CompileError, ShapeError
+from lazytensor.errors import CompileError
 from lazytensor.kernels.parts import LINE
 from lazytensor.kernels.routine import Routine
 from lazytensor.native.bound_code import Kernel
 from lazytensor.runtime import blas, team
 
 Step = Callable[[], object]
+Refusal = Callable[[], Exception]
 Word = tuple[Any, int]
 """A table of arguments, and a place in it."""
 _WORD = ctypes.c_int64
@@ -73,7 +75,7 @@ class Parts:
 
     __slots__ = ("calls", "count", "entries", "operands", "own", "refusal")
 
-    def __init__(self, calls: Sequence[Any], operands: Sequence[int], own: int = 0, refusal: str = ""):
+    def __init__(self, calls: Sequence[Any], operands: Sequence[int], own: int = 0, refusal: Refusal | None = None):
         self.own, self.refusal = own, refusal
         self.calls, self.operands, self.count = tuple(calls), operands, len(calls)
         self.entries = (_WORD * (2 * len(calls)))(*(word for c in calls for word in (c.function, c.argument)))
@@ -99,10 +101,11 @@ def routine(function: Any, work: Routine, arrays: tuple[np.ndarray, ...]) -> lis
     shared = _crew(team.team().threads).shared(work.shared)
     operands: Sequence[int] = range(len(arrays))
     steps: list[Step] = []
+    refusal = partial(work.error, work.refusal) if work.refusal else None
     for phase, count in enumerate(work.parts):
         # The memory of a thread takes its place in the table when a part runs.
         calls = [function.bound(phase, k, work.geometry, shared, shared[:0], *arrays) for k in range(count)]
-        steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), work.refusal))
+        steps.append(Parts([RoutinePart(c) for c in calls], operands, max(work.own, 1), refusal))
     return steps
 
 
@@ -273,7 +276,7 @@ class Chain:
     def __call__(self) -> None:
         """Run them; of several threads that run chains one at a time has the crew and its memory.
 
-        Raises ShapeError where the last step refuses its operands.
+        Raises the error of the last step where that refuses its operands.
         """
         crew = _crew(self._threads)
         arguments = crew.block, ctypes.addressof(self._table), len(self._steps), crew.first_place
@@ -287,7 +290,7 @@ class Chain:
             crew.run(*arguments)
         last = self._steps[-1]
         if last.refusal and any(part.words[2] for part in last.calls):
-            raise ShapeError(last.refusal)
+            raise last.refusal()
 
 
 Place = tuple[Chain | None, int]
@@ -298,7 +301,7 @@ def chains(steps: Sequence[Step]) -> tuple[list[Step], list[Place]]:
     result: list[Step] = []
     places: list[Place] = []
     # What may refuse its operands ends a chain: the steps behind it must not run then.
-    refusing = itertools.accumulate((getattr(step, "refusal", "") != "" for step in steps), initial=0)
+    refusing = itertools.accumulate((getattr(step, "refusal", None) is not None for step in steps), initial=0)
     pairs = zip(steps, refusing, strict=False)
     for (is_chain, _), group in itertools.groupby(pairs, lambda pair: (isinstance(pair[0], Parts), pair[1])):
         members = [step for step, _ in group]

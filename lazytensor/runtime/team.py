@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from lazytensor import config
-from lazytensor.errors import ShapeError
 from lazytensor.kernels.routine import Routine
 from lazytensor.runtime import jit
 
@@ -164,7 +163,7 @@ def bind(function: Callable[..., Any], routine: Routine, arrays: tuple[np.ndarra
 
                 def part(number: int, thread: int, phase: int = phase) -> None:
                     if call(phase, number, thread, shared):
-                        raise ShapeError(routine.refusal)
+                        raise routine.error(routine.refusal)
 
                 crew.share(part, parts)
 

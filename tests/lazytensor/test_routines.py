@@ -46,8 +46,8 @@ def of(array: np.ndarray) -> Type:
     return Type(array.shape, int64 if array.dtype == np.int64 else float32)
 
 
-def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2) -> np.ndarray:
-    out = np.full_like(OPS[op].eval(*ins, **attrs), 7)
+def run(op: str, attrs: dict, *ins: np.ndarray, threads: int = 2, out: np.ndarray | None = None) -> np.ndarray:
+    out = np.full_like(OPS[op].eval(*ins, **attrs), 7) if out is None else out
     routine = routine_of(Instr("call", (), (), {"op": op, "attrs": attrs}), (of(out),), tuple(map(of, ins)))
     arguments = jit.leaf(routine), routine, tuple(a.reshape(-1) for a in (*ins, out))
     with config.override(threads=threads):
@@ -192,6 +192,21 @@ def test_sums_of_windows_and_their_gradients_have_numpys_bits_for_any_threads(ra
         np.testing.assert_array_equal(run("window_sum", attrs, x, threads=threads), y)
         spread = run("window_spread", back, y, threads=threads)
         np.testing.assert_array_equal(spread, OPS["window_spread"].eval(y, **back))
+
+
+@pytest.mark.parametrize("shape", [(7,), (300, 5), (2, 3, 40)])
+@pytest.mark.parametrize("columns", [(3,), (130,), (4, 6)])
+def test_rows_of_a_table_are_read_and_added_to_by_number(shape, columns):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(-11, 11, shape)
+    table, rows = (rng.standard_normal(s, dtype="f4") for s in ((11, *columns), (*shape, *columns)))
+    np.testing.assert_array_equal(run("index_get", {"dims": (0,)}, table, numbers), table[numbers])
+    attrs = {"dims": (0,), "accumulate": True}
+    assert error("index_put", attrs, table, rows, numbers) <= 2e-6
+    numbers.flat[-1] = 11
+    for op, ins in (("index_get", (table, numbers)), ("index_put", (table, rows, numbers))):
+        with pytest.raises(IndexError, match="index is out of bounds for dimension 0 with size 11"):
+            run(op, attrs, *ins, out=np.zeros_like(rows if op == "index_get" else table))
 
 
 def test_a_place_outside_of_its_row_is_refused():

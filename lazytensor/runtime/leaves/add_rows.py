@@ -1,0 +1,27 @@
+"""Rows added to those of a table that numbers name, in order: the gradient of an embedding."""
+
+from typing import Any
+
+from lazytensor.runtime.leaves.gather import typed
+
+
+@typed(
+    "boolean(int64, int64, int64[::1], float32[::1], float32[::1], float32[::1], float32[::1], int64[::1],"
+    " float32[::1])",
+)
+def kernel(
+    phase: int, part: int, g: Any, shared: Any, own: Any, table: Any, rows: Any, numbers: Any, total: Any
+) -> bool:
+    """g: numbers, rows of the table, columns, those of a part. True if a number is that of no row."""
+    first, last = part * g[3], min((part + 1) * g[3], g[2])
+    for r in range(g[1]):
+        for c in range(first, last):
+            total[r * g[2] + c] = table[r * g[2] + c]
+    for k in range(g[0]):
+        # Counted from the end, as an index of an array may be.
+        r = numbers[k] + g[1] if numbers[k] < 0 else numbers[k]
+        if r < 0 or r >= g[1]:
+            return True
+        for c in range(first, last):
+            total[r * g[2] + c] += rows[k * g[2] + c]
+    return False
