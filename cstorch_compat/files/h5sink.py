@@ -3,15 +3,23 @@
 When closing a file fails, HDF5 keeps it and tries again when the process ends, which then crashes.
 """
 
+import collections
 import contextlib
 import io
 import os
+import zlib
 from collections.abc import Iterator
-from typing import Any
+from concurrent import futures
+from typing import Any, Self
 
 import h5py
+import numpy as np
 
+from cstorch_compat.files.newfile import NO_ROOM
 from cstorch_compat.files.trailer import Trailer, rest_of, text_of
+from lazytensor.lazyarray import reported
+
+_PIECE_BYTES, _MOST_WAITING_BYTES = 1 << 19, 1 << 20
 
 
 class Sink(io.RawIOBase):
@@ -49,19 +57,28 @@ class Sink(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """Put all bytes where the position is."""
+        view = memoryview(data).cast("B")
+        self.put(view, self._at)
+        self._at += len(view)
+        return len(view)
+
+    def put(self, view: memoryview, place: int) -> None:
+        """Put all bytes at a place."""
         # After the first error all goes on as if it were well: a failure that HDF5 sees is one that it tries again
         # when the process ends. `check` tells the truth.
-        view = memoryview(data).cast("B")
         done = 0
         while self._error is None and done < len(view):
             try:
                 # At a position, not at the file's own: HDF5 seeks between every two writes, and a short write (a
                 # disk that is nearly full takes what it can) has to be continued where it stopped.
-                done += os.pwrite(self._descriptor, view[done:], self._at + done)
+                done += os.pwrite(self._descriptor, view[done:], place + done)
             except OSError as e:
                 self._error = e
-        self._at += len(view)
-        return len(view)
+
+    def hurry(self, place: int, size: int) -> None:
+        """Have the disk begin with some bytes, on which the file waits in the end."""
+        with contextlib.suppress(OSError, AttributeError):  # not every system can be asked
+            os.posix_fadvise(self._descriptor, place, size, os.POSIX_FADV_DONTNEED)
 
     def readinto(self, target: Any) -> int:
         """Fill `target` with the bytes at the position; what was never written is zero."""
@@ -94,6 +111,51 @@ class Sink(io.RawIOBase):
     def tell(self) -> int:
         """The position."""
         return self._at
+
+
+class Beside:
+    """Writes arrays to their places in a thread while the caller makes the tables, and notes their checksums.
+
+    `arrays` takes the checksum of each by its place and size. A few wait at most; one that is large is waited for.
+    """
+
+    def __init__(self, sink: Sink, arrays: dict[tuple[int, int], int], path: str):
+        self._sink, self._arrays, self._path = sink, arrays, path
+        self._waiting = collections.deque[tuple[str, int, futures.Future[None]]]()
+
+    def __enter__(self) -> Self:
+        self._writer = futures.ThreadPoolExecutor(1)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            if error == (None, None, None):
+                self._wait(0)
+        finally:
+            self._writer.shutdown(cancel_futures=True)
+
+    def put(self, key: str, raw: np.ndarray, place: int) -> None:
+        """Have bytes (a vector of uint8) written. Raises CheckpointError for an array that could not be."""
+        self._waiting.append((key, raw.nbytes, self._writer.submit(self._put, raw.data, place)))
+        self._wait(_MOST_WAITING_BYTES)
+
+    def _wait(self, most: int) -> None:
+        while sum(size for _, size, _ in self._waiting) > most:
+            key, _, written = self._waiting.popleft()
+            with reported(f"{key!r} cannot be written", self._path, hint=NO_ROOM):
+                written.result()
+
+    def _put(self, view: memoryview, place: int) -> None:
+        crc = 0
+        # Piece by piece, so that the second look at the bytes is one into a cache.
+        for at in range(0, len(view), _PIECE_BYTES):
+            piece = view[at : at + _PIECE_BYTES]
+            # Of the bytes in memory: what the disk makes of them is what is to be found out.
+            crc = zlib.crc32(piece, crc)
+            self._sink.put(piece, place + at)
+            self._sink.hurry(place + at, len(piece))
+        self._sink.check()
+        self._arrays[place, len(view)] = crc
 
 
 @contextlib.contextmanager

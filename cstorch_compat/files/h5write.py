@@ -4,9 +4,10 @@ Every leaf has a dotted key. An array is a dataset of that name; what a leaf is 
 `<key>.__metadata__`, the containers in `__spec__` (see treespec). Nothing is ever pickled.
 """
 
+import functools
 import json
 import os
-import zlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -29,7 +30,7 @@ from cstorch_compat.files.h5layout import (
     LeafRefused,
     is_storable,
 )
-from cstorch_compat.files.h5sink import Sink, let_go
+from cstorch_compat.files.h5sink import Beside, Sink, let_go
 from cstorch_compat.files.newfile import NO_ROOM, new_file
 from lazytensor import dtype as dtypes
 from lazytensor.dtype import DType
@@ -38,6 +39,8 @@ from lazytensor.errors import CheckpointError
 from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import LazyArray, reported
 
+_low: Any = h5py  # its stubs do not know the lower interface in full
+_ANY_KEY = "@key@"
 _NO_NAMEDTUPLES: Mapping[str, type] = MappingProxyType({})
 
 
@@ -150,13 +153,14 @@ def _write_file(path: str, spec: str, leaves: list[tuple[str, object]]) -> None:
             file.attrs[VERSION_KEY] = CSTORCH_VERSION
             file.attrs["__spec__"] = spec
         arrays: dict[tuple[int, int], int] = {}
-        for key, leaf in leaves:
-            # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
-            # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
-            # into nothing.
-            _write_leaf(file, key, leaf, path, arrays)
-            with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
-                sink.check()
+        with Beside(sink, arrays, path) as beside:
+            for key, leaf in leaves:
+                # One leaf after another, and a look at the disk after each: a checkpoint may be larger than the memory,
+                # and a full disk is to be told of the first leaf that did not fit rather than after minutes of writing
+                # into nothing.
+                _write_leaf(file, key, leaf, path, beside)
+                with reported(f"{key!r} cannot be written", path, hint=NO_ROOM):
+                    sink.check()
         # Closing is when HDF5 writes most of its tables, so only the check behind it says that the file is whole.
         with postponed():
             file.attrs["__SUCCESS__"] = True
@@ -172,8 +176,8 @@ def _opened(sink: Sink) -> h5py.File:
         return h5py.File(sink, "w", libver=("v108", "latest"))
 
 
-def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict[tuple[int, int], int]) -> None:
-    """Write a leaf; the checksum of its array goes to `arrays`, by its place and size in the file."""
+def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, beside: Beside) -> None:
+    """Write a leaf, the bytes of its array beside."""
     # A tensor of one value has no dataset at all: its attribute says everything, as the original does for what a
     # CSX run initializes lazily. Optimizer state that is still zero costs a few hundred bytes.
     if isinstance(leaf, FullLeaf):
@@ -182,16 +186,32 @@ def _write_leaf(file: h5py.File, key: str, leaf: object, path: str, arrays: dict
         return
     # Outside the handler below: what reading the values raises says itself where it comes from.
     array = None if isinstance(leaf, dict) else _to_stored(key, leaf)
+    descriptor = leaf if isinstance(leaf, dict) else {}
     with reported(f"{key!r} cannot be written", path, hint=NO_ROOM), postponed():
-        descriptor, offset = (leaf, None) if array is None else _write_array(file, key, leaf, array)
-        if array is not None and offset is not None:
-            # Of the bytes in memory: what the disk makes of them is what is to be found out.
-            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            arrays[offset, raw.nbytes] = zlib.crc32(raw.data)
-        # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
-        # rebuilds it from there and fails without it, though the root's description says the same.
-        metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
-        put_text(file, key + METADATA, json.dumps(metadata, indent=4))
+        if array is not None:
+            descriptor, offset = _place_array(file, key, leaf, array)
+            if offset is not None:
+                beside.put(key, np.ascontiguousarray(array).reshape(-1).view(np.uint8), offset)
+        put_text(file, key + METADATA, _metadata(key, descriptor))
+
+
+def _metadata(key: str, descriptor: dict[str, Any]) -> str:
+    """The text that describes a leaf, which Python takes long to indent: once for all tensors alike."""
+    if "__NUMPY__" in descriptor and re.fullmatch(r"[\w.]+", key, re.ASCII):
+        return _alike(json.dumps(descriptor)).replace(_ANY_KEY, key)
+    return _indented(key, descriptor)
+
+
+@functools.lru_cache(maxsize=256)
+def _alike(descriptor: str) -> str:
+    return _indented(_ANY_KEY, json.loads(descriptor))
+
+
+def _indented(key: str, descriptor: dict[str, Any]) -> str:
+    # Each leaf repeats the description of the one-entry dict that it would be alone; the reader of the original
+    # rebuilds it from there and fails without it, though the root's description says the same.
+    metadata = {"__spec__": treespec.spec_of_leaf(key), "__objects__": [key], key + METADATA: descriptor}
+    return json.dumps(metadata, indent=4)
 
 
 def _filled(key: str, leaf: FullLeaf) -> dict[str, Any]:
@@ -220,20 +240,31 @@ def _tensor_descriptor(shape: tuple[int, ...], dtype: DType) -> dict[str, Any]:
     }
 
 
-def _write_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> tuple[dict[str, Any], int | None]:
-    """Write the dataset of an array, and return what describes it and where in the file its bytes are."""
+def _place_array(file: h5py.File, key: str, leaf: object, array: np.ndarray) -> tuple[dict[str, Any], int | None]:
+    """Make the dataset of an array, and return what describes it and where in the file its bytes are to be."""
     # HDF5's own refusal names neither the tensor nor the bound.
     if array.ndim > MOST_AXES:
         raise CheckpointError(f"it has {array.ndim} axes", hint=f"A file holds at most {MOST_AXES}: reshape it.")
     descriptor = _array_descriptor(leaf, array)
     # Contiguous and not compressed, which the original loads as well: weights hardly shrink under LZ4, and stock
     # HDF5 readers can open the file.
-    dataset = file.create_dataset(key, data=array)
+    # A single number has a place only when it is written.
+    number = None if array.ndim else array
+    dataset = file.create_dataset(key, array.shape, array.dtype, number, dcpl=_placed_at_once())
     # The original keeps the descriptor twice, in the JSON and on the dataset, and reads `__NUMPY__` from the
     # dataset alone.
     for name, value in descriptor.items():
         put_attribute(dataset, name, value)
     return descriptor, dataset.id.get_offset()
+
+
+@functools.cache
+def _placed_at_once() -> Any:
+    """How HDF5 makes a dataset whose bytes it does not write: it has a place at once."""
+    properties = _low.h5p.create(_low.h5p.DATASET_CREATE)
+    properties.set_alloc_time(_low.h5d.ALLOC_TIME_EARLY)
+    properties.set_fill_time(_low.h5d.FILL_TIME_NEVER)
+    return properties
 
 
 def _array_descriptor(leaf: Any, array: np.ndarray) -> dict[str, Any]:
