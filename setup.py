@@ -130,16 +130,12 @@ class Wheel(build_py):
         for path in pathlib.Path(self.build_lib).rglob("*.js*"):
             path.write_text(without_spaces(path), encoding="utf-8")
         paths = [pathlib.Path(self.build_lib, name) for name in TEXTS]
-        together = b"".join(b"\0%s\0%s" % (path.name.encode(), path.read_bytes()) for path in paths)
+        together = b"".join(b"\0%s\0%s" % (p.name.encode(), p.read_bytes()) for p in (*paths, *SCRIPTS.glob("*.py")))
         tight = {"id": lzma.FILTER_LZMA1, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}
         packed = lzma.compress(together, format=lzma.FORMAT_ALONE, filters=[tight])
         pathlib.Path(self.build_lib, "lazytensor", "texts.lzma").write_bytes(packed)
         for path in paths:
             path.unlink()
-        examples = pathlib.Path(self.build_lib, "cstorch_compat", "examples")
-        self.mkpath(str(examples))
-        for path in SCRIPTS.glob("*.py"):
-            self.copy_file(str(path), str(examples / path.name))
 
 
 class Packed(bdist_wheel):
