@@ -1,6 +1,7 @@
 """`python -m tests.campaign --cases N --seed S`: runs the cases that are left of a campaign, and prints its table.
 
 `python -m tests.campaign calls N SEED`: bad calls of operations.
+`python -m tests.campaign meshes N SEED`: plans on a mesh and on a larger one.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import tempfile
 from typing import Any
 
 import cstorch_compat
+from tests.campaign import larger_meshes
 from tests.campaign.bad_calls import campaign
 from tests.campaign.cases import OUTCOMES, Ground
 from tests.campaign.corpora import CORPORA
@@ -36,12 +38,19 @@ def main() -> int:
     parser.add_argument("--only", type=int, default=None, help="run this case alone, and say what came of it")
     parser.add_argument("--folder", default="build/campaign", help="where a campaign is gone on with")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
-    subject = parser.add_subparsers(dest="subject").add_parser("calls", help="bad calls of operations, not files")
-    subject.add_argument("calls", type=int, metavar="N")
-    subject.add_argument("call_seed", type=int, metavar="SEED")
+    subjects = parser.add_subparsers(dest="subject")
+    for name, what in (
+        ("calls", "bad calls of operations, not files"),
+        ("meshes", "plans on a mesh and on a larger one"),
+    ):
+        subject = subjects.add_parser(name, help=what)
+        subject.add_argument("count", type=int, metavar="N")
+        subject.add_argument("own_seed", type=int, metavar="SEED")
     options = parser.parse_args()
     if options.subject == "calls":
-        return refuse_calls(options.call_seed, options.calls)
+        return refuse_calls(options.own_seed, options.count)
+    if options.subject == "meshes":
+        return plan_on_larger(options.own_seed, options.count, options.jobs)
     with tempfile.TemporaryDirectory() as folder:
         ground = Ground.prepared(pathlib.Path(folder))
         if options.only is not None:
@@ -64,6 +73,19 @@ def refuse_calls(seed: int, cases: int) -> int:
     print(f"{cases} bad calls, seed {seed}: " + ", ".join(f"{n} {name}" for name, n in sorted(counts.items())))
     print(*bad, f"{len(bad)} came out as none may", sep="\n")
     return 1 if bad else 0
+
+
+def plan_on_larger(seed: int, pairs: int, jobs: int) -> int:
+    """Plan steps on pairs of meshes, and print how often the larger one is slower. Returns 1 if that breaks a law."""
+    seen = []
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for found in pool.imap_unordered(functools.partial(larger_meshes.outcomes, seed), range(pairs)):
+            seen += found
+            for one in found:
+                if one.is_slower:
+                    print(f"pair {one.pair}: {one.mode}, {one.text}: {one.ratio:.4f} times as long", flush=True)
+    print(larger_meshes.table(seen))
+    return 1 if any(one.is_slower and one.is_under_law for one in seen) else 0
 
 
 def run(ground: Ground, seed: int, cases: int, notes: pathlib.Path, jobs: int = 1) -> tuple[dict[str, int], list[Any]]:

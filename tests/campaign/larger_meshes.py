@@ -1,0 +1,200 @@
+"""Pairs of a mesh and a larger one, drawn at random: how often is a step slower on the larger one, and by how much?
+
+`python -m tests.campaign meshes N SEED`. A pair is a number: with the seed it says which net is trained, with what
+batch, on which mesh, and by how much the other one is larger. Both modes plan it, on a host that never limits. That
+none is slower is a law for steps that stream and are known for their batch alone.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+
+import lazytensor as lt
+from lazytensor import abstract, nn
+from lazytensor.ir.family import StepFamily
+from lazytensor.nn import functional as F
+from lazytensor.optim import SGD
+from wse_sim import TINY, Machine, plan
+from wse_sim.host import APPLIANCE
+from wse_sim.plan.report import ModeReport
+
+FREE_HOST = replace(APPLIANCE, worker_bytes_per_s=1e18, stream_bits_per_s=1e18)
+MODES = ("pipelined", "streaming")
+FEW = 8
+"""Stages of what counts as a shallow net."""
+LAST_BITS = 1 + 1e-12
+"""What the rates of equal steps may differ by."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is drawn: a training step, known for its batch alone or for any, and two meshes."""
+
+    net: str
+    batch_size: int
+    is_of_any_batch: bool
+    machine: Machine
+    larger: Machine
+    step: StepFamily
+
+    def reports(self, mode: str) -> tuple[ModeReport, ModeReport]:
+        """Those of both meshes."""
+        known = self.step if self.is_of_any_batch else self.step.program(self.batch_size)
+        batch = self.batch_size if self.is_of_any_batch else None
+        one, two = (
+            plan(known, machine, mode, batch, host=FREE_HOST, other=False).report.chosen
+            for machine in (self.machine, self.larger)
+        )
+        return one, two
+
+    def __str__(self) -> str:
+        sides = (f"{m.width} x {m.height}" for m in (self.machine, self.larger))
+        known = "any batch" if self.is_of_any_batch else "this batch alone"
+        return f"{self.net}, batch {self.batch_size}, known for {known}, {' and '.join(sides)}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a pair in a mode: by how much the larger mesh is slower, and how many stages the step has."""
+
+    pair: int
+    mode: str
+    text: str
+    is_deep: bool
+    is_of_any_batch: bool
+    ratio: float
+    """Cycles of a sample on the larger mesh over those on the smaller one; without end if it fits there no more."""
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the larger mesh has the lower rate."""
+        return self.ratio > LAST_BITS
+
+    @property
+    def is_under_law(self) -> bool:
+        """Whether it must not be slower, by construction."""
+        return self.mode == "streaming" and not self.is_of_any_batch
+
+
+def outcomes(seed: int, number: int, modes: Sequence[str] = MODES) -> list[Outcome]:
+    """Those of a pair, in the modes in which it fits on the smaller mesh."""
+    pair = drawn(random.Random(f"{seed} {number}"))
+    found = []
+    for mode in modes:
+        one, two = pair.reports(mode)
+        if one.fits:
+            found.append(
+                Outcome(
+                    pair=number,
+                    mode=mode,
+                    text=str(pair),
+                    is_deep=len(one.rows) > FEW,
+                    is_of_any_batch=pair.is_of_any_batch,
+                    ratio=one.samples_per_s / two.samples_per_s if two.fits else float("inf"),
+                )
+            )
+    return found
+
+
+def table(seen: Sequence[Outcome]) -> str:
+    """How many are slower, by mode, depth and whether a step is known for its batch alone, as Markdown."""
+    lines = ["| mode | stages | known for | pairs | slower | longest | equal |", "|---|---|---|---:|---:|---:|---:|"]
+    for mode, is_any, is_deep in product(MODES, (False, True), (False, True)):
+        own = [o.ratio for o in seen if (o.mode, o.is_of_any_batch, o.is_deep) == (mode, is_any, is_deep)]
+        names = mode, f"more than {FEW}" if is_deep else f"up to {FEW}", "any batch" if is_any else "its batch"
+        slower = sum(ratio > LAST_BITS for ratio in own)
+        figures = len(own), slower, f"{max(own, default=0):.4f}", sum(abs(ratio - 1) < 1e-12 for ratio in own)
+        lines.append(f"| {' | '.join(map(str, (*names, *figures)))} |")
+    return "\n".join(lines)
+
+
+def drawn(draw: random.Random) -> Pair:
+    """A pair."""
+    net = draw.choice(sorted(NETS))
+    batch, top = (
+        draw.choice([draw.randint(1, 8), draw.randint(1, 64), draw.randint(1, 256)]),
+        draw.choice([12, 40, 40, 100]),
+    )
+    machine = replace(
+        TINY,
+        width=draw.randint(1, top),
+        height=draw.randint(1, top),
+        ramp_cycles=draw.choice([0.5, 1, 2, 3]),
+        hop_cycles=draw.choice([1, 2]),
+        turn_cycles=draw.choice([0, 20]),
+        edge_bits_per_s=draw.choice([1e9, 1e11, 1.2e12]),
+        usable_bytes_per_pe=draw.choice([1200, TINY.usable_bytes_per_pe, TINY.usable_bytes_per_pe]),
+    )
+    more = draw.choice([1, 5, 20, top])
+    larger = replace(
+        machine, width=machine.width + draw.randint(0, more), height=machine.height + draw.randint(0, more)
+    )
+    text, step = NETS[net](draw)
+    return Pair(
+        net=f"{net} {text}",
+        batch_size=batch,
+        is_of_any_batch=draw.random() < 0.5,
+        machine=machine,
+        larger=larger,
+        step=step,
+    )
+
+
+def _perceptron(draw: random.Random, layers: int, most: int) -> tuple[str, StepFamily]:
+    extents = [
+        draw.choice([draw.randint(2, most), draw.randint(2, 64), 1 << draw.randint(1, 8)]) for _ in range(layers)
+    ]
+    with abstract.mode():
+        every = [m for a, b in pairwise((*extents, 10)) for m in (nn.Linear(a, b), nn.ReLU())]
+        model = nn.Sequential(*every[:-1])
+    return str(extents), _recorded(model, (extents[0],), draw)
+
+
+def _convolutional(draw: random.Random) -> tuple[str, StepFamily]:
+    widths, size = [3, *(draw.randint(1, 16) for _ in range(draw.randint(1, 4)))], draw.randint(4, 10)
+    with abstract.mode():
+        layers = [m for a, b in pairwise(widths) for m in (nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())]
+        model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(widths[-1], 10))
+    return f"{widths} on {size} x {size}", _recorded(model, (3, size, size), draw)
+
+
+class _Transformer(nn.Module):
+    def __init__(self, width: int, heads: int, layers: int):
+        super().__init__()
+        blocks = [nn.TransformerEncoderLayer(width, heads, 4 * width, 0.0, batch_first=True) for _ in range(layers)]
+        self.blocks, self.head = nn.Sequential(*blocks), nn.Linear(width, 10)
+
+    def forward(self, x: lt.Tensor) -> lt.Tensor:
+        return self.head(self.blocks(x).mean(1))
+
+
+def _transformer(draw: random.Random) -> tuple[str, StepFamily]:
+    heads, length, layers = draw.choice([1, 2, 4]), draw.randint(2, 16), draw.randint(1, 2)
+    width = heads * draw.randint(1, 16)
+    with abstract.mode():
+        model = _Transformer(width, heads, layers)
+    return f"{layers} layers of {width} in {heads} heads, length {length}", _recorded(model, (length, width), draw)
+
+
+def _recorded(model: nn.Module, extents: tuple[int, ...], draw: random.Random) -> StepFamily:
+    optimizer = SGD(model.parameters(), lr=0.1)
+
+    def step(x: lt.Tensor, y: lt.Tensor) -> lt.Tensor:
+        loss = F.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    batch = [abstract.tensor((8, *extents)), abstract.tensor((8,), lt.int64)]
+    return abstract.record(step, batch, draw.choice([None, lt.float16]))
+
+
+NETS: Mapping[str, Callable[[random.Random], tuple[str, StepFamily]]] = {
+    "perceptron": lambda draw: _perceptron(draw, draw.randint(1, 5), 512),
+    "deep perceptron": lambda draw: _perceptron(draw, draw.randint(9, 20), 128),
+    "convolutional net": _convolutional,
+    "transformer": _transformer,
+}
+"""Kind -> a function that draws a net, and says which."""
