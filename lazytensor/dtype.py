@@ -5,6 +5,7 @@ Sources: IEEE 754 for float16; bfloat16 is the upper half of float32; cbfloat16 
 bits (Cerebras documentation of the number formats).
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,7 +151,10 @@ def wrapped(value: int, dtype: DType) -> int:
 
 
 def holds(dtype: DType, least: float, largest: float) -> bool:
-    """Whether an integer type takes the numbers from `least` to `largest`, as PyTorch sees it; NaN it does not."""
+    """Whether a type takes the numbers from `least` to `largest`, as PyTorch sees it; NaN no integer type does."""
+    if dtype.kind == "f":
+        # Between two of its numbers it rounds, and beyond the last there is no other but infinity.
+        return not any(dtype.largest < abs(number) < math.inf for number in (least, largest))
     limits = np.iinfo(dtype.host)
     # Below zero a number without sign counts down from the end, so that `a + 255 * b` may be written as `a - b`.
     return bool((limits.min or -limits.max) <= least and largest <= limits.max)

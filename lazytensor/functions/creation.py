@@ -14,12 +14,11 @@ from lazytensor.device import place
 from lazytensor.dtype import DType
 from lazytensor.errors import ArgumentInvalid, CountInvalid, LazyError, MemoryMissing, NumberTooLarge, ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
-from lazytensor.functions.promotion import default_dtype, scalar_dtype
+from lazytensor.functions.promotion import default_dtype, scalar_dtype, stored
 from lazytensor.ir.graph import leaf
 from lazytensor.ir.types import Type
 from lazytensor.members import method
 from lazytensor.ops import call
-from lazytensor.ops import full as full_node
 from lazytensor.tensor import Device, Size, Tensor, chosen_device, from_array, handle, wrap
 
 MOST_STEPS = 1 << 40
@@ -211,7 +210,7 @@ def full(
     """A tensor of the shape `size` with one value everywhere. Raises ShapeError for a negative extent."""
     shape = size_of((size,) if isinstance(size, int) else tuple(size))
     value = fill_value.item() if isinstance(fill_value, Tensor | np.generic) else fill_value
-    return finished(wrap(full_node(value, Type(shape, dtype or scalar_dtype(value)))), device, requires_grad)
+    return finished(wrap(stored(value, dtype or scalar_dtype(value), shape)), device, requires_grad)
 
 
 def zeros(

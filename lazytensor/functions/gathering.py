@@ -14,7 +14,7 @@ from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions as red
 from lazytensor.functions.indexing import check_places
 from lazytensor.functions.pointwise import tensor_of
-from lazytensor.functions.promotion import Operand, broadcast_shape, prepared, require_elements
+from lazytensor.functions.promotion import Operand, broadcast_shape, require_elements, stored
 from lazytensor.functions.shapes import dim_of, expand, reshape, unsqueeze, view
 from lazytensor.ir.graph import Node
 from lazytensor.ir.reduction import REDUCTIONS
@@ -75,7 +75,7 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
 def _sources(x: Tensor, index: Tensor, src: Operand, what: str) -> Node:
     """What is scattered, cut to the extents of the index."""
     if not isinstance(src, Tensor):
-        return full(src, Type(index.spec.shape, x.dtype))
+        return stored(src, x.dtype, index.spec.shape)
     if src.dtype is not x.dtype:
         raise ShapeError(f"{what}(): Expected self.dtype to be equal to src.dtype", where=source.where())
     if not index.spec.size:
@@ -230,7 +230,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
         full(False, Type((extent,), dt.bool_)), full(True, Type(places.type.shape, dt.bool_)), (places,), (0,)
     )
     mask = call("broadcast_in_dim", is_named, shape=base.spec.shape, dims=(d,))
-    out = tensor_of(call("where", mask, prepared(value, x.dtype, base.spec.shape), arg(base)), x)
+    out = tensor_of(call("where", mask, stored(value, x.dtype, base.spec.shape), arg(base)), x)
     return out if x.ndim else view(out, ())
 
 

@@ -21,9 +21,10 @@ from lazytensor.functions.promotion import (
     operands,
     prepared,
     result_type,
+    stored,
 )
 from lazytensor.members import method
-from lazytensor.ops import call, full
+from lazytensor.ops import call
 from lazytensor.ops.elementwise import cast
 from lazytensor.tensor import CPU, Tensor, arg, wrap
 
@@ -288,9 +289,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise ShapeError(f"masked_fill only supports a 0-dimensional value, but got {value.spec}", where=source.where())
     shape = common_shape(x, mask)
-    chosen = call(
-        "where", prepared(mask, dt.bool_, shape), prepared(value, x.dtype, shape), prepared(x, x.dtype, shape)
-    )
+    chosen = call("where", prepared(mask, dt.bool_, shape), stored(value, x.dtype, shape), prepared(x, x.dtype, shape))
     return tensor_of(chosen, x, mask)
 
 
@@ -308,7 +307,7 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
     if x.dtype.kind == "f" and not isinstance(min, Tensor) and not isinstance(max, Tensor):
         n = arg(x)
         low, high = -math.inf if min is None else min, math.inf if max is None else max
-        return tensor_of(call("clamp", n, full(low, n.type), full(high, n.type)), x)
+        return tensor_of(call("clamp", n, *(stored(v, x.dtype, n.type.shape) for v in (low, high))), x)
     dtype = result_type(x, *(v for v in (min, max) if v is not None))
     # Integers have no infinity to stand for the bound that is missing.
     if dtype.kind != "f" and (min is None or max is None):

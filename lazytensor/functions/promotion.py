@@ -12,7 +12,7 @@ from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
 from lazytensor.ops import full
 from lazytensor.ops.elementwise import cast
-from lazytensor.ops.op import refuse_elements
+from lazytensor.ops.op import refuse_elements, refuse_overflow
 from lazytensor.ops.shape import broadcast_to
 from lazytensor.tensor import CPU, Device, Tensor, arg
 
@@ -141,6 +141,13 @@ def prepared(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
     if isinstance(value, Tensor):
         return broadcast_to(cast(arg(value), dtype), shape)
     return full(value, Type(shape, dtype))
+
+
+def stored(value: Operand, dtype: DType, shape: tuple[int, ...]) -> Node:
+    """The same for one that is stored as it is. Raises NumberTooLarge for a number outside of the type."""
+    if dtype.kind == "f" and not isinstance(value, Tensor):
+        refuse_overflow(value, dtype)
+    return prepared(value, dtype, shape)
 
 
 def device_of(*values: Any) -> Device:

@@ -7,10 +7,11 @@ import numpy as np
 from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions.pointwise import tensor_of
+from lazytensor.functions.promotion import stored
 from lazytensor.functions.shapes import permute, reshape
 from lazytensor.ir.graph import Node
 from lazytensor.ir.types import Type
-from lazytensor.ops import call, const, full
+from lazytensor.ops import call, const
 from lazytensor.ops.pool import pick_along
 from lazytensor.ops.shape import slice_
 from lazytensor.tensor import Tensor, arg
@@ -81,7 +82,7 @@ def _constant(x: Node, pairs: list[tuple[int, int]], value: float) -> Node:
         return x
     starts = tuple(max(low, 0) for low, _ in pairs)
     limits = tuple(s + e for s, e in zip(starts, x.type.shape, strict=True))
-    base = full(value, Type(extents, x.type.dtype))
+    base = stored(value, x.type.dtype, extents)
     return call("slice_update", base, x, starts=starts, limits=limits, strides=(1,) * len(starts))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from lazytensor import cells, random, source
 from lazytensor.errors import ShapeError
 from lazytensor.functions.drawing import drawn, in_step, is_put_off, is_replayed
-from lazytensor.functions.promotion import Operand, prepared
+from lazytensor.functions.promotion import Operand, prepared, stored
 from lazytensor.members import method
 from lazytensor.ops import const, full
 from lazytensor.ops.elementwise import cast
@@ -48,7 +48,8 @@ def copy_(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
 @method
 def fill_(x: Tensor, value: Operand) -> Tensor:
     """Write one value everywhere."""
-    return copy_(x, value)
+    x.write(stored(value, x.dtype, x.spec.shape))
+    return x
 
 
 @method

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lazytensor import source
-from lazytensor.dtype import DType, float32, holds, round_to, wrapped
+from lazytensor.dtype import DType, holds, round_to, wrapped
 from lazytensor.errors import NumberTooLarge, ShapeError, TypeUnsupported
 from lazytensor.ir.graph import Node, find, give_operators, intern
 from lazytensor.ir.operation import OPS, IncompleteOperation, Legality, Op, decomposed, no_work
@@ -75,7 +75,7 @@ def refuse_elements(what: str, type: Type) -> None:
 
 
 _fulls: dict[tuple[Any, ...], Node] = {}
-C_NAMES = {"int32": "int"}
+C_NAMES = {"int32": "int", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float"}
 """What a type is called in messages about C, where it is not its name with `_t`."""
 FULLS_KEPT = 4096
 """Splat constants remembered, so that tracing `x * 0.5` again costs one look-up."""
@@ -103,21 +103,23 @@ def _rounded(value: float, dtype: DType) -> float:
     # What PyTorch makes of a Python number is a double, or an integer of 64 bits with a sign or without.
     if isinstance(value, int) and not -1 << 63 <= value < 1 << 64:
         raise NumberTooLarge("int too big to convert", where=source.where(), hint="Give a number of 64 bits.")
-    if dtype is float32:
-        return float(np.float32(value))
     if dtype.kind == "i":
-        return _whole(value, dtype)
+        refuse_overflow(value, dtype)
+        return wrapped(int(value), dtype)
     if dtype.kind == "b":
         return bool(value)
-    return float(round_to(np.asarray(value, dtype.host), dtype))
+    with np.errstate(over="ignore"):  # beyond the largest number is infinity
+        return float(round_to(np.asarray(value, dtype.host), dtype))
 
 
-def _whole(value: float, dtype: DType) -> int:
-    """A number as an integer type has it. Raises NumberTooLarge for one outside, as PyTorch does, where it is given."""
+def refuse_overflow(value: float, dtype: DType) -> None:
+    """Raise NumberTooLarge for a number outside of a type, as PyTorch does where one is stored.
+
+    In arithmetic it does so for integer types alone: a sum of floating-point numbers may be infinite.
+    """
     if not holds(dtype, value, value):
         text = f"value cannot be converted to type {C_NAMES.get(dtype.name, dtype.name + '_t')} without overflow"
         raise NumberTooLarge(text, where=source.where(), hint=f"Give a number that {dtype} holds.")
-    return wrapped(int(value), dtype)
 
 
 def full_like(value: float, like: Node) -> Node:

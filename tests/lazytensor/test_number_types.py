@@ -189,3 +189,28 @@ def test_a_whole_number_of_a_tensor_names_a_dimension(dtype):
     assert x[:, :1].squeeze(dim).shape == (2, 4) and lt.cat([x, x], dim).shape == (2, 6, 4)
     with pytest.raises(TypeError):
         x.sum(lt.tensor(1.0))
+
+
+STORES = {  # what takes a number as it is
+    "full": lambda x, v: lt.full((2,), v, dtype=x.dtype),
+    "full_like": lambda x, v: lt.full_like(x, v),
+    "fill_": lambda x, v: x.fill_(v),
+    "masked_fill": lambda x, v: x.masked_fill(lt.tensor([True, True]), v),
+    "index_fill": lambda x, v: x.index_fill(0, lt.tensor([0, 1]), v),
+    "scatter": lambda x, v: x.scatter(0, lt.tensor([0, 1]), v),
+    "pad": lambda x, v: lt.nn.functional.pad(x, (2, 0), value=v)[:2],
+    "clamp": lambda x, v: x.clamp(min=v, max=v),
+}
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("dtype", [lt.float16, lt.bfloat16, lt.float32], ids=str)
+def test_a_number_beyond_the_largest_is_refused_where_it_is_stored(name, dtype):
+    store, x = STORES[name], lt.ones(2, dtype=dtype)
+    for number in (dtype.largest, -dtype.largest, math.inf, -math.inf):
+        assert store(x.clone(), number).tolist() == [number] * 2
+    for number in (np.nextafter(dtype.largest, math.inf).item(), -1e39, 10**40):
+        with pytest.raises(RuntimeError, match=r"cannot be converted to type .* without overflow"):
+            store(x.clone(), number)
+    # In arithmetic it is infinite.
+    assert (x * -1e39).tolist() == [-math.inf] * 2
