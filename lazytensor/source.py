@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +15,11 @@ from lazytensor.ir.types import Where
 
 Frames = tuple[tuple[str, str, int], ...]
 """Functions with file and line, innermost first."""
+Line = list[tuple[str, int, Frames]]
+"""The line that waits for a call of the house, once somebody has looked for it; see `calling`."""
 
 _HOUSE = tuple(str(pathlib.Path(__file__).parent.parent / name) for name in ("lazytensor", "wse_sim", "cstorch_compat"))
+_LAYERS = tuple(str(pathlib.Path(__file__).with_name(name)) for name in ("nn", "functions"))
 NUMPY = str(pathlib.Path(np.__file__).parent)
 """Where NumPy is, which calls back what it is given: tensors among it."""
 # In a worker the outermost frames are those that started its process, and then the loop over the loader.
@@ -28,6 +32,7 @@ class _Here(threading.local):
 
     fixed: Where | None = None
     keeps_frames = False
+    line: "Line | None" = None
 
     def __init__(self) -> None:
         self.scopes: list[str] = []
@@ -71,13 +76,50 @@ def where() -> Where:
     """The line of `user_frame`, or the place that a block is fixed to."""
     if _here.fixed is not None:
         return _here.fixed
-    frame, scopes = user_frame(), _here.scopes
-    frames = _frames(frame) if _here.keeps_frames else ()
-    key = (frame.f_code.co_filename, frame.f_lineno, scopes[-1] if scopes else "", frames)
+    line, scopes = _here.line, _here.scopes
+    if line:
+        file, number, frames = line[0]
+    else:
+        frame = user_frame()
+        file, number = frame.f_code.co_filename, frame.f_lineno
+        frames = _frames(frame) if _here.keeps_frames else ()
+        if line is not None:
+            line.append((file, number, frames))
+    key = (file, number, scopes[-1] if scopes else "", frames)
     place = _places.get(key)
     if place is None:
         place = _places[key] = Where(*key)
     return place
+
+
+def calling(function: Any) -> Line | None:
+    """Note that a function begins, and give what `called` is told when it ends.
+
+    While a layer of ours runs, the line that called it stays where it is: one look finds it for all nodes.
+    """
+    before = _here.line
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is None or not code.co_filename.startswith(_LAYERS):
+        _here.line = None
+    elif before is None:
+        _here.line = []
+    return before
+
+
+def run(function: Any, *arguments: Any) -> Any:
+    """What a function gives that a layer of ours was handed: it may be the user's."""
+    before = calling(function)
+    try:
+        return function(*arguments)
+    finally:
+        called(before)
+
+
+def called(before: Line | None) -> None:
+    """Note that the function has ended."""
+    _here.line = before
 
 
 def user_frame() -> FrameType:
@@ -125,12 +167,17 @@ def is_house(file: str) -> bool:
     return ours
 
 
-@contextmanager
-def at(place: Where | None) -> Iterator[None]:
+class at:
     """Give every node made in the block this place: a gradient belongs to the line of its forward operation."""
-    # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
-    before, _here.fixed = _here.fixed, place
-    try:
-        yield
-    finally:
-        _here.fixed = before
+
+    __slots__ = ("_before", "_place")
+
+    def __init__(self, place: Where | None):
+        self._place = place
+
+    def __enter__(self) -> None:
+        # Blocks nest: the gradient of a gradient is recorded while another place is fixed.
+        self._before, _here.fixed = _here.fixed, self._place
+
+    def __exit__(self, *error: object) -> None:
+        _here.fixed = self._before

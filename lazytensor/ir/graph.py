@@ -31,12 +31,13 @@ GraphKey = tuple[Any, ...]
 class Node(Algebra):
     """One pure operation: name, inputs, attributes, type. Make it with `node(...)`, never directly."""
 
-    __slots__ = ("op", "inputs", "attrs", "type", "value", "where", "tracks", "memo", "cells", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "items", "type", "value", "where", "tracks", "memo", "cells", "__weakref__")
 
     def __init__(self, op: str, inputs: tuple["Node", ...], attrs: Attrs, type: Type | tuple[Type, ...]):
         self.op = op
         self.inputs = inputs
         self.attrs = attrs
+        self.items: tuple[Any, ...] = ()  # the attributes as the intern key has them
         self.type: Any = type
         self.value: np.ndarray | None = None
         self.where: Where | None = None
@@ -107,6 +108,8 @@ def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, No
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:
     """A new node under `key`, which `find` has just reported free."""
     new = Node(op, inputs, dict(attrs) if attrs else _NO_ATTRS, type)
+    if attrs:
+        new.items = key[2]
     entry = _Entry(new, _forget)
     entry.key = key
     _table[key] = entry

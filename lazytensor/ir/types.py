@@ -1,6 +1,7 @@
 """The small facts that every node carries: its type, its place in the user's code, its amount of work."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 
 from lazytensor.dtype import DType
@@ -18,10 +19,12 @@ class Type:
     _hash: int = field(init=False, repr=False, compare=False)
     _size: int = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: DType):
+        # Each operation makes one, which takes three times as long by way of `object.__setattr__`.
+        facts = self.__dict__
+        facts["shape"], facts["dtype"], facts["_size"] = shape, dtype, prod(shape)
         # Interning hashes types all the time; a tuple hash is kept instead of recomputed.
-        object.__setattr__(self, "_hash", hash((self.shape, id(self.dtype))))
-        object.__setattr__(self, "_size", prod(self.shape))
+        facts["_hash"] = hash((shape, id(dtype)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -53,6 +56,11 @@ class Where:
     scope: str = ""
     frames: tuple[tuple[str, str, int], ...] = field(default=(), compare=False)
     operation: str = field(default="", compare=False)
+
+    @cached_property
+    def backward(self) -> "Where":
+        """The same line with `.bwd` after the module's path."""
+        return Where(self.file, self.line, f"{self.scope}.bwd", self.frames)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -194,9 +194,13 @@ class Module:
         # names the layer in the graph, so that errors and reports can say where an operation comes from.
         own = self.__dict__
         source.push_scope(own["_scope"])
+        forward = self.forward
+        is_hooked = has_hooks(own)
+        before = source.calling(None if is_hooked else forward)  # hooks are the user's
         try:
-            return hooked_call(self, args, kwargs) if has_hooks(own) else self.forward(*args, **kwargs)
+            return hooked_call(self, args, kwargs) if is_hooked else forward(*args, **kwargs)
         finally:
+            source.called(before)
             source.pop_scope()
 
     def register_forward_hook(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lazytensor import source
 from lazytensor.dtype import DType, bool_, float32
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import reductions
@@ -281,7 +282,7 @@ class TransformerEncoderLayer(Module):
         return dropped
 
     def _feed(self, x: Tensor) -> Tensor:
-        fed: Tensor = self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        fed: Tensor = self.dropout2(self.linear2(self.dropout(source.run(self.activation, self.linear1(x)))))
         return fed
 
 
@@ -345,7 +346,7 @@ class TransformerDecoderLayer(Module):
         return x
 
     def _feed(self, x: Tensor) -> Tensor:
-        fed: Tensor = self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+        fed: Tensor = self.dropout3(self.linear2(self.dropout(source.run(self.activation, self.linear1(x)))))
         return fed
 
 

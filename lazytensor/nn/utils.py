@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from lazytensor import source
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import statistics
@@ -62,9 +63,11 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients so that their common norm is at most max_norm; returns the norm before."""
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    with grad_mode(False):
-        total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite)
-    clip_grads_with_norm_(given, max_norm, total)
+    # One line for all that is made here, which is a lot.
+    with source.at(source.where()):
+        with grad_mode(False):
+            total = get_total_norm(_gradients(given), norm_type, error_if_nonfinite)
+        clip_grads_with_norm_(given, max_norm, total)
     return total
 
 

@@ -12,7 +12,7 @@ from lazytensor import source
 from lazytensor.dtype import of_array, round_to
 from lazytensor.ir.graph import Node, node, topological
 from lazytensor.ir.operation import OPS, Formula, no_work, per_element
-from lazytensor.ir.types import Type, Where
+from lazytensor.ir.types import Type
 from lazytensor.ops.op import op, same_types
 from lazytensor.ops.pieces import whole
 
@@ -134,7 +134,7 @@ def push(gradients: Gradients, n: Node, g: Any) -> None:
         return
     place = n.where or source.where()
     # The front end prints a gradient at the line of its forward operation, with `.bwd` after the module's path.
-    with source.at(Where(place.file, place.line, f"{place.scope}.bwd", place.frames)):
+    with source.at(place.backward):
         # Strict, so that a rule which forgets an input fails at once and not as a gradient that is missing.
         for i, d in zip(n.inputs, rule(whole(g), n, *n.inputs, **n.attrs), strict=True):
             if d is not None and i.tracks:

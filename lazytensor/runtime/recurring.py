@@ -12,7 +12,7 @@ import numpy as np
 from lazytensor import config
 from lazytensor.compiler.pipeline import Compilation
 from lazytensor.errors import LazyError
-from lazytensor.ir.graph import Graph, Node, node, rebuild, same, structure
+from lazytensor.ir.graph import Graph, Node, node, rebuild, same
 from lazytensor.runtime.backend import Executable
 from lazytensor.runtime.host import HostBackend
 from lazytensor.runtime.store import Store
@@ -24,7 +24,8 @@ LEAST_OPERATIONS = 8
 PROGRAMS_KEPT, COUNTS_KEPT = 8, 4096
 
 _counts: Counter[int] = Counter()
-_programs: OrderedDict[Hashable, Executable | None] = OrderedDict()
+_programs: OrderedDict[int, tuple[Hashable, Executable | None]] = OrderedDict()
+"""By the digest of what they compute, and with that: it is long, and Python would hash it at each look."""
 _lock = threading.Lock()
 
 
@@ -67,18 +68,18 @@ def _program(roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node
         if len(_counts) > COUNTS_KEPT:
             _counts.clear()
         return None
-    if key not in _programs:
-        _programs[key] = _compiled(roots, leaves)
+    if digest not in _programs or _programs[digest][0] != key:
+        _programs[digest] = key, _compiled(roots, leaves)
         # Each has its arena.
         if len(_programs) > PROGRAMS_KEPT:
             _programs.popitem(last=False)
-    _programs.move_to_end(key)
-    return _programs[key]
+    _programs.move_to_end(digest)
+    return _programs[digest][1]
 
 
 def _row(n: Node, numbers: dict[Node, int]) -> Hashable:
     if n.value is None:
-        return structure(n.op, tuple([numbers[i] for i in n.inputs]), n.attrs)
+        return n.op, tuple([numbers[i] for i in n.inputs]), n.items
     return n if n.op == "const" else (n.value.shape, n.type.dtype)
 
 

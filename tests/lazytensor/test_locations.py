@@ -1,15 +1,17 @@
 """Locations in printed CIRH: valid MLIR, one row for a place, and the user's frames that the vendor prints."""
 
 import re
+import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lazytensor import source
+import lazytensor as lt
+from lazytensor import nn, source
 from lazytensor.cirh.locations import located, location
 from lazytensor.cirh.text import cirh_text
 from lazytensor.dtype import float32
-from lazytensor.ir.graph import Graph, node
+from lazytensor.ir.graph import Graph, node, topological
 from lazytensor.ir.types import Type, Where
 from lazytensor.ops import call
 from lazytensor.testing import batch, state
@@ -147,3 +149,62 @@ def test_scopes_and_users_frames_are_those_that_the_vendor_prints(script, tmp_pa
         scope = name.rpartition("/")[0].removeprefix("model.")
         said.append((operation, scope, [(function, line) for function, _, line in frames]))
     assert sorted(said) == sorted(RECORDED)
+
+
+def line() -> int:
+    """The number of the line that calls this."""
+    return sys._getframe(1).f_lineno
+
+
+def lines_of(*tensors):
+    """The lines of all operations that tensors were computed by, by name."""
+    nodes = topological([t.node for t in tensors])
+    return {(n.op, n.where.line) for n in nodes if n.op not in ("leaf", "full", "const")}
+
+
+class Twice(nn.Module):
+    def forward(self, x):
+        self.at = line() + 1
+        return nn.Sequential(nn.Sigmoid(), nn.Tanh())(x + x)
+
+
+def test_layers_of_ours_have_the_line_that_calls_them_and_the_users_have_their_own():
+    inner, hooked = Twice(), nn.ReLU()
+    hooks = []
+
+    def hook(module, args, y):
+        hooks.append(line() + 1)
+        return y.exp()
+
+    hooked.register_forward_hook(hook)
+    model = nn.Sequential(nn.Sigmoid(), inner, nn.Tanh(), hooked, nn.ReLU())
+    x = lt.ones(3)
+    for _ in range(2):
+        here = line() + 1
+        y = model(x.sin())
+        assert {("sin", here), ("sigmoid", here), ("tanh", here), ("relu", here)} <= lines_of(y)
+        assert {("add", inner.at), ("sigmoid", inner.at), ("tanh", inner.at), ("exp", hooks[-1])} <= lines_of(y)
+        x = x * 2  # nodes of its own
+
+
+def test_an_activation_of_the_users_has_its_own_lines():
+    at = []
+
+    def activation(x):
+        at.append(line() + 1)
+        return x.sin()
+
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, activation=activation)
+    here = line() + 1
+    lines = lines_of(layer(lt.ones(3, 1, 4)))
+    assert ("sin", at[0]) in lines
+    assert {n for op, n in lines if op != "sin"} == {here}
+
+
+def test_what_limits_gradients_has_the_line_that_asks_for_it():
+    p = nn.Parameter(lt.ones(3))
+    p.sin().sum().backward()
+    here = line() + 1
+    total = nn.utils.clip_grad_norm_([p], 0.1)
+    assert ("l2_norm", here) in lines_of(total)
+    assert ("reciprocal", here) in lines_of(p.grad)
