@@ -42,9 +42,9 @@ def size_of(size: tuple[Any, ...]) -> tuple[int, ...]:
         size = tuple(size[0])
     # Not int(), which would cut a fraction off.
     extents = tuple(map(operator.index, size))
-    if any(e < 0 for e in extents):
+    if extents and min(extents) < 0:
         raise ShapeError(f"a tensor cannot have the shape {list(extents)}", where=source.where())
-    if any(e >> 63 for e in extents):
+    if extents and max(extents) >> 63:
         raise NumberTooLarge(f"a tensor cannot have the shape {list(extents)}", where=source.where())
     return extents
 

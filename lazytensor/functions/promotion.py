@@ -109,6 +109,9 @@ def operands(*values: Operand, dtype: DType | None = None) -> list[Node]:
             a, b = arg(first), arg(second)
             if a.type == b.type:
                 return [a, b]
+            if a.type.dtype is b.type.dtype:
+                shape = broadcast_shape(a.type.shape, b.type.shape)
+                return [broadcast_to(a, shape), broadcast_to(b, shape)]
         elif isinstance(first, Tensor) and second.__class__ is float and first.dtype.kind == "f":
             a = arg(first)
             return [a, full(second, a.type)]

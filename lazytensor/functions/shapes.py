@@ -406,11 +406,14 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     rest = tuple(d for d in range(tensors[0].ndim + 1) if d != at)
 
     # Broadcast rather than viewed: this is how the front end writes a stack.
-    def lifted(x: Tensor) -> Tensor:
+    def lifted(x: Tensor) -> Node:
         shape = (*x.spec.shape[:at], 1, *x.spec.shape[at:])
-        return tensor_of(call("broadcast_in_dim", arg(x), shape=shape, dims=rest), x)
+        return call("broadcast_in_dim", arg(x), shape=shape, dims=rest)
 
-    return cat([lifted(x) for x in tensors], at)
+    if all(x.spec == tensors[0].spec for x in tensors):
+        with no_search(), source.at(source.where()):
+            return tensor_of(call("concat", *[lifted(x) for x in tensors], dim=at), *tensors)
+    return cat([tensor_of(lifted(x), x) for x in tensors], at)
 
 
 @method

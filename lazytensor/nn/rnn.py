@@ -147,7 +147,7 @@ class RNNBase(Module):
         ways = 2 if self.bidirectional else 1
         # One state for each layer and way: layer 0 forward, layer 0 backward, layer 1 forward, ...
         shape = (self.num_layers * ways, x.spec.shape[1], self.hidden_size)
-        return [zeros(*shape, dtype=x.dtype, device=x.device) for _ in range(parts)]
+        return [pw.tensor_of(full(0.0, Type(shape, x.dtype)), x) for _ in range(parts)]
 
     def _run(self, x: Tensor, start: list[Tensor], going_on: list[Tensor] | None = None) -> tuple[Tensor, list[Tensor]]:
         """All layers over [L, N, width]; `going_on` says for each time which sequences have not ended."""

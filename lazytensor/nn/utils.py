@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from lazytensor import source
+from lazytensor.dtype import DType
 from lazytensor.errors import ShapeError
 from lazytensor.functions import pointwise as pw
 from lazytensor.functions import statistics
 from lazytensor.functions.creation import tensor
 from lazytensor.functions.shapes import cat, sliced, stack, view
-from lazytensor.functions.writing import copy_
+from lazytensor.functions.writing import assign, copy_
 from lazytensor.nn.module import Module, Parameter
 from lazytensor.tensor import Tensor, grad_mode
 
@@ -49,9 +50,12 @@ def clip_grads_with_norm_(
     with grad_mode(False):
         # PyTorch's constant against a norm of zero; it stays in at other norms too, so clipped ones are a bit short.
         factor = pw.minimum(float(max_norm) / (total_norm + 1e-06), 1.0)
+        factors: dict[DType, Tensor] = {}
         for g in _gradients(parameters):
+            if g.dtype not in factors:
+                factors[g.dtype] = pw.cast_to(factor, g.dtype)
             # No branch on the norm: a factor of 1 is the same as not clipping, and a compiled step has no branches.
-            copy_(g, g * pw.cast_to(factor, g.dtype))
+            assign(g, pw.mul(g, factors[g.dtype]))
 
 
 def clip_grad_norm_(
