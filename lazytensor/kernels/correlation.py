@@ -23,6 +23,7 @@ SLACK = 64  # elements that the widest tile may read past the end
 BLOCK = 8  # rows of the highest tile: panels of weights are filled up to it
 WIDEST = 16  # elements of the widest register
 DOMAIN_ELEMENTS = 1 << 17  # of tiles in Winograd's domain: half of a second-level cache
+PIECE_CHANNELS = 128  # fewer do not make up for what the pieces of a gradient all compute
 LEAST_TILES = 32  # fewer do not make the passing of the weight cheaper
 IMAGE_ELEMENTS = 1 << 16  # of a band of an image: 256 KiB, half of a second-level cache
 LEAST_FLOPS = 200_000  # below that NumPy is as fast, and nothing has to be compiled
@@ -298,6 +299,7 @@ def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: 
     # At least two of even the largest, or one thread would do all of the work.
     each = _ceil(c.images, min(MOST_SUMS, max(2, SUM_ELEMENTS // domain)))
     sums = is_gradient * _ceil(c.images, each)
+    pieces = max(1, min(MOST_SUMS // max(sums, 1), c.channels // PIECE_CHANNELS)) if is_gradient else 1
     values: dict[str, Any] = {
         "images": c.images,
         "channels": c.channels,
@@ -314,6 +316,7 @@ def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: 
         "weight_result": c.weight[1],
         "weight_channel": c.weight[2],
         "tap": tap,
+        "pieces": pieces,
     }
     box = (2 * min(rows, down) + 2) * (2 * across + 2) * max(c.channels, c.results)
     planes = 16 * (tiles * (c.channels + 16 + wide) + 32)
@@ -321,7 +324,7 @@ def _winograd(w: Window, c: Channels, extents: Dims, out: Dims, low: Dims, tap: 
     return Routine(
         leaf="winograd",
         geometry=_filled(values, {}),
-        parts=(sums, chunks) if is_gradient else (chunks, _ceil(c.images * down, rows)),
+        parts=(sums * pieces, chunks) if is_gradient else (chunks, _ceil(c.images * down, rows)),
         shared=max(sums, 1) * domain,
         own=max(box + planes + 2 * (2 * across + WIDEST) * c.results, 25 * wide),
     )

@@ -3,7 +3,7 @@
 NAMES = (
     "images channels results groups extents steps phases starts box out_extents out_steps problems problem_list taps "
     "offsets all_taps band bands images_each groups_each results_each chunks image weight_group weight_result "
-    "weight_channel sums pitch together rows_each low down across tiles tap"
+    "weight_channel sums pitch together rows_each low down across tiles tap pieces"
 ).split()
 _WIDTH = {"low": 3, "extents": 3, "steps": 3, "box": 3, "out_extents": 3, "out_steps": 3}
 PLACES = {name: sum(_WIDTH.get(n, 1) for n in NAMES[:k]) for k, name in enumerate(NAMES)}
@@ -30,5 +30,6 @@ SUMS, PITCH = PLACES["sums"], PLACES["pitch"]
 """How many partial sums a gradient of weights has, and the length of a row of one."""
 TOGETHER, ROWS_EACH = PLACES["together"], PLACES["rows_each"]
 """How many images lie behind each other in a gradient of weights, and of how many rows a part adds the partial sums."""
-LOW, DOWN, ACROSS, TILES, TAP = (PLACES[n] for n in ("low", "down", "across", "tiles", "tap"))
-"""In Winograd's domain: padding before an image, its tiles down and across, room for tiles, the weight's first tap."""
+LOW, DOWN, ACROSS, TILES, TAP, PIECES = (PLACES[n] for n in ("low", "down", "across", "tiles", "tap", "pieces"))
+"""In Winograd's domain: padding before an image, its tiles down and across, room for tiles, the weight's first tap; in
+how many pieces a partial sum is computed, of some channels each."""

@@ -32,6 +32,7 @@ CASES = {  # image, weight, stride, padding, dilation, groups
     "tiles of two rows": ((3, 32, 9, 12), (48, 32, 3, 3), (1, 1), ((0, 1), (2, 1)), (1, 1), 1),
     "padded depth": ((2, 16, 8, 1, 9), (16, 16, 3, 1, 3), (1, 1, 1), ((1, 1), (1, 1), (1, 1)), (1, 1, 1), 1),
     "many tiles": ((20, 16, 20, 30), (64, 16, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
+    "one image in pieces": ((1, 400, 7, 5), (16, 400, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
     "many images": ((40, 8, 16, 16), (16, 8, 3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 1),
 }
 
@@ -135,6 +136,8 @@ def test_the_gradient_of_a_large_weight_takes_little_working_memory():
     # Two partial sums in Winograd's domain, of 16 places for 9 taps.
     assert routine.leaf == "winograd"
     assert routine.shared < 2.1 * 16 / 9 * weight.size
+    # More threads than two share the work all the same.
+    assert routine.parts[0] == 8
 
 
 def test_what_is_not_finite_stays_where_its_windows_are():
@@ -147,7 +150,7 @@ def test_what_is_not_finite_stays_where_its_windows_are():
         np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("case", ["in bands", "many images", "many tiles"])
+@pytest.mark.parametrize("case", ["in bands", "many images", "many tiles", "one image in pieces"])
 def test_bits_do_not_depend_on_the_number_of_threads(case):
     for op, attrs, *ins in faces(case):
         alone = run(op, attrs, *ins, threads=1)

@@ -18,6 +18,7 @@ from lazytensor.kernels.places import (
     IMAGES,
     LOW,
     OUT_EXTENTS,
+    PIECES,
     RESULTS,
     ROWS_EACH,
     SUMS,
@@ -166,17 +167,21 @@ def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) ->
 
 @leaf
 def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> None:
-    """Some rows of tiles of the batch: their results, or the partial sum of a gradient."""
+    """Some rows of tiles of the batch: their results, or the partial sum of a gradient for some channels."""
     wide, plane, result_plane, weight_plane = _sizes(g)
     box = (2 * min(g[BAND], g[DOWN]) + 2) * (2 * g[ACROSS] + 2) * max(g[CHANNELS], g[RESULTS])
     images, pitch = address(own) + 4 * box, g[CHANNELS] + SLACK
     sums = images + 4 * PLACES * plane
-    to = part * PLACES * weight_plane if g[SUMS] else 0
+    number, each = part // g[PIECES], (g[CHANNELS] // ROWS + g[PIECES] - 1) // g[PIECES] * ROWS
+    low = part % g[PIECES] * each
+    high = min(low + each, g[CHANNELS])
+    to = number * PLACES * weight_plane if g[SUMS] else 0
     if g[SUMS]:
-        for k in range(to, to + PLACES * weight_plane):
-            shared[k] = 0
-    end = min((part + 1) * g[ROWS_EACH], g[IMAGES] * g[DOWN])
-    for first in range(part * g[ROWS_EACH], end, g[BAND]):
+        for place in range(PLACES):
+            for k in range(to + place * weight_plane + low * wide, to + place * weight_plane + high * wide):
+                shared[k] = 0
+    end = min((number + 1) * g[ROWS_EACH], g[IMAGES] * g[DOWN])
+    for first in range(number * g[ROWS_EACH], end, g[BAND]):
         last = min(first + g[BAND], end)
         count = _spread(g, x, w, first, last, own, images, sums)
         for place in range(PLACES):
@@ -184,7 +189,7 @@ def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> 
             for panel in range(0, wide, PAIR):
                 if g[SUMS]:
                     b = sums + 4 * (place * result_plane + panel * g[TILES])
-                    for c in range(0, g[CHANNELS], ROWS):
+                    for c in range(low, high, ROWS):
                         block_more(a + 4 * c, 1, pitch, count, b, weight + 4 * (c * wide + panel), wide)
                 else:
                     b = weight + 4 * panel * g[CHANNELS]
