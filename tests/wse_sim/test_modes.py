@@ -448,6 +448,22 @@ def test_samples_of_micro_batches_come_in_once_and_weights_for_each():
     assert cut.edge_bytes_in - batch_bytes == cut.micro_batches * (whole.edge_bytes_in - batch_bytes)
 
 
+@pytest.mark.parametrize("bytes_per_pe", [700, 1200, 2000])
+def test_micro_batches_that_are_alike_are_timed_once_and_take_as_long(bytes_per_pe, monkeypatch):
+    streaming = importlib.import_module("wse_sim.plan.modes.streaming")
+    small = replace(TINY, usable_bytes_per_pe=bytes_per_pe)
+    program = mlp((64, 256, 256, 64), batch=997)
+    waiting, asked = streaming._Clock.waiting, []
+    monkeypatch.setattr(streaming._Clock, "waiting", lambda clock: asked.append(clock) or waiting(clock))
+    once = plan(program, small, "streaming", other=False).report.streaming
+    assert once.micro_batches > 5
+    timed = len(asked)
+    monkeypatch.setattr(streaming._Clock, "waiting", lambda clock: asked.append(clock) or (len(asked),))
+    each = plan(program, small, "streaming", other=False).report.streaming
+    assert timed < len(asked) - timed
+    assert each.step_cycles == once.step_cycles
+
+
 @pytest.mark.parametrize("batch", [33, 50, 66, 99, 130])
 def test_whole_samples_make_micro_batches_that_fit(batch):
     small = replace(TINY, name="small", usable_bytes_per_pe=1200)

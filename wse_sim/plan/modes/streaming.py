@@ -322,12 +322,21 @@ class _Run:
     @cached_property
     def _schedule(self) -> tuple[Timeline, int]:
         """The first micro-batches turn by turn, and the end of all of them."""
-        clock = _Clock(self._ahead(self.timed))
-        for n in range(self.micro_batches):
+        clock, n = _Clock(self._ahead(self.timed)), 0
+        before: tuple[int, tuple[int, ...]] = 0, ()
+        while n < self.micro_batches:
             # The last micro-batch has what is left of the samples.
             share = self.last_share if n == self.micro_batches - 1 else 1.0
             for one in self.timed:
                 clock.add(one, one.cycles if share == 1.0 else one.of_share(share), is_shown=n < _SHOWN)
+            n += 1
+            state = clock.end, clock.waiting()
+            # Where two in turn leave all lanes alike, all further whole ones do.
+            if state[1] == before[1] and n > _SHOWN:
+                skipped = max(0, self.micro_batches - 1 - n)
+                clock.skip(skipped * (state[0] - before[0]))
+                n += skipped
+            before = state
         return Timeline(tuple(clock.spans)), clock.end
 
     def least_cycles(self, other: "_Run") -> int:
@@ -432,6 +441,16 @@ class _Clock:
         self._meshes.append(len(self._ends) - 1)
         if leaving:
             self._span(2, name, leaving, through)
+
+    def waiting(self) -> tuple[int, ...]:
+        """How long before the end all that later turns wait for was through."""
+        lanes = (self._ends[last] for last in self._last if last is not None)
+        return tuple(self.end - end for end in (*lanes, *(self._ends[n] for n in self._meshes[-self.ahead - 1 :])))
+
+    def skip(self, cycles: int) -> None:
+        """Put all that later turns wait for so much later."""
+        self._ends = [end + cycles for end in self._ends]
+        self.end += cycles
 
     def _span(self, lane: int, name: str, cycles: int, no_earlier: int, freed: int | None = None) -> int:
         """The end of a span behind the last one of its lane, and behind `freed`, that ends at `no_earlier` at least."""
