@@ -178,7 +178,9 @@ def round_to(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def _round_bfloat16(array: np.ndarray) -> np.ndarray:
     bits = array.view(np.uint32)
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    # The bits of a NaN may wrap around, of which NumPy warns where it is a single number.
+    with np.errstate(over="ignore"):
+        rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(array), array, rounded.view(np.float32))
 
 

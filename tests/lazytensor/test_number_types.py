@@ -6,7 +6,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lazytensor as lt
@@ -214,3 +214,11 @@ def test_a_number_beyond_the_largest_is_refused_where_it_is_stored(name, dtype):
             store(x.clone(), number)
     # In arithmetic it is infinite.
     assert (x * -1e39).tolist() == [-math.inf] * 2
+
+
+@halves
+@given(st.integers(0, (1 << 32) - 1))
+@example(0xFFFF8000)
+def test_a_single_number_is_rounded_as_one_of_many(dtype, pattern):
+    number = np.array(pattern, np.uint32).view(np.float32)
+    same(round_to(number, dtype), round_to(number[None], dtype)[0])

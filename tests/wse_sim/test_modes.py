@@ -153,7 +153,7 @@ def test_no_larger_mesh_is_slower_when_streaming(program, machine, columns, rows
 
 
 # No law: of 198 random pairs with layers of 1 to 512 thirteen were slower, by up to 5.0 %, and of 52 pairs of other
-# nets (`python -m tests.campaign meshes 65 11`) twelve, by up to 3.7 %. Larger parts take longer to fill than they save;
+# nets (`python -m tests.campaign meshes 65 11`) twelve, by up to 3.7 %. Larger parts fill longer than they save time;
 # shapes are looked for at other sides; the last stage lies in the middle of what is left of the mesh, hops away. A law
 # by boxes that no mesh changes was tried: plans took ten times as long, and steps of odd meshes up to 12 % longer.
 SLOWER = 1.06
