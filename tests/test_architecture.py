@@ -88,6 +88,7 @@ WAIST = (
     "lazytensor.dtype",
     "lazytensor.table",
     "lazytensor.machine_code",
+    "lazytensor.plain_files",
 )
 ABOVE = {"lazytensor": ("wse_sim", "cstorch_compat"), "wse_sim": ("cstorch_compat",)}
 
