@@ -17,6 +17,7 @@ import numpy as np
 
 from cstorch_compat.files.newfile import NO_ROOM
 from cstorch_compat.files.trailer import Trailer, rest_of, text_of
+from lazytensor.interrupts import postponed
 from lazytensor.lazyarray import reported
 
 _PIECE_BYTES, _MOST_WAITING_BYTES = 1 << 19, 1 << 20
@@ -127,12 +128,14 @@ class Beside:
         self._writer = futures.ThreadPoolExecutor(1)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        try:
-            if error == (None, None, None):
-                self._wait(0)
-        finally:
-            self._writer.shutdown(cancel_futures=True)
+    def __exit__(self, kind: object, *error: object) -> None:
+        # Once the descriptor is closed another file may get it: nobody may write any more, whatever interrupts.
+        with postponed():
+            if kind is not None:
+                self._sink.abandon()
+            self._writer.shutdown()
+        if kind is None:
+            self._wait(0)
 
     def put(self, key: str, raw: np.ndarray, place: int) -> None:
         """Have bytes (a vector of uint8) written. Raises CheckpointError for an array that could not be."""

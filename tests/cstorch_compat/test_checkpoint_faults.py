@@ -2,9 +2,12 @@
 
 import gzip
 import os
+import signal
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import h5py
@@ -15,6 +18,7 @@ import lazytensor as lt
 from cstorch_compat.__main__ import main
 from cstorch_compat.ckpt.convert import convert
 from cstorch_compat.files import h5write
+from cstorch_compat.files.h5sink import Beside, Sink
 from cstorch_compat.files.safetensors import read as read_safetensors
 from cstorch_compat.names.mirror import mirror
 from lazytensor import leftovers
@@ -325,6 +329,30 @@ def test_an_interrupt_while_a_file_is_opened_leaves_nothing_to_hdf5(tmp_path, mo
     with pytest.raises(KeyboardInterrupt):
         cstorch.save({"x": 1}, tmp_path / "x.mdl")
     assert not opened[0].valid and not list(tmp_path.iterdir())
+
+
+def test_an_interrupt_of_an_error_leaves_nobody_who_writes(tmp_path, monkeypatch):
+    """Who went on would write into whatever file is given the descriptor next."""
+    begun, over, put = threading.Event(), [], Sink.put
+
+    def slow(sink, view, place):
+        begun.set()
+        time.sleep(0.2)
+        put(sink, view, place)
+        over.append(place)
+
+    def interrupt():
+        time.sleep(0.05)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    monkeypatch.setattr(Sink, "put", slow)
+    with Sink(str(tmp_path / "a")) as sink:
+        with pytest.raises(KeyboardInterrupt), Beside(sink, {}, "a") as beside:
+            beside.put("x", np.zeros(1, np.uint8), 0)
+            begun.wait()
+            threading.Thread(target=interrupt).start()
+            raise ValueError("an error of the caller")
+        assert over == [0]
 
 
 def test_verify_says_what_an_idx_file_lets_one_know(tmp_path, capsys):
