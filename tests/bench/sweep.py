@@ -20,37 +20,16 @@ import statistics
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from itertools import pairwise
 from typing import Any
 
-import lazytensor as lt
 from cstorch_compat.planning.recording import record_script
-from lazytensor import abstract, nn
-from lazytensor.nn import functional as F
-from lazytensor.optim import SGD
 from tests.processors import processor_seconds
+from tests.recorded_steps import perceptron
 from wse_sim import sweep
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "notebooks" / "scripts" / "published" / "gpt2.py"
 EXTENTS = {"two layers": (96, 40, 10), "three layers": (200, 120, 60, 10)}
 SYSTEMS = (1, 2)
-
-
-def perceptron(extents: tuple[int, ...]) -> object:
-    """Its training step, recorded for any batch."""
-    with abstract.mode():
-        layers = [m for a, b in pairwise(extents) for m in (nn.Linear(a, b), nn.ReLU())]
-        model = nn.Sequential(*layers[:-1])
-        optimizer = SGD(model.parameters(), lr=0.1)
-
-    def step(x: lt.Tensor, y: lt.Tensor) -> lt.Tensor:
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return abstract.record(step, [abstract.tensor((8, extents[0])), abstract.tensor((8,), lt.int64)])
 
 
 def asked_for(is_gpt2: bool) -> Mapping[str, Any]:

@@ -13,8 +13,7 @@ from itertools import pairwise, product
 import lazytensor as lt
 from lazytensor import abstract, nn
 from lazytensor.ir.family import StepFamily
-from lazytensor.nn import functional as F
-from lazytensor.optim import SGD
+from tests.recorded_steps import perceptron, recorded
 from wse_sim import TINY, Machine, plan
 from wse_sim.host import APPLIANCE
 from wse_sim.plan.report import ModeReport
@@ -145,10 +144,7 @@ def _perceptron(draw: random.Random, layers: int, most: int) -> tuple[str, StepF
     extents = [
         draw.choice([draw.randint(2, most), draw.randint(2, 64), 1 << draw.randint(1, 8)]) for _ in range(layers)
     ]
-    with abstract.mode():
-        every = [m for a, b in pairwise((*extents, 10)) for m in (nn.Linear(a, b), nn.ReLU())]
-        model = nn.Sequential(*every[:-1])
-    return str(extents), _recorded(model, (extents[0],), draw)
+    return str(extents), perceptron((*extents, 10), draw.choice([None, lt.float16]))
 
 
 def _convolutional(draw: random.Random) -> tuple[str, StepFamily]:
@@ -178,17 +174,7 @@ def _transformer(draw: random.Random) -> tuple[str, StepFamily]:
 
 
 def _recorded(model: nn.Module, extents: tuple[int, ...], draw: random.Random) -> StepFamily:
-    optimizer = SGD(model.parameters(), lr=0.1)
-
-    def step(x: lt.Tensor, y: lt.Tensor) -> lt.Tensor:
-        loss = F.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    batch = [abstract.tensor((8, *extents)), abstract.tensor((8,), lt.int64)]
-    return abstract.record(step, batch, draw.choice([None, lt.float16]))
+    return recorded(model, extents, draw.choice([None, lt.float16]))
 
 
 NETS: Mapping[str, Callable[[random.Random], tuple[str, StepFamily]]] = {
