@@ -82,6 +82,7 @@ def _spread(g: Any, x: Any, grad: Any, first: int, last: int, own: Any, images: 
     """The transforms of rows of tiles of the images, for a gradient also those of the results; how many tiles."""
     channels, results, across = g[CHANNELS], g[RESULTS], 2 * g[ACROSS] + 2
     _, plane, result_plane, _ = _sizes(g)
+    # Rows of tiles are counted through all images; only those of one image lie in the same laid out rows.
     count, row = 0, first
     while row < last:
         image, down = row // g[DOWN], row % g[DOWN]
@@ -114,6 +115,7 @@ def _weights(g: Any, part: int, w: Any, own: Any, panels: int) -> None:
     for c in range(part * EACH, min((part + 1) * EACH, g[CHANNELS])):
         for m in range(wide):
             for t in range(9):
+                # The adjoint reads the window from its last tap: TAP is 8 for it, and 0 otherwise.
                 at = m * g[WEIGHT_RESULT] + c * g[WEIGHT_CHANNEL] + abs(g[TAP] - t)
                 own[t * wide + m] = w[at] if m < g[RESULTS] else 0
         for panel in range(0, wide, PAIR):
@@ -156,6 +158,7 @@ def _results(g: Any, row: int, sums: int, lines: int, x: Any, w: Any, y: Any) ->
                     source, target = (u * pixels + column) * results + m, at + m * size + column
                     lanes = min(LANES, length - column)
                     turned(lines + 4 * source, results, address(y) + 4 * target, size, LANES, lanes)
+            # Zero times a number that is not finite is NaN, and stays one in a sum.
             total = np.float32(0)
             for m in range(results):
                 for k in range(length):
@@ -172,6 +175,7 @@ def _tiles(g: Any, part: int, shared: Any, own: Any, x: Any, w: Any, y: Any) -> 
     box = (2 * min(g[BAND], g[DOWN]) + 2) * (2 * g[ACROSS] + 2) * max(g[CHANNELS], g[RESULTS])
     images, pitch = address(own) + 4 * box, g[CHANNELS] + SLACK
     sums = images + 4 * PLACES * plane
+    # A gradient's part is some rows of tiles and, of a wide one, some channels: its partial sum is all its own.
     number, each = part // g[PIECES], (g[CHANNELS] // ROWS + g[PIECES] - 1) // g[PIECES] * ROWS
     low = part % g[PIECES] * each
     high = min(low + each, g[CHANNELS])
