@@ -2,9 +2,10 @@
 
 One thread runs a table of steps; the others serve a block of shared words, and all take parts from there. A step is a
 number of parts and the address of its entries, an entry the address of a function and that of its argument; the thread
-says besides where its own working memory is. Whoever
-finds nothing to do looks again for a short while and then sleeps in the kernel's futex, so that it costs a busy machine
-nothing. Source: own; the bell that is read before the last look is the eventcount of Vyukov (2008).
+says besides where its own working memory is. Whoever finds nothing to do looks again for a short while and then sleeps
+in the kernel's futex, so that it costs a busy machine nothing; at once on the core of the thread that runs the table,
+which it would only keep from running. Source: own; the bell that is read before the last look is the eventcount of
+Vyukov (2008).
 """
 
 import functools
@@ -16,8 +17,11 @@ from lazytensor.native import machine
 
 SPINS = 4000
 """How often a thread looks for work before it sleeps: waking it costs more than a short wait."""
-TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, WORDS = range(0, 64, 8)
-"""Where in the block, in words of 8 bytes, each shared word stands: on lines of the cache of their own.
+CROWD = 32
+"""How many steps are shared without waking others after one of them was on the core of the thread that runs them."""
+TICKET, FINISHED, ENTRIES, BELL, SLEEPERS, WAITS, STOP, CORE = range(0, 64, 8)
+CROWDED = CORE + 1
+"""Where in the block, in words of 8 bytes, each shared word stands: but the last on lines of the cache of their own.
 
 The ticket is the number of the step times 65,536, plus how many of its parts nobody has taken. It changes as a whole,
 so that who takes a part of a step cannot be reading the entries of another.
@@ -104,6 +108,8 @@ entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %waits = getelementptr i64, ptr %block, i64 {WAITS}
+  %at_core = getelementptr i64, ptr %block, i64 {CORE}
+  %at_crowded = getelementptr i64, ptr %block, i64 {CROWDED}
   br label %head
 head:
   %k = phi i64 [ 0, %entry ], [ %next, %tail ]
@@ -131,11 +137,25 @@ publish:
   ; Behind the ticket: a thread that counts itself asleep after this load looks at the ticket once more.
   %beds = load atomic i64, ptr %sleepers seq_cst, align 8
   %anybody = icmp ne i64 %beds, 0
-  br i1 %anybody, label %ring, label %work
+  br i1 %anybody, label %asleep, label %work_here
+asleep:
+  ; Who woke on this core of late would only take it from this thread again.
+  %crowded = load atomic i64, ptr %at_crowded monotonic, align 8
+  %is_free = icmp eq i64 %crowded, 0
+  br i1 %is_free, label %ring, label %unaided
+unaided:
+  %fewer = sub i64 %crowded, 1
+  store atomic i64 %fewer, ptr %at_crowded monotonic, align 8
+  br label %work_here
 ring:
   %rings = atomicrmw add ptr %bell, i64 1 seq_cst
   %most = sub i64 %parts, 1
   call i64 (i64, ...) @syscall(i64 {FUTEX}, ptr %bell, i64 {WAKE}, i64 %most)
+  br label %work_here
+work_here:
+  %core = call i32 @sched_getcpu()
+  %number = zext i32 %core to i64
+  store atomic i64 %number, ptr %at_core monotonic, align 8
   br label %work
 work:
   %ran = call i1 @take(ptr %block, ptr %memory)
@@ -178,6 +198,8 @@ entry:
   %bell = getelementptr i64, ptr %block, i64 {BELL}
   %sleepers = getelementptr i64, ptr %block, i64 {SLEEPERS}
   %stop = getelementptr i64, ptr %block, i64 {STOP}
+  %at_core = getelementptr i64, ptr %block, i64 {CORE}
+  %at_crowded = getelementptr i64, ptr %block, i64 {CROWDED}
   br label %look
 look:
   %looks = phi i64 [ 0, %entry ], [ 0, %look ], [ %more, %pause ], [ 0, %up ]
@@ -186,7 +208,17 @@ look:
 idle:
   %asked = load atomic i64, ptr %stop seq_cst, align 8
   %stops = icmp ne i64 %asked, 0
-  br i1 %stops, label %out, label %patience
+  br i1 %stops, label %out, label %where
+where:
+  ; On the core of the thread that runs the steps every look would be one that it waits for.
+  %core = call i32 @sched_getcpu()
+  %number = zext i32 %core to i64
+  %runs_at = load atomic i64, ptr %at_core monotonic, align 8
+  %is_same = icmp eq i64 %number, %runs_at
+  br i1 %is_same, label %crowd, label %patience
+crowd:
+  store atomic i64 {CROWD}, ptr %at_crowded monotonic, align 8
+  br label %tired
 patience:
   %more = add i64 %looks, 1
   %long = icmp ugt i64 %more, {SPINS}
@@ -361,10 +393,11 @@ def functions() -> Mapping[str, int] | None:
     pause, parameter, argument = _PAUSE[kind]
     words: dict[str, int | str] = {"FUTEX": _FUTEX[kind], "PAUSE": f"{pause}({argument})"}
     words |= {"WAIT": _WAIT, "WAKE": _WAKE, "SPINS": SPINS}
+    words |= {"CROWD": CROWD, "CORE": CORE, "CROWDED": CROWDED}
     words |= {"TICKET": TICKET, "FINISHED": FINISHED, "ENTRIES": ENTRIES, "BELL": BELL, "SLEEPERS": SLEEPERS}
     words |= {"OWN": OWN, "WAITS": WAITS, "STOP": STOP, "MOST_PARTS": MOST_PARTS, "STEP": MOST_PARTS + 1}
     words["STEP_MASK"] = -(MOST_PARTS + 1)
-    declared = f"declare i64 @syscall(i64, ...)\ndeclare void @{pause}({parameter})"
+    declared = f"declare i64 @syscall(i64, ...)\ndeclare i32 @sched_getcpu()\ndeclare void @{pause}({parameter})"
     texts = [declared, *(text.format(**words) for text in (_TAKE, _RUN, _SERVE)), _product(), _ROWS]
     names = ("share_run", "share_serve", "share_ring", "share_product", "share_routine", "share_rows")
     return machine.addresses("\n".join(texts), names)

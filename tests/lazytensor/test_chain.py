@@ -1,6 +1,9 @@
 """Chains of steps in machine code: the products in them, bits for any number of threads, other arrays, turns."""
 
+import importlib
+import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -150,6 +153,31 @@ def test_steps_of_two_threads_take_turns():
     for fetched in results:
         for ours, first in zip(fetched, alone, strict=True):
             np.testing.assert_array_equal(ours, first)
+
+
+def test_who_serves_on_the_core_of_the_step_sleeps_at_once_and_is_left_asleep(monkeypatch):
+    if not config.current().jit:
+        pytest.skip("nothing is machine code here")
+    sharing = importlib.import_module("lazytensor.native.sharing")
+    monkeypatch.setattr(chain, "_crews", {})
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # threads that start from here on are on that core too
+    try:
+        with config.override(threads=2):
+            executable = steps()
+            for _ in range(3):
+                executable.step([X, W])
+        crew = chain._crews[2]
+        ends = time.monotonic() + 60
+        while not crew._words[sharing.SLEEPERS] and time.monotonic() < ends:
+            time.sleep(0.01)
+        assert crew._words[sharing.SLEEPERS] == 1 and crew._words[sharing.CROWDED] > 0
+        rings = crew._words[sharing.BELL]
+        executable.step([X, W])
+        assert crew._words[sharing.BELL] == rings
+    finally:
+        os.sched_setaffinity(0, cores)
+        chain._stop()
 
 
 def test_what_gives_a_result_is_no_part_of_a_chain():
