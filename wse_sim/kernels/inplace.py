@@ -10,6 +10,7 @@ while the one before is multiplied and the sums of the one before that leave.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from lazytensor.errors import LazyError
 from wse_sim.isa.core_program import ITEM_BYTES, WORD_BYTES
@@ -58,7 +59,7 @@ def operand_in_place(
         # Each line would need another part of what is shared.
         raise LazyError(f"{strips} strips of {cut.line} lines that share an operand", hint="Give strips of one line.")
     # What comes in lies where the axis along which it is sent begins, and so do the sums on the other axis.
-    begin = {"x": replace(first, width=1), "y": replace(first, height=1)}
+    begin = {"x": first.trimmed(1, first.height), "y": first.trimmed(first.width, 1)}
     a = room.place("a", begin[cut.along], passing, inner, dtype, is_turned=not is_turned)
     extents = (outer, inner) if is_transposed else (inner, outer)
     b = room.place("b", first, *extents, dtype, is_turned=is_transposed != is_turned)
@@ -104,8 +105,8 @@ def result_in_place(
     room, cut = Room(), _Strips(rect, strips, across="y")
     chunk = min(whole_chunk(chunk, dtype), whole_chunk(k, dtype))
     first = cut.part()
-    a = room.place("a", replace(first, width=1), k, m, dtype, is_turned=True)
-    b = room.place("b", replace(first, height=1), k, n, dtype)
+    a = room.place("a", first.trimmed(1, first.height), k, m, dtype, is_turned=True)
+    b = room.place("b", first.trimmed(first.width, 1), k, n, dtype)
     c = room.place("c", first, m, n, sum_dtype or dtype)
 
     def arrive(rows: range) -> Phase:
@@ -166,21 +167,22 @@ class _Strips:
         """The other axis."""
         return "x" if self.across == "y" else "y"
 
-    @property
+    @cached_property
     def line(self) -> int:
         """PEs of a strip along the axis that they are cut across."""
         return (self.rect.height if self.across == "y" else self.rect.width) // self.count
 
-    @property
+    @cached_property
     def used(self) -> Rect:
         """All strips together."""
         if self.across == "y":
-            return replace(self.rect, height=self.line * self.count)
-        return replace(self.rect, width=self.line * self.count)
+            return self.rect.trimmed(self.rect.width, self.line * self.count)
+        return self.rect.trimmed(self.line * self.count, self.rect.height)
 
     def part(self) -> Rect:
         """The first strip."""
-        return replace(self.rect, **{"height" if self.across == "y" else "width": self.line})
+        width, height = self.rect.width, self.rect.height
+        return self.rect.trimmed(width, self.line) if self.across == "y" else self.rect.trimmed(self.line, height)
 
     def moved(self, placed: Placed, i: int) -> Placed:
         """What lies on the first strip, on strip `i`."""
@@ -216,5 +218,4 @@ def _rows(placed: Placed, rows: range) -> tuple[int, int]:
 
 def _view(placed: Placed, rows: range) -> MatrixView:
     """Some rows of a tile."""
-    whole = MatrixView.of(placed)
-    return replace(whole, base=whole.base + rows.start * whole.row_stride, rows=len(rows))
+    return MatrixView.of(placed).part(rows, range(placed.tile_columns))

@@ -5,7 +5,7 @@ Tiles lie row after row and all have the extents of the largest; what a smaller 
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -105,7 +105,8 @@ class Placed:
 
     def moved(self, address: int) -> "Placed":
         """The same tile at another address, as a second buffer has it."""
-        return replace(self, address=address)
+        # By name and not by `replace`, which takes twice as long: a price places hundreds.
+        return Placed(**{**vars(self), "address": address})
 
     def tile_of(self, x: int, y: int) -> tuple[range, range]:
         """Rows and columns of the matrix on the PE at (x, y), counted from the corner of the rectangle."""

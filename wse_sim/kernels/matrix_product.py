@@ -151,7 +151,8 @@ def product_kernel(product: Product, rect: Rect, machine: Machine) -> MeshKernel
     """The kernel of the fastest arrangement, with all its rounds; nothing for a product without elements."""
     if product.is_empty:
         return price_alone(IDLE)
-    return arrange(product, rect.width, rect.height, machine).all_rounds(rect)
+    way = arrange(product, rect.width, rect.height, machine)
+    return _in_corner(way) if rect.x == rect.y == 0 else way.all_rounds(rect)
 
 
 @lru_cache(maxsize=8192)
@@ -161,7 +162,13 @@ def arrange(product: Product, width: int, height: int, machine: Machine) -> Arra
     best = heapq.nsmallest(
         PRICED, _arrangements(product, width, height, machine), key=lambda one: _estimate(one, machine)
     )
-    return min(best, key=lambda one: cost(one.all_rounds(Rect(0, 0, one.width, one.height)).phase, machine).cycles)
+    return min(best, key=lambda one: cost(_in_corner(one).phase, machine).cycles)
+
+
+@lru_cache(maxsize=2 * PRICED)
+def _in_corner(way: Arrangement) -> MeshKernel:
+    """The kernel of a way at the origin, where it is priced; that of the way which was chosen is asked for at once."""
+    return way.all_rounds(Rect(0, 0, way.width, way.height))
 
 
 def _arrangements(product: Product, width: int, height: int, machine: Machine) -> Iterator[Arrangement]:

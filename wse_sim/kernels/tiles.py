@@ -1,7 +1,7 @@
 """Tiles on one PE: multiplied, with either of two read the other way, and cleared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from wse_sim.isa.builder import Builder
 from wse_sim.isa.core_program import Memory
@@ -32,12 +32,24 @@ class MatrixView:
 
     def turned(self) -> "MatrixView":
         """The transpose, without moving an element."""
-        return replace(
-            self,
+        return MatrixView(
+            base=self.base,
             rows=self.columns,
             columns=self.rows,
             row_stride=self.column_stride,
             column_stride=self.row_stride,
+            dtype=self.dtype,
+        )
+
+    def part(self, rows: range, columns: range) -> "MatrixView":
+        """Some of its rows and columns that follow one another."""
+        return MatrixView(
+            base=self.base + rows.start * self.row_stride + columns.start * self.column_stride,
+            rows=len(rows),
+            columns=len(columns),
+            row_stride=self.row_stride,
+            column_stride=self.column_stride,
+            dtype=self.dtype,
         )
 
     def along(self, axis: str, steps: tuple[int, ...]) -> Memory:
@@ -55,10 +67,9 @@ def multiply(builder: Builder, a: MatrixView, b: MatrixView, c: MatrixView, begi
     along_x = c.columns >= c.rows
     if begins:
         # The last and not the first one: all others then begin in the banks where the tiles do, which do not conflict.
-        last = a.columns - 1
-        behind = replace(b, base=b.base + last * b.row_stride)
-        _multiply_once(builder, replace(a, base=a.base + last * a.column_stride), behind, c)
-        a = replace(a, columns=last)
+        inner = range(a.columns)
+        _multiply_once(builder, a.part(range(a.rows), inner[-1:]), b.part(inner[-1:], range(b.columns)), c)
+        a = a.part(range(a.rows), inner[:-1])
     if not a.columns:
         return
     with builder.loop(a.columns), builder.loop(c.rows if along_x else c.columns):

@@ -132,7 +132,7 @@ def _par(priced: Sequence[Priced], machine: Machine) -> Priced:
         total = total.beside(part)
     # Never less than the slowest part alone, even where the estimate of sharing rounds lower.
     compute = max(total.compute_cycles, math.ceil(work.cycles))
-    return replace(total, cycles=max(total.cycles, math.ceil(load.cycles)), compute_cycles=compute), load
+    return Cost(**{**vars(total), "cycles": max(total.cycles, math.ceil(load.cycles)), "compute_cycles": compute}), load
 
 
 def words(elements: int, itemsize: int, machine: Machine) -> int:

@@ -52,7 +52,9 @@ class Load:
 
     def meets(self, other: "Load") -> bool:
         """Whether the two have a core in common."""
-        return any(a.overlaps(b) for a in self.rects for b in other.rects)
+        # Parts of one kernel have the same rectangle, mostly the same object.
+        is_same = bool(self.rects) and self.rects == other.rects
+        return is_same or any(a.overlaps(b) for a in self.rects for b in other.rects)
 
     def then(self, other: "Load") -> "Load":
         """Both, one after the other."""

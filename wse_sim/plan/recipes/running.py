@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from lazytensor.dtype import DType, bfloat16, float32
 from lazytensor.errors import LazyError
@@ -24,12 +25,10 @@ from wse_sim.plan.wiring import Wiring
 
 def running(instr: Instr, wiring: Wiring, rect: Rect, machine: Machine) -> MeshKernel:
     """The kernel that runs for `instr`; what has none is priced by its work alone."""
-    reads = tuple(core_type(wiring.type(r)) for r in instr.reads)
     # A nest without iterations has no tile, and nothing to do.
     if not all(wiring.type(w).size for w in instr.writes):
         return price_alone(IDLE)
-    call = _Call(replace(instr, nest=nest_on_cores(instr.nest) if instr.nest else None), reads)
-    return _kernel(call, Cores(rect, machine)) or generic(instr, wiring, rect, machine)
+    return _kernel(_call(instr, wiring), Cores(rect, machine)) or generic(instr, wiring, rect, machine)
 
 
 def core_type(type: Type) -> Type:
@@ -87,6 +86,20 @@ def _without_number(instr: Instr) -> Mapping[str, Any]:
     """Attributes less the number of a random call, which changes the numbers that are drawn and no cycle."""
     attrs = instr.attrs.get("attrs")
     return {**instr.attrs, "attrs": {k: v for k, v in attrs.items() if k != DRAW}} if attrs else instr.attrs
+
+
+_calls: WeakKeyDictionary[Wiring, dict[int, tuple[Instr, _Call]]] = WeakKeyDictionary()
+"""Of each program its instructions by the number of their object, with their calls: each is placed many times."""
+
+
+def _call(instr: Instr, wiring: Wiring) -> _Call:
+    known = _calls.setdefault(wiring, {})
+    if id(instr) not in known:
+        reads = tuple(core_type(wiring.type(r)) for r in instr.reads)
+        on_cores = replace(instr, nest=nest_on_cores(instr.nest) if instr.nest else None)
+        # With the instruction itself, so that no other one comes by its number.
+        known[id(instr)] = instr, _Call(on_cores, reads)
+    return known[id(instr)][1]
 
 
 @lru_cache(maxsize=4096)
