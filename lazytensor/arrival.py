@@ -165,13 +165,14 @@ def _fitting(hook: Hook, answer: Any, g: Node) -> Node:
 
 def hooked(t: Tensor, g: Node) -> Node:
     """The gradient of a leaf after the hooks that were registered on it."""
-    # Hooks live in the instance's dictionary, which most tensors leave empty.
-    table = t.__dict__.get("_hooks") if t.__dict__ else None
+    table = t.__dict__.get("_hooks")
     return run_hooks(table, g, t.device) if table else g
 
 
 def follow() -> None:
     """Let tensors that keep their gradient wait for it where they are now: they may have been written to."""
+    if not _retaining.tensors:
+        return
     for t in list(_retaining.tensors.values()):
         # A tensor from another step is no part of what is walked, and looking at it would draw it in.
         if t.cell.node is not None and t.cell.epoch is cells.here.current and t.node.tracks:
@@ -218,10 +219,14 @@ def _is_watched(t: Tensor) -> bool:
 
 
 def _add(t: Tensor, g: Node, create_graph: bool) -> None:
-    g = hooked(t, g) if t.leaf_id else g
+    # Hooks live in the instance's dictionary, which most tensors leave empty.
+    known = t.__dict__
+    if known and t.leaf_id:
+        g = hooked(t, g)
     t.accumulate(g if create_graph else untracked(g))
-    for after in list(t.__dict__.get("_after_hooks", {}).values()) if t.__dict__ else ():
-        after(t)
+    if known:
+        for after in list(known.get("_after_hooks", {}).values()):
+            after(t)
 
 
 @method

@@ -1,8 +1,7 @@
 """Gradients as a graph: from output nodes to nodes for the derivatives, by the `vjp` rule of each op."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from lazytensor import source
 from lazytensor.errors import AutogradError
@@ -26,17 +25,23 @@ class _Walk(threading.local):
 _walk = _Walk()
 
 
-@contextmanager
-def one_walk(outputs: Sequence[Node]) -> Iterator[None]:
+class one_walk(no_search):
     """A block that asks more than once for the nodes below `outputs`, of which no more are made in it."""
-    before = _walk.roots, _walk.order
-    _walk.roots, _walk.order = tuple(outputs), None
-    try:
-        # A gradient for each parameter: they all live, and no cycle is among them.
-        with no_search():
-            yield
-    finally:
-        _walk.roots, _walk.order = before
+
+    # A gradient for each parameter: they all live, and no cycle is among them.
+    __slots__ = ("_before", "_outputs")
+
+    def __init__(self, outputs: Sequence[Node]):
+        self._outputs = tuple(outputs)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._before = _walk.roots, _walk.order
+        _walk.roots, _walk.order = self._outputs, None
+
+    def __exit__(self, *error: object) -> None:
+        _walk.roots, _walk.order = self._before
+        super().__exit__()
 
 
 def watch(n: Node, arrival: Callable[[Node], Node]) -> None:

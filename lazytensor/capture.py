@@ -197,11 +197,13 @@ class Capture:
     def graph(self) -> tuple[Graph, list[Cell]]:
         """The step as a pure function, and the cells that wait for its outputs."""
         # Endings are recorded between two functions, where nothing else may be: they are our own operations.
-        with self.recording():
-            # They look back on the whole step (was its update skipped?), and may make cells that `living` has to see.
-            for action in self._endings:
-                action()
-        self._endings.clear()
+        if self._endings:
+            with self.recording():
+                # They look back on the whole step (was its update skipped?), and may make cells that `living` has to
+                # see.
+                for action in self._endings:
+                    action()
+            self._endings.clear()
         # Asked for at the end, so that what the body has let go of is no output.
         waiting = self.cells.living()
         outputs = tuple(c.node for c in waiting if c.node is not None)

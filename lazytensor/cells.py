@@ -147,9 +147,9 @@ def become(step: Epoch | None) -> Epoch | None:
 def adopt(n: Node) -> Cell:
     """A cell for a value that was just computed; it will be fetched or materialized if it outlives its use."""
     cell = Cell(n)
-    if here.current is not None:
+    if (step := cell.epoch) is not None:
         # Not by n.value: whether a constant was computed before must not change what the step returns.
-        (here.current.settle if n.op in ("const", "leaf") else here.current.bear)(cell)
+        (step.settle if n.op in ("const", "leaf") else step.bear)(cell)
     elif n.value is None and not is_abstract:
         here.pending.append(weakref.ref(cell))
         if len(here.pending) > PENDING_LIMIT:
@@ -169,9 +169,9 @@ def has_no_value(n: Node) -> bool:
 
 def read(cell: Cell) -> Node:
     """The present value of a cell, as a node of the step being captured or of the outside."""
-    if here.current is not None:
-        if cell.epoch is not here.current:
-            here.current.touch(cell)
+    if (step := here.current) is not None:
+        if cell.epoch is not step:
+            step.touch(cell)
     elif cell.node is None:
         _fetch(cell)
     assert cell.node is not None

@@ -67,7 +67,7 @@ def multiplied(*nodes: Node) -> tuple[Node, ...]:
     """The operands of a layer's product: as `lowered`, and inside of PyTorch's casts on a CPU in their type."""
     host = _casts.host
     if host is None:
-        return lowered(*nodes)
+        return nodes if _casts.half is None else lowered(*nodes)
     # The other half type is cast too, and double is left alone.
     return tuple(cast(n, host) if n.type.dtype is float32 or n.type.dtype.is_half else n for n in nodes)
 

@@ -8,13 +8,12 @@ The operations themselves live in `lazytensor.functions`, which attaches them as
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from lazytensor import autograd, cells, saved, source
-from lazytensor.cells import Cell, adopt, read, value_of, write
+from lazytensor import autograd, saved, source
+from lazytensor.cells import Cell, adopt, here, read, value_of, write
 from lazytensor.device import CPU as CPU
 from lazytensor.device import Device as Device
 from lazytensor.device import Size as Size
@@ -107,9 +106,10 @@ class Tensor(Methods):
         """The node of the present value, as autograd sees it through this handle."""
         # Reading a value is the hottest path of the package: the last answer is kept, and holds as long as the cell
         # shows the same node in the same step.
-        stored = self.cell.node
-        if stored is None or self.cell.epoch is not cells.here.current:
-            stored = read(self.cell)
+        cell = self.cell
+        stored = cell.node
+        if stored is None or cell.epoch is not here.current:
+            stored = read(cell)
         if stored is self._seen:
             return self._node  # type: ignore[return-value]
         seen = stored
@@ -270,7 +270,7 @@ class Tensor(Methods):
     def spend(self, is_retained: bool | None) -> None:
         """Note that the graph behind this tensor is used up. Raises AutogradError if it was, and values were needed."""
         root = self.node
-        if cells.here.current is None:
+        if here.current is None:
             saved.check(root, _cell_of)
             if not is_retained:
                 saved.spend(root)
@@ -302,8 +302,8 @@ class Tensor(Methods):
     def accumulate(self, g: Node) -> None:
         """Add a gradient to `.grad`."""
         if self.grad is None:
-            self.grad = wrap(g)
-            self.grad.device = self.device
+            self.grad = first = wrap(g)
+            first.device = self.device
         else:
             self.grad = wrap(self.grad.node + g)
 
@@ -401,7 +401,7 @@ def _variable(n: Node, leaf_id: int) -> Node:
         known = intern(key, "variable", (n,), attrs, n.type)
         known.where = source.where()
     known.tracks = True
-    if cells.here.current is None:
+    if here.current is None:
         # It is the leaf, so that nobody has to compute it.
         known.value = n.value
     return known
@@ -464,18 +464,23 @@ def from_array(array: np.ndarray, dtype: DType | None = None) -> Tensor:
     dtype = dtype or of_array(array)
     values = np.array(array, dtype.host, order="C")
     t = Type(values.shape, dtype)
-    is_constant = cells.here.current is not None and values.nbytes <= CONST_LIMIT
+    is_constant = here.current is not None and values.nbytes <= CONST_LIMIT
     return handle(adopt(const(values, t) if is_constant else leaf(values, t)))
 
 
-@contextmanager
-def grad_mode(enabled: bool) -> Iterator[None]:
-    """Switch the recording of gradients on or off, in this thread."""
-    before, _mode.records_gradients = _mode.records_gradients, enabled
-    try:
-        yield
-    finally:
-        _mode.records_gradients = before
+class grad_mode:
+    """A block in which the recording of gradients is switched on or off, in this thread."""
+
+    __slots__ = ("_before", "_enabled")
+
+    def __init__(self, enabled: bool):
+        self._enabled = enabled
+
+    def __enter__(self) -> None:
+        self._before, _mode.records_gradients = _mode.records_gradients, self._enabled
+
+    def __exit__(self, *error: object) -> None:
+        _mode.records_gradients = self._before
 
 
 def is_grad_enabled() -> bool:

@@ -22,7 +22,7 @@ def size_of(batch: Any) -> int | None:
             "We could not detect any torch tensors in the input data returned by the dataloader. We expect the "
             f"dataloader to return a nested dict/list/tuple of tensors. Got {type(batch).__name__}."
         )
-    sizes = {t.shape[0] if t.ndim else 1 for _, t in tensors}
+    sizes = {shape[0] if shape else 1 for shape in (t.spec.shape for _, t in tensors)}
     # Every tensor counts: all of them are divided among systems along this dimension.
     if len(sizes) == 1:
         return sizes.pop()

@@ -6,8 +6,6 @@ one worker of every system: with 4 systems of 2 workers each, step 0 takes from 
 order.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,14 +103,19 @@ def become(role: Role | None) -> Role | None:
     return before
 
 
-@contextmanager
-def playing(role: Role | None) -> Iterator[None]:
-    """Play a role in the block."""
-    before = become(role)
-    try:
-        yield
-    finally:
-        become(before)
+class playing:
+    """A block in which a role is played."""
+
+    __slots__ = ("_role",)
+
+    def __init__(self, role: Role | None):
+        self._role = role
+
+    def __enter__(self) -> None:
+        self._role = become(self._role)
+
+    def __exit__(self, *error: object) -> None:
+        become(self._role)
 
 
 def streaming_rank() -> int:

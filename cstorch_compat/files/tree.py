@@ -1,18 +1,17 @@
 """Nested structures of tensors: batches, arguments of closures, state dicts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lazytensor.functions.writing import copy_
 from lazytensor.tensor import Tensor
 
 
-def _children(tree: Any) -> Iterator[tuple[Any, Any]]:
+def _children(tree: Any) -> Iterable[tuple[Any, Any]]:
     # Only these are walked, as the original's batches are: a tensor inside any other object does not take part.
-    if isinstance(tree, Mapping):
-        yield from tree.items()
-    elif isinstance(tree, list | tuple):
-        yield from enumerate(tree)
+    if isinstance(tree, list | tuple):
+        return enumerate(tree)
+    return tree.items() if isinstance(tree, Mapping) else ()
 
 
 def flatten(tree: Any, path: str = "") -> list[tuple[str, Tensor]]:
@@ -26,15 +25,15 @@ def map_tensors(tree: Any, change: Callable[[Tensor], Any]) -> Any:
     """The structure with every tensor replaced; everything else stays as it is."""
     if isinstance(tree, Tensor):
         return change(tree)
-    if isinstance(tree, Mapping):
-        # A mapping is made anew from pairs, which dict, OrderedDict and most of their subclasses take; a
-        # defaultdict does not.
-        return type(tree)((k, map_tensors(v, change)) for k, v in tree.items())  # type: ignore[call-arg]
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         # A namedtuple is a tuple whose class takes its fields one by one.
         return type(tree)(*(map_tensors(v, change) for v in tree))
     if isinstance(tree, list | tuple):
-        return type(tree)(map_tensors(v, change) for v in tree)
+        return type(tree)([map_tensors(v, change) for v in tree])
+    if isinstance(tree, Mapping):
+        # A mapping is made anew from pairs, which dict, OrderedDict and most of their subclasses take; a
+        # defaultdict does not.
+        return type(tree)((k, map_tensors(v, change)) for k, v in tree.items())  # type: ignore[call-arg]
     return tree
 
 

@@ -4,14 +4,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from cstorch_compat.watch import spans
 from lazytensor.ir.types import Where
 
 
-@dataclass(frozen=True)
-class ClosureCall:
+class ClosureCall(NamedTuple):
     """One call of a closure that waits; `where` is the line that made it."""
 
     function: Callable[..., Any]
@@ -35,8 +34,7 @@ class ClosureCall:
         return {**named, **self.kwargs}
 
 
-@dataclass(frozen=True)
-class Finished:
+class Finished(NamedTuple):
     """The calls of a step that has run, with arguments as they were at its end; `within` gives them its state."""
 
     step: int

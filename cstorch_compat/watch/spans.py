@@ -45,6 +45,7 @@ class Record:
     samples: list[tuple[float, int]] = field(default_factory=list)  # when, and how many in all
 
 
+_NOTHING = nullcontext()
 # One record for the process, as it has one run: spans begin deep in loaders and sessions.
 _record: Record | None = None
 
@@ -65,7 +66,7 @@ def forget() -> None:
 def span(lane: str, name: str, **details: Any) -> AbstractContextManager[None]:
     """A block that takes its time on a lane."""
     # Of a run that nobody follows a step pays one comparison.
-    return nullcontext() if _record is None else _timed(_record, lane, name, details)
+    return _NOTHING if _record is None else _timed(_record, lane, name, details)
 
 
 @contextmanager

@@ -56,18 +56,19 @@ def dim_of(dim: int, rank: int) -> int:
 def _shape_of(x: Tensor, size: tuple[Any, ...]) -> tuple[int, ...]:
     """The shape given as `f(2, 3)` or `f((2, 3))`, with -1 resolved. Raises ShapeError if it does not fit x."""
     # `x.view(2, 3)` and `x.view((2, 3))` are one call to PyTorch.
-    shape = list(size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size)
-    shape = [int(e) for e in shape]
+    first = size[0] if len(size) == 1 else 0
+    shape = [int(e) for e in (first if not isinstance(first, int) and isinstance(first, Sequence) else size)]
     if shape.count(-1) > 1:
         raise ShapeError("only one dimension can be inferred", where=source.where())
+    elements = x.spec.size
     if -1 in shape:
-        known = math.prod(e for e in shape if e != -1)
+        known = -math.prod(shape)
         # Beside an extent of 0, -1 could stand for anything.
-        if known == 0 or x.spec.size % known:
-            raise ShapeError(f"shape '{shape}' is invalid for input of size {x.spec.size}", where=source.where())
-        shape[shape.index(-1)] = x.spec.size // known
-    if math.prod(shape) != x.spec.size:
-        raise ShapeError(f"shape '{shape}' is invalid for input of size {x.spec.size}", where=source.where())
+        if known == 0 or elements % known:
+            raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())
+        shape[shape.index(-1)] = elements // known
+    if math.prod(shape) != elements:
+        raise ShapeError(f"shape '{shape}' is invalid for input of size {elements}", where=source.where())
     return tuple(shape)
 
 

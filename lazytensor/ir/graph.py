@@ -100,9 +100,9 @@ def structure(op: str, inputs: tuple[Any, ...], attrs: Attrs) -> InternKey:
 
 def find(op: str, inputs: tuple[Node, ...], attrs: Attrs) -> tuple[InternKey, Node | None]:
     """The intern key of an operation and the node that has it, if one lives."""
-    key = structure(op, inputs, attrs)
+    key = structure(op, inputs, attrs) if attrs else (op, inputs)
     entry = _table.get(key)
-    return key, entry() if entry is not None else None
+    return key, None if entry is None else entry()
 
 
 def intern(key: InternKey, op: str, inputs: tuple[Node, ...], attrs: Attrs, type: Type | tuple[Type, ...]) -> Node:

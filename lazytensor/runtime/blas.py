@@ -7,8 +7,7 @@ import ctypes
 import functools
 import importlib
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 NAMES = tuple(f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", ""))
 """How builds of NumPy call the two functions that tell and set the threads of OpenBLAS."""
@@ -57,24 +56,24 @@ _lock = threading.Lock()
 _steps: list[int] = []  # for each step that is running, the number of threads when it began
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """BLAS runs in the thread that calls it; when no step runs any more it has its threads again."""
-    if not _known:
-        _known.append(_control())
-    control = _known[0]
-    if control is None:
-        yield
-        return
-    with _lock:
-        _steps.append(control[0]())
-        control[1](1)
-    try:
-        yield
-    finally:
-        with _lock:
-            # The largest number is the one from before all steps that overlap: it goes last.
-            before = min(_steps)
-            _steps.remove(before)
-            if not _steps:
-                control[1](before)
+class one_thread:
+    """A block in which BLAS runs in the thread that calls it; when no step runs any more it has its threads again."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        if not _known:
+            _known.append(_control())
+        if (control := _known[0]) is not None:
+            with _lock:
+                _steps.append(control[0]())
+                control[1](1)
+
+    def __exit__(self, *error: object) -> None:
+        if (control := _known[0]) is not None:
+            with _lock:
+                # The largest number is the one from before all steps that overlap: it goes last.
+                before = min(_steps)
+                _steps.remove(before)
+                if not _steps:
+                    control[1](before)

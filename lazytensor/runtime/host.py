@@ -141,11 +141,15 @@ class HostExecutable:
                 break
         if self._blocks:
             self._move()
-        with np.errstate(all="ignore"), blas.one_thread():  # overflow gives infinity, as on the device
-            if not self._runs:
-                self._runs, self._places = chain.chains(self._steps)
-            for run in self._runs:
-                run()
+        if not self._runs:
+            self._runs, self._places = chain.chains(self._steps)
+        with blas.one_thread():
+            if len(self._runs) == 1 and isinstance(self._runs[0], chain.Chain):
+                self._runs[0]()
+            else:
+                with np.errstate(all="ignore"):  # overflow gives infinity, as on the device
+                    for run in self._runs:
+                        run()
             if self._copies:
                 self._copy_state()
         # A view is one reference more to its block, for as long as the caller has it.

@@ -136,8 +136,8 @@ class Optimizer(step_hooks.Hooked):
             return
         # Updates are most of the nodes of a step, and a loop traces the same ones each time: what an update reads is
         # the question, the nodes that it left behind are the answer. It lies with the gradient and dies with it.
-        changed = [p, *state.values()]
-        question = (type(self), settings, *[cells.read(t.cell) for t in changed])
+        changed = [p.cell, *[t.cell for t in state.values()]]
+        question = (type(self), settings, *map(cells.read, changed))
         g_node = g.node
         memo = g_node.memo
         if memo is None:
@@ -145,9 +145,11 @@ class Optimizer(step_hooks.Hooked):
         answer = memo.get(question)
         if answer is None:
             answer = memo[question] = self._answer(group, settings, p, g, known)
-        for t, n in zip(changed, answer, strict=True):
-            if t.cell.node is not n:
-                cells.write(t.cell, n)
+            # An update may give a tensor another cell, and makes state behind what was there.
+            changed = [p.cell, *[t.cell for t in state.values()]]
+        for cell, n in zip(changed, answer, strict=False):
+            if cell.node is not n:
+                cells.write(cell, n)
 
     def _answer(
         self, group: dict[str, Any], settings: tuple[Any, ...], p: Tensor, g: Tensor, known: "_Patterns"
